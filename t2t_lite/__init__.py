@@ -2,7 +2,7 @@
 
     import t2t_lite as t2t
 
-Everything is imported on first use: this import takes milliseconds, and TensorFlow is loaded when something needs it.
+Names are imported on first use, so this import takes milliseconds. TensorFlow is loaded when something needs it.
 """
 
 import importlib
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.9.0"
 
-# The public names, by the module that defines them; a module of the same name stands for itself.
+# Maps each module to the public names that it defines. A module that lists its own name is itself public.
 _NAMES = {
     "api.attention": "draw_attention",
     "api.checkpoints": "AveragedCheckpoints average_checkpoints",
@@ -117,10 +117,10 @@ def __dir__() -> list[str]:
 
 
 def _load_all_once() -> None:
-    from t2t_lite import plugins  # only when a name is missing: it looks for installed packages
+    from t2t_lite import plugins  # imported late, because it looks for installed packages
 
     plugins.load_all_once()
 
 
-assert built_in  # importing it has registered what is built in
+assert built_in  # importing it registers the built-in objects
 registry.set_loader(_load_all_once)

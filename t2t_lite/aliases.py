@@ -10,7 +10,7 @@ _TOKENS = "as in the paper (t2t-lite-datagen --vocab_size)"
 _EXPORT_KNOWS = "not needed here: the export (`export_dir`) or the run directory (`output_dir`) records it"
 _EVERY_LINE = "not here: every line is decoded, in order"
 
-# By flag or command: patterns of tensor2tensor's names, and the text that follows "tensor2tensor's NAME is".
+# For each flag or command: patterns for tensor2tensor's names, and the text that follows "tensor2tensor's NAME is".
 _NAMES: dict[str, dict[str, str]] = {
     "problem": {
         r"translate_ende_.*?(_rev)?": f"wmt_ende{{1}} here, with 37,000 tokens {_TOKENS}",
@@ -189,7 +189,7 @@ _USUAL: dict[str, dict[str, str]] = {
 }
 
 
-# tensor2tensor's programs, by the command that does their work here.
+# Maps each of our commands to the program of tensor2tensor that does the same work.
 PROGRAMS = {
     "datagen": "t2t-datagen",
     "trainer": "t2t-trainer",
@@ -204,8 +204,8 @@ PROGRAMS = {
 def alias_hint(where: str, name: str) -> str:
     """Returns a hint if another toolkit uses a name: "; NAME is ... here" or "; tensor2tensor's NAME is ..."; else "".
 
-    `where` is the flag that got the name as a value ("problem", "hparams_set", "hparams", "decode_hparams",
-    "schedule"), or the command that got it as a flag ("trainer"); the name has no dashes.
+    `where` is the flag that received the name as a value ("problem", "hparams_set", "hparams", "decode_hparams",
+    "schedule"), or the command that received it as a flag ("trainer"). The name has no dashes.
     """
     if ours := _USUAL.get(where, {}).get(name):
         return f"; {name} is {ours} here"

@@ -1,16 +1,16 @@
-"""Arrays: types in signatures that a type checker cannot check, and sizes that are known before a graph runs."""
+"""Type aliases for arrays, which a type checker cannot check, and static tensor sizes."""
 
 from typing import Any, TypeAlias
 
-# A tensor of the Keras backend in use, a NumPy array or, while Keras works out shapes, a `keras.KerasTensor`. These
-# types have no common base class, and Keras' operations take all of them, so a type checker accepts anything here.
+# A tensor of the current Keras backend, a NumPy array or, during shape inference, a `keras.KerasTensor`. These types
+# have no common base class, and Keras' operations accept all of them, so a type checker accepts anything here.
 # Docstrings give the shape and the kind of numbers: "float [batch, length, hidden]".
 Array: TypeAlias = Any
 
-# A nested structure of arrays that only its maker looks into: the cache of a layer, the state of a model's decoder.
+# A nested structure of arrays that only its creator reads: the cache of a layer, the state of a model's decoder.
 State: TypeAlias = Any
 
-# An argument that is passed on to another function, whose documentation gives its type.
+# An argument passed on to another function, whose documentation gives its type.
 Forwarded: TypeAlias = Any
 
 

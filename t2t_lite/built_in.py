@@ -1,4 +1,4 @@
-"""Registers what comes with the library, by the places of its code, which is imported on first use."""
+"""Registers the built-in objects by module and attribute; the code is imported on first use."""
 
 from t2t_lite.registry import (
     CONSTRAINTS,
@@ -118,8 +118,8 @@ for _name, _class, _summary, _facts in (
 ):
     METRICS.register_lazily(_name, _SCORING + _class, _summary, **_facts)
 
-# `moments`: how many numbers an optimizer keeps for each weight; `decays_weights`: whether it reads weight_decay;
-# `reads_adam`: whether it reads the adam_ settings.
+# `moments`: how many values an optimizer keeps per weight; `decays_weights`: whether it uses weight_decay;
+# `reads_adam`: whether it uses the adam_ settings.
 for _name, _summary, _facts in (
     ("adam", "The paper's Adam (section 5.3).", {"moments": 2, "decays_weights": False}),
     ("adamw", "Adam with decoupled weight decay (Loshchilov 2019).", {"moments": 2}),
@@ -133,8 +133,8 @@ for _name, _summary, _facts in (
 ):
     OPTIMIZERS.register_lazily(_name, f"t2t_lite.training.optimizers.registered:{_name}", _summary, **_facts)
 
-# `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps; False: it does not read it. `ends_at_0`:
-# whether the rate is 0 from there on.
+# `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps (if False, it ignores the setting).
+# `ends_at_0`: whether the rate stays 0 after that many steps.
 for _name, _summary, _needs_decay_steps in (
     ("inverse_sqrt", "The paper's: the inverse square root of the step (equation 3).", False),
     ("cosine", "Half a cosine down to 0 at learning_rate_decay_steps (Loshchilov 2017).", True),

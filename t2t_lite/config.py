@@ -1,4 +1,4 @@
-"""The settings of models and trainings, and those of decoding. An hparams set is an `HParams`."""
+"""The settings of models, training (`HParams`, also called an hparams set) and decoding (`DecodeHParams`)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ WIDE_BEAM = 100
 MAX_LAYERS = 1000
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
-AUTO_PRECISION = "auto"  # float32 or mixed_bfloat16: a training chooses, and its run has the choice
-AUTO_BATCH_BY = "auto"  # both or shapes: a training chooses, and its run has the choice
+AUTO_PRECISION = "auto"  # training chooses float32 or mixed_bfloat16 and records its choice in the run
+AUTO_BATCH_BY = "auto"  # training chooses both or shapes and records its choice in the run
 SAMPLING_METHODS = ("argmax", "random")
 
 
 def choices() -> dict[str, tuple[str, ...]]:
-    """Returns the values of every setting that chooses code of the model, plug-ins' included.
+    """Returns the possible values of every setting that selects model code, plug-ins included.
 
-    precision=auto is left out: it is one of the others; and so is batch_by, which is about the data.
+    It omits precision=auto, which resolves to one of the other values, and batch_by, which concerns the data.
     """
     others = (MODELS, OPTIMIZERS, LEARNING_RATE_SCHEDULES)
     parts = {name: registry for name, registry in REGISTRIES_OF_SETTINGS.items() if registry not in others}
@@ -167,14 +167,14 @@ class HParams(Settings):
 
     @classmethod
     def hint(cls, name: str) -> str:
-        """Returns what to add to a message about an unknown name."""
+        """Returns the hint for an error message about an unknown name."""
         for model in MODELS:
             if name in cls.class_for({"model": model}).names():
                 return f"; the model {model} has it: add model={model}"
         return super().hint(name)
 
     def warnings(self) -> list[str]:
-        """Returns a line about each setting that is valid but probably a mistake, with its effect."""
+        """Returns one line for each setting that is valid but probably a mistake, with its effect."""
         messages = []
         if self.batch_tokens < FEW_TOKENS:
             messages.append(
@@ -223,7 +223,7 @@ class HParams(Settings):
         return messages
 
     def _check_registered(self) -> None:
-        """Checks the settings that choose something from a registry; `model` is checked where it is made."""
+        """Checks the settings that select from a registry; `model` is checked when the model is created."""
         for name, registry in REGISTRIES_OF_SETTINGS.items():
             value = getattr(self, name)
             if name == "model":
@@ -278,7 +278,7 @@ class HParams(Settings):
 
     @property
     def max_positions(self) -> int | None:
-        """The longest supported sequence, in tokens; None: any. Only positions such as learned ones are limited."""
+        """The longest supported sequence, in tokens; None: unlimited. Only encodings such as learned have a limit."""
         return self.max_length if POSITION_ENCODINGS.fact(self.position_encoding, "is_limited", False) else None
 
 
@@ -286,7 +286,7 @@ class HParams(Settings):
 class DecodeHParams(Settings):
     """The settings of decoding.
 
-    The defaults are the paper's for translation (section 6.1), except that an output is not empty (`min_length`).
+    The defaults are the paper's for translation (section 6.1), except that outputs are not empty (`min_length`).
     """
 
     FLAG: ClassVar[str] = "decode_hparams"
@@ -341,7 +341,7 @@ class DecodeHParams(Settings):
         )
 
     def warnings(self) -> list[str]:
-        """Returns a line about each setting that is valid but probably a mistake, with its effect."""
+        """Returns one line for each setting that is valid but probably a mistake, with its effect."""
         messages, usual = [], DecodeHParams()
         if self.beam_size > WIDE_BEAM:
             messages.append(

@@ -1,4 +1,4 @@
-"""What the library shows while it works: lines for the logger. Commands show tables and a progress bar instead."""
+"""Shows the library's progress as log lines. Commands show tables and a progress bar instead."""
 
 import logging
 import math
@@ -23,11 +23,11 @@ class Display:
         LOG.info(line)
 
     def text(self, text: str) -> None:
-        """Shows a text of the user as it is."""
+        """Shows a user's text unchanged."""
         self.say(text)
 
     def text_checks(self, checks: "TextChecks") -> None:
-        """Shows what the checks of the user's text found."""
+        """Shows the findings of the checks of the user's text."""
         for finding in checks.findings():
             if finding.count:
                 lines = ", ".join(map(str, finding.lines))
@@ -35,13 +35,13 @@ class Display:
                 self.say(f"{finding.count:,} of {checks.pairs:,} pairs {done}: {finding.kind} (lines {lines})")
 
     def start_training(self, first_step: int, last_step: int) -> None:
-        """Prepares for the steps after `first_step`, up to `last_step`."""
+        """Prepares to show the steps after `first_step`, up to `last_step`."""
 
     def after_step(self, step: int) -> None:
-        """Shows that a step has been made."""
+        """Shows that a step is complete."""
 
     def report(self, step: int, last_step: int, figures: str, left: str) -> None:
-        """Shows a line of figures of a step and the time that is left."""
+        """Shows a line with a step's figures and the time left."""
         self.say(f"step {step}/{last_step}  {figures}  {left}")
 
     def start_evaluation(self) -> None:
@@ -49,7 +49,7 @@ class Display:
         self._next_line = time.monotonic() + self.LINE_SECONDS
 
     def evaluating(self, line: str) -> None:
-        """Shows a line about how far an evaluation is: one each half minute. It is called often, from any thread."""
+        """Shows an evaluation's progress, at most every `LINE_SECONDS`. Called often, from any thread."""
         if (now := time.monotonic()) >= self._next_line:
             self._next_line = now + self.LINE_SECONDS
             self.say(line)
@@ -58,7 +58,7 @@ class Display:
         """Ends what `start_evaluation` began."""
 
     def stopping(self) -> None:
-        """Shows that a signal has asked the training to stop. It is called in the signal handler."""
+        """Shows that a signal asked the training to stop. Called in the signal handler."""
 
     def end_training(self) -> None:
         """Ends what `start_training` began."""
@@ -72,7 +72,7 @@ def format_duration(seconds: float) -> str:
 
 
 class _Output(logging.StreamHandler):
-    """Writes to what is standard output at the time, because notebooks and tests replace it."""
+    """Writes to the current `sys.stdout`, because notebooks and tests replace it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes one line."""
@@ -92,6 +92,6 @@ def log_to_stdout(level: int | str = logging.INFO) -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     handler.setLevel(level)
     LOG.addHandler(handler)
-    if not LOG.isEnabledFor(handler.level):  # never less for other handlers
+    if not LOG.isEnabledFor(handler.level):  # never raise the level, which other handlers may need
         LOG.setLevel(handler.level)
     LOG.propagate = False

@@ -22,8 +22,8 @@ class UserError(Exception):
 
 
 def as_flags(message: str) -> str:
-    """Returns a message with the arguments that it names, such as `data_dir=x`, as flags of a command: --data_dir=x."""
-    first, end, others = message.partition("\n")  # other lines are not ours, such as the traceback of a plug-in
+    """Rewrites the arguments in a message as flags: `data_dir=x` becomes --data_dir=x."""
+    first, end, others = message.partition("\n")  # later lines are not ours, for example a plug-in's traceback
     return re.sub("`([a-z][a-z0-9_]*(?:=[^`]*)?)`", r"--\1", first) + end + others
 
 

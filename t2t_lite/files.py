@@ -1,4 +1,4 @@
-"""Writes files atomically, so that a reader never sees a partial file; makes texts and numbers fit for them."""
+"""Writes files atomically, so that readers never see a partial file; makes texts and numbers safe to store."""
 
 import contextlib
 import hashlib
@@ -12,19 +12,19 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 
-# Part of the names of all incomplete files: the last extension, or for checkpoints the prefix.
+# Marks the names of incomplete files: the last extension or, for checkpoints, the prefix.
 INCOMPLETE = "incomplete"
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yields a temporary path to write to, which is renamed to `path` when the block ends without an error.
+    """Yields a temporary path to write to, and renames it to `path` when the block ends without an error.
 
     Raises UserError if `path` is a directory, or its folder does not exist.
     """
     check_output(path, str(path))
     if path.exists() and not path.is_file():
-        yield path  # devices and pipes, such as /dev/null, are written directly
+        yield path  # write directly to devices and pipes, such as /dev/null
         return
     partial = partial_path(path)
     try:
@@ -54,7 +54,7 @@ def make_folder(path: Path, flag: str) -> None:
 
 @contextlib.contextmanager
 def written_folder(path: Path, flag: str) -> Iterator[Path]:
-    """Yields a temporary folder beside `path`, which takes the place of `path` when the block ends without an error.
+    """Yields a temporary folder beside `path`, which replaces `path` when the block ends without an error.
 
     Raises UserError if the parent of `path` cannot be created; the message names `flag`.
     """
@@ -84,7 +84,7 @@ def partial_path(path: Path) -> Path:
 
 
 def growing_path(path: Path) -> Path:
-    """Returns the path beside `path` that a file is appended to until it is complete."""
+    """Returns the path beside `path` of the file that is appended to until it is complete."""
     return path.with_name(f"{path.name}.{INCOMPLETE}")
 
 
@@ -104,8 +104,8 @@ def check_output(path: Path, what: str) -> None:
 def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
     """Checks that outputs can be written and that neither they nor their partial files overwrite another file.
 
-    The paths are named by their flag, or "standard input". Raises UserError, with the flags, if not. Links to the same
-    file are recognized. A device or a pipe may be given several times.
+    The paths are named by their flags, or "standard input"; a UserError names these. Links to the same file are
+    recognized. A device or a pipe may occur several times.
     """
     before = dict(inputs)
     for flag, path in outputs.items():
@@ -145,12 +145,12 @@ def sha256_of(path: Path) -> str:
 
 
 def as_json(value: object) -> str:
-    """Returns JSON to read, in lines; null stands for numbers that are not finite, which JSON does not have."""
+    """Returns indented JSON in which null replaces non-finite numbers, which JSON does not support."""
     return json.dumps(none_if_nonfinite(value), ensure_ascii=False, indent=1, allow_nan=False)
 
 
 def none_if_nonfinite(value: object) -> object:
-    """Returns a value, and what it contains, with None for numbers that are not finite."""
+    """Returns a value in which None replaces all non-finite numbers, nested ones included."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -159,14 +159,14 @@ def none_if_nonfinite(value: object) -> object:
 
 
 def one_line(text: str) -> str:
-    """Returns an output with blanks for line breaks, which vocabularies with byte tokens can produce.
+    """Replaces line breaks in an output by blanks; vocabularies with byte tokens can produce line breaks.
 
-    Files of texts have a line for each output, and are read with `read_lines`: it knows no other ends of lines, such as
-    U+0085 or U+2028.
+    Text files have one line per output. `read_lines`, which reads them, splits at no other characters, such as U+0085
+    or U+2028.
     """
     return text.replace("\r", " ").replace("\n", " ")
 
 
 def encodable(text: str) -> str:
-    """Returns a text with "?" for halves of characters, which JSON can hold and UTF-8 cannot."""
+    """Replaces lone surrogates, which JSON can hold but UTF-8 cannot, by "?"."""
     return text.encode("utf-8", errors="replace").decode()

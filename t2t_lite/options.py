@@ -1,6 +1,6 @@
-"""Options that are declared once: a field says the default, the meaning and the range of an option.
+"""Declares options once: a field gives an option's default, meaning and range.
 
-Its check, its flag, its lines in --help and in docs/options.md, and the documentation of its class are made of that.
+The range check, the flag, the text in --help and docs/options.md and the class docstring are generated from it.
 """
 
 import dataclasses
@@ -19,20 +19,20 @@ TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """What an option means and takes, besides its type and its default."""
+    """The declaration of an option, except for its type and default."""
 
-    help: str = ""  # one line; it names other options in backquotes
-    unset: str = ""  # what the default means if it is None, 0 or "": "all"
-    at_least: float | None = None  # bounds of a number; a float with any bound is finite, too
+    help: str = ""  # one line; puts other options in backquotes
+    unset: str = ""  # the meaning of a default of None, 0 or "", for example "all"
+    at_least: float | None = None  # bounds of a number; a float with a bound must also be finite
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    choices: tuple[str, ...] = ()  # the allowed texts; () if there is no fixed list
+    choices: tuple[str, ...] = ()  # the allowed texts; () for no fixed list
     metavar: str | None = None  # what --help shows for the value
-    flag: str = ""  # the name of the flag, if it is another one
+    flag: str = ""  # the name of the flag, if it differs
 
     def allows(self, value: object) -> bool:
-        """Returns whether a value is in range."""
+        """Returns whether a value is allowed."""
         if self.choices and isinstance(value, str):
             return value in self.choices
         if not isinstance(value, int | float):
@@ -62,7 +62,7 @@ class Option:
 
 
 def option(default: T, help: str = "", **rules: Any) -> T:
-    """Returns the default of a field of `Options`, with what `Option` holds. A field without it takes any value."""
+    """Returns a field of `Options` with an `Option` attached. A field without one takes any value."""
     return dataclasses.field(default=default, metadata={"option": Option(help, **rules)})
 
 
@@ -99,7 +99,7 @@ class Options:
 
     @classmethod
     def of_keywords(cls, values: Mapping[str, Any], function: Callable[..., object]) -> Self:
-        """Returns the options that a function was given as further keywords.
+        """Returns the options that a function received as extra keywords.
 
         Raises:
           UserError: if one is unknown (with the nearest names), or a value is out of range.
@@ -117,22 +117,22 @@ class Options:
 
     @classmethod
     def declared(cls) -> list[str]:
-        """Returns the names of the options that are declared with `option`; other fields are no one's to choose."""
+        """Returns the names of the options declared with `option`; users cannot set the other fields."""
         return [field.name for field in dataclasses.fields(cls) if "option" in field.metadata]
 
     @classmethod
     def option(cls, name: str) -> Option:
-        """Returns what is declared of an option; nothing if it is a plain field."""
+        """Returns the declaration of an option, which is empty for a plain field."""
         return cls.__dataclass_fields__[name].metadata.get("option", Option())
 
     @classmethod
     def field(cls, name: str) -> Any:  # noqa: ANN401  the default of a field
-        """Returns the declaration of an option, for a field of another class."""
+        """Returns a copy of an option's declaration, as a field for another class."""
         return option(getattr(cls, name), **vars(cls.option(name)))
 
     @classmethod
     def called(cls, text: str) -> str:
-        """Returns how messages name an option, or an option with its value."""
+        """Returns an option, or an option with its value, as messages write it."""
         return f"`{text}`"
 
     def require(self, name: str, ok: bool, rule: str) -> None:

@@ -1,4 +1,4 @@
-"""Recipes: what a training does beside its steps: when it saves, and what becomes of its checkpoints at the end."""
+"""Recipes: when a training saves checkpoints, and what it does with them at the end."""
 
 import dataclasses
 
@@ -8,12 +8,12 @@ from t2t_lite.registry import HPARAMS
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What a training does beside its steps.
+    """What a training does besides its steps.
 
     Args:
-      save_checkpoints_secs: seconds between checkpoints, if the trainer gets no save_checkpoints_secs.
-      averages: whether the last checkpoints are averaged at the end, `average_checkpoints` of the settings.
-      split: the split that is evaluated at the end.
+      save_checkpoints_secs: seconds between checkpoints, unless the trainer sets save_checkpoints_secs.
+      averages: whether to average the last checkpoints at the end, `average_checkpoints` of them.
+      split: the split to evaluate at the end.
     """
 
     save_checkpoints_secs: int = 600
@@ -27,16 +27,16 @@ class Recipe:
             raise UserError(f"save_checkpoints_secs={self.save_checkpoints_secs} of a recipe is no number of seconds")
 
 
-# Section 6.1 of the paper: checkpoints every 10 minutes, of which the last 5 are averaged, or 20 for big models.
+# Section 6.1 of the paper: a checkpoint every 10 minutes; the last 5 are averaged, or 20 for big models.
 RECIPES = {"paper": Recipe()}
 NONE = "none"
 
 
 def recipe_of(recipe: str | Recipe | None, hparams_set: str | None) -> Recipe | None:
-    """Returns the recipe of a training: the given one, or that of its hparam set; None if there is none.
+    """Returns the given recipe of a training, or else that of its hparams set; None if there is none.
 
-    "none" means none, whatever the set says; None: the set's. Any set can have a recipe: `HPARAMS.register(name=...,
-    recipe="paper")`. Raises a UserError if there is no such recipe.
+    "none" means no recipe, even if the set has one; None means the set's. `HPARAMS.register(name=..., recipe="paper")`
+    gives any set a recipe. Raises a UserError if the recipe does not exist.
     """
     if recipe is None and hparams_set is not None:
         HPARAMS.check(hparams_set)

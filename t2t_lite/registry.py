@@ -1,4 +1,4 @@
-"""Registries: what settings and flags select by name, built in or from plug-ins."""
+"""Registries of everything that settings and flags select by name, built in or from plug-ins."""
 
 import contextlib
 import dataclasses
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
 
-# What is registered: a class, or a function that returns settings or makes a layer, a model, an optimizer and so on.
+# A registered object: a class, or a function that returns settings, a layer, a model, an optimizer and so on.
 Entry: TypeAlias = Callable[..., Any]
 E = TypeVar("E", bound=Entry)
-_BUILT_IN = f"{__package__}."  # the beginning of the names of our modules
+_BUILT_IN = f"{__package__}."  # the prefix of our modules' names
 F = TypeVar("F")
 
 
@@ -26,31 +26,31 @@ def snake_case(name: str) -> str:
 
 
 class Origin(NamedTuple):
-    """The plug-in that registers something: kind "package" (`where` is its name) or "t2t_usr_dir" (the folder)."""
+    """The plug-in that registers an object: kind "package" (`where` is its name) or "t2t_usr_dir" (the folder)."""
 
     kind: str
     where: str
 
 
 class Source(NamedTuple):
-    """Where code comes from that is not built in."""
+    """The origin of code that is not built in."""
 
-    origin: Origin  # of kind "file" if a program has registered it
+    origin: Origin  # of kind "file" if a program registered the code
     since: float  # when it was loaded, in seconds since the epoch
 
 
 @dataclasses.dataclass
 class _Entry:
-    """What is registered under a name."""
+    """The registration of one name."""
 
-    item: Entry | str  # "module:attribute" until its first use, if it is lazy
+    item: Entry | str  # for a lazy entry, "module:attribute" until its first use
     place: str
     summary: str
     facts: Mapping[str, Any]
     file: str = ""
     origin: Origin | None = None  # the plug-in; None: built in, or registered by a program
     time: float = dataclasses.field(default_factory=time.time)
-    parent: str | None = None  # of a set that is derived from another one
+    parent: str | None = None  # for a derived set, the set that it is derived from
 
 
 _origins: list[Origin] = []
@@ -69,12 +69,12 @@ def registering(origin: Origin) -> Iterator[None]:
 class Registry:
     """A mapping of names to objects of one kind. Duplicate and unknown names are errors.
 
-    At the first unknown name it loads the built-in modules and the installed plug-ins.
+    Loads the built-in modules and the installed plug-ins at the first unknown name.
 
     Args:
       kind: the kind of the objects in error messages ("problem").
       flag: the command-line flag that selects a name.
-      load: registers everything else; called whenever a name is unknown.
+      load: registers everything else; called when a name is unknown.
       facts: names of the facts that a registration may give.
     """
 
@@ -103,7 +103,7 @@ class Registry:
         Args:
           item: the class or function, or its name.
           name: its name.
-          facts: what must be known of it without importing it, see `fact`.
+          facts: properties that must be known without importing the item, see `fact`.
 
         Raises:
           UserError: if the name is taken; the message names both places.
@@ -134,15 +134,15 @@ class Registry:
                 )
 
     def unregister(self, name: str) -> None:
-        """Removes what is registered under `name`."""
+        """Removes the registration of `name`."""
         self._entries.pop(name, None)
 
     def fact(self, name: str, key: str, default: F) -> F:
-        """Returns the fact `key` of the registration of `name`; if it was not given, the default."""
+        """Returns the fact `key` of `name`, or the default if its registration lacks that fact."""
         return self._entries[name].facts.get(key, default)
 
     def having(self, key: str, value: object) -> list[str]:
-        """Returns the names that have the fact `key` with this value, in the order of their registration."""
+        """Returns the names whose fact `key` has this value, in order of registration."""
         self.load()
         return [name for name, entry in self._entries.items() if entry.facts.get(key) == value]
 
@@ -161,7 +161,7 @@ class Registry:
         return self._entries[name].origin if name in self._entries else None
 
     def source(self, name: str) -> Source | None:
-        """Returns where the code of `name` comes from; None if it is built in or unknown."""
+        """Returns the origin of the code of `name`; None if it is built in or unknown."""
         entry = self._entries.get(name)
         if entry is None or (not entry.origin and entry.place.startswith(_BUILT_IN)):
             return None
@@ -266,7 +266,7 @@ REGISTRIES = (PROBLEMS, HPARAMS, METRICS, CONSTRAINTS, SCORERS, *REGISTRIES_OF_S
 
 
 def set_loader(load: Callable[[], None]) -> None:
-    """Sets the function that registers everything there is; registries call it when a name is missing."""
+    """Sets the function that registers all objects; registries call it when a name is missing."""
     for registry in REGISTRIES:
         registry.load = load
 

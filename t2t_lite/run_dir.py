@@ -1,4 +1,4 @@
-"""Run directories: they contain everything about a run, so that every tool needs only their path.
+"""Run directories, which contain everything about a run, so that tools need only the path.
 
 hparams.json        the settings
 run.json            problem, vocabularies, plug-ins, hparams_set, data_dir, eval_metric, checksums of its data and the
@@ -10,12 +10,12 @@ training.lock       exists while a process trains here, and describes the proces
 train/, eval/       TensorBoard event files
 log.jsonl           the same figures, one JSON object per report, and one per start: devices, versions, parameters
 evaluations.json    the figures of each evaluated checkpoint
-evaluation_due      the step of a checkpoint that the trainer was stopped before evaluating; the resumed run does so
+evaluation_due      the step of a checkpoint that a stopped trainer did not evaluate; the resumed run evaluates it
 decode_hparams.json search settings that were tuned on dev, the run's defaults; see `tuned_settings`
 report.md           the report of a training with a recipe
 report.html         the report of t2t-lite-trainer --report
-scores/             what t2t-lite-eval wrote: outputs, scores and reports, a folder for each split and checkpoint
-exports/            what t2t-lite-decoder --engine=ctranslate2 made of checkpoints, and makes again if it is missing
+scores/             outputs, scores and reports of t2t-lite-eval, in a folder for each split and checkpoint
+exports/            checkpoints that t2t-lite-decoder --engine=ctranslate2 converted; it recreates missing ones
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from t2t_lite.settings import SettingValue
 
 # Settings that may change when a run is resumed.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")
-# How runs of versions without this setting make batches: they go on in the same order.
+# The batch order of runs from versions without this setting; resumed runs keep it.
 OLD_BATCH_BY = "targets"
 # The content of run.json.
 _Run: TypeAlias = dict[str, Any]
@@ -54,13 +54,13 @@ class RunDir:
     problem: Problem  # the run's problem
     vocabulary: Path  # path of the target vocabulary
     inputs_vocabulary: Path  # path of the source vocabulary; the same path if both sides share one
-    data_dir: Path | None = None  # where the data was that the run was trained on; None if the run does not record it
+    data_dir: Path | None = None  # where the training data was; None if the run does not record it
 
 
 def open_run_dir(path: Path) -> RunDir:
     """Opens a run directory.
 
-    A run may come from anywhere, so plug-in folders that it names are loaded only if the user trusts them, see `trust`.
+    A run may come from anywhere, so its plug-in folders are loaded only if the user trusts them, see `trust`.
     Raises UserError if it is not a run directory, a vocabulary is not the one that the model was trained with, or the
     problem, the model or another part comes from a plug-in that is neither loaded nor trusted.
     """
@@ -97,9 +97,9 @@ def open_run_dir(path: Path) -> RunDir:
 
 
 def folder_to_start_from(path: Path) -> Path:
-    """Returns the run directory that `warm_start_from` names, itself or by a checkpoint in it.
+    """Returns the run directory that `warm_start_from` names, directly or by one of its checkpoints.
 
-    Raises UserError if it is none.
+    Raises UserError if it is not a run directory.
     """
     folder = path if path.is_dir() else path.parent
     for name in ("run.json", "hparams.json"):
@@ -112,7 +112,7 @@ def folder_to_start_from(path: Path) -> Path:
 
 
 def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:
-    """Waits at most so many seconds until a training has created a run directory; `say` receives a line if it has to.
+    """Waits up to `seconds` until a training has created a run directory; `say` receives a line if it has to wait.
 
     Raises UserError if the run directory does not appear in time.
     """
@@ -127,7 +127,7 @@ def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> 
 
 
 def files_of(path: Path) -> list[Path]:
-    """Returns the files of a run; a run directory may contain others, such as translations."""
+    """Returns the files of a run; a run directory may contain other files, such as translations."""
     names = (
         "hparams.json",
         "run.json",
@@ -143,7 +143,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def stored_setting(path: Path, name: str) -> SettingValue:
-    """Returns one setting of a run directory, as it is stored. Nothing else is checked, and no plug-in is needed.
+    """Returns one setting of a run directory as stored, without other checks and without plug-ins.
 
     Raises UserError if it is not a run directory.
     """
@@ -156,7 +156,7 @@ def stored_setting(path: Path, name: str) -> SettingValue:
 
 
 def with_order_of_run(path: Path, hparams: HParams, of_new_run: str = "both") -> HParams:
-    """Returns the settings; batch_by=auto becomes that of the run, or `of_new_run` if there is none yet.
+    """Returns the settings with batch_by=auto replaced by the run's value, or by `of_new_run` if there is no run yet.
 
     Raises UserError if the run is damaged.
     """
@@ -179,7 +179,7 @@ def recorded(path: Path, name: str) -> str | None:
 
 
 def data_digests(path: Path) -> list[str]:
-    """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] before version 0.9.
+    """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] for versions before 0.9.
 
     Raises UserError if it is not a run directory.
     """
@@ -193,8 +193,8 @@ def data_digests(path: Path) -> list[str]:
 def trust_plugins_of(path: Path) -> list[Path]:
     """Permanently trusts the plug-in folders of a run that are not loaded yet.
 
-    Returns the folders. Raises UserError if it is not a run directory, or names a folder that cannot be trusted; no
-    folder is trusted then.
+    Returns the folders. Raises UserError if it is not a run directory, or names a folder that cannot be trusted; then
+    no folder is trusted.
     """
     path = Path(path)
     about, settings, run = _read(path)
@@ -242,7 +242,7 @@ def _why_no_run(path: Path, missing: str) -> str:
 
 
 def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
-    """Returns the origins of what comes from plug-ins; `about` is the path of run.json."""
+    """Returns the origins of the parts that come from plug-ins; `about` is the path of run.json."""
     try:
         origins = {kind: Origin(*origin) for kind, origin in run.get("plugins", {}).items()}
         for origin in origins.values():
@@ -254,7 +254,7 @@ def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
 
 
 def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
-    """Returns (description, folder) of what is not registered and comes from a plug-in folder.
+    """Returns (description, folder) for each part that is not registered and comes from a plug-in folder.
 
     Raises UserError if one comes from a package that is not installed, or from a folder that is inside the run
     directory, is not an absolute path on a disk, or does not exist.
@@ -317,7 +317,7 @@ def prepare_run_dir(
       inputs_vocabulary: path of the problem's source vocabulary, if it is a separate one.
       data_dir: where the data is, for evaluations; None: not recorded.
       eval_metric: the metric that ranks checkpoints; None: not recorded.
-      hparams_set: the name of the set that the settings were made from, for reports; None: not recorded.
+      hparams_set: the name of the set from which the settings were made, for reports; None: not recorded.
       data_digest: the checksum of the data, see `Manifest.digest`; None: not recorded.
 
     Returns:
@@ -334,7 +334,7 @@ def prepare_run_dir(
         _check_same(open_run_dir(path), hparams, problem, vocabulary, inputs_vocabulary)
         seed = json.loads((path / "run.json").read_text(encoding="utf-8")).get("random_seed", random_seed)
         if seed != random_seed:
-            # The position in the data that a checkpoint stores is only valid for the same data order.
+            # The data position in a checkpoint is valid only for the same data order.
             raise UserError(
                 f"{path} was made with `random_seed={seed}`, not {random_seed}; use that seed, or another directory"
             )

@@ -1,4 +1,4 @@
-"""What all settings have in common: frozen, typed and flat, as "name=value,..." on a command line, as JSON in files."""
+"""The base class of all settings: frozen, typed and flat, "name=value,..." on command lines and JSON in files."""
 
 import dataclasses
 import json
@@ -16,18 +16,18 @@ SettingValue: TypeAlias = int | float | str | bool
 class Settings(Options):
     """Base class of settings. Subclasses are frozen dataclasses with int, float, str and bool fields."""
 
-    FLAG: ClassVar[str]  # the name of the argument and of the flag that take settings of this kind
-    # Old names of settings, in files and on command lines, with their names since version 0.2.
+    FLAG: ClassVar[str]  # the argument and the flag that take these settings
+    # Maps old names of settings, in files and on command lines, to their names since version 0.2.
     RENAMED: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def called(cls, text: str) -> str:
-        """Returns how messages name a setting, or a setting with its value."""
+        """Returns a setting, or a setting with its value, as messages write it."""
         return f"`{cls.FLAG}`: {text}"
 
     @classmethod
     def current_name(cls, name: str) -> str:
-        """Returns the current name of a setting, given that or an old one."""
+        """Returns the current name of a setting, given its current or old name."""
         return cls.RENAMED.get(name, name)
 
     @classmethod
@@ -51,7 +51,7 @@ class Settings(Options):
         return kind(**(values | changes))
 
     def changed(self, changes: Mapping[str, SettingValue] | str | None) -> Self:
-        """Returns a copy with changes, given as a dict (see `replace`) or as a text (see `override`); None: none."""
+        """Returns a copy with changes: a dict (see `replace`), a text (see `override`) or None for no changes."""
         return self.override(changes) if isinstance(changes, str) else self.replace(**(changes or {}))
 
     def override(self, text: str) -> Self:
@@ -82,19 +82,19 @@ class Settings(Options):
 
     @classmethod
     def class_for(cls, values: Mapping[str, object]) -> type[Self]:
-        """Returns the class that has the fields for these values: this one, unless a subclass chooses by a value."""
+        """Returns the class that has the fields for these values: this one, unless a subclass overrides the choice."""
         return cls
 
     @classmethod
     def hint(cls, name: str) -> str:
-        """Returns what to add to a message about an unknown name."""
+        """Returns the hint for an error message about an unknown name."""
         return alias_hint(cls.FLAG, name) or nearest(name, cls.names())
 
     def _values(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.names()}
 
     def warnings(self) -> list[str]:
-        """Returns a line about each setting that is valid but probably a mistake, with its effect."""
+        """Returns one line for each setting that is valid but probably a mistake, with its effect."""
         return []
 
     def to_json(self) -> str:

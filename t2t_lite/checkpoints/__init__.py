@@ -1,1 +1,1 @@
-"""Checkpoints: which there are, reading and writing them, the state of a training, averages."""
+"""Checkpoints: listing, reading and writing them, the state of a training, averages."""

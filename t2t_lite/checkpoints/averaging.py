@@ -12,10 +12,10 @@ from t2t_lite.errors import UserError
 
 
 def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
-    """Writes `average-<step>`, the mean of the last n checkpoints, for inference only: it has no optimizer state.
+    """Writes `average-<step>`, the mean of the last n checkpoints; for inference only, without optimizer state.
 
     Replaces an earlier average. Returns (path of the average, the averaged steps). Raises a UserError if there are
-    fewer than n checkpoints, one cannot be read, or they hold different variables.
+    fewer than n checkpoints, one cannot be read, or their variables differ.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
@@ -24,10 +24,10 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
 
 
 def write_average_of(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
-    """Writes `average-<step>`, the mean of some checkpoints, named after the last of them, and returns its path.
+    """Writes `average-<step>`, the mean of some checkpoints, named after the last one, and returns its path.
 
-    Members are (step, path) by step, see `selection.members`; the average keeps the steps and replaces an earlier one.
-    Raises a UserError if a checkpoint cannot be read, or they hold different variables.
+    `members` are (step, path) by step, see `selection.members`. The average records the steps and replaces an earlier
+    average. Raises a UserError if a checkpoint cannot be read, or their variables differ.
     """
     variables = {name: tf.Variable(tf.constant(mean)) for name, mean in mean_weights(members).items()}
     steps = [step for step, _ in members]

@@ -1,4 +1,4 @@
-"""Which checkpoints are the best: the figures of each evaluated checkpoint, and their order by a metric.
+"""Ranks checkpoints by the metrics of their evaluations.
 
 `evaluations.json` in a run directory is the only record. The trainer or a separate evaluator writes it.
 """
@@ -25,9 +25,9 @@ def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
 
 
 def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:
-    """Returns the n best steps by a metric, best first, ties by earlier step; skips steps without the metric."""
+    """Returns the n best steps by a metric, best first, earlier steps first in ties; skips steps without the metric."""
     metric = metric_named(metric, "eval_metric")
     sign, figure = -1.0 if METRICS.fact(metric, "higher_is_better", True) else 1.0, figure_of(metric)
-    # A figure that is not a number is never the best.
+    # A NaN figure is never the best.
     having = [step for step, figures in evaluations.items() if not math.isnan(figures.get(figure, math.nan))]
     return sorted(having, key=lambda step: (sign * evaluations[step][figure], step))[:n]

@@ -1,7 +1,7 @@
-"""What a checkpoint holds, read from its files without TensorFlow: names, shapes, and the members of an average.
+"""Reads the content of a checkpoint without TensorFlow: names, shapes, and the members of an average.
 
-`<checkpoint>.index` is a table of LevelDB (https://github.com/google/leveldb/blob/main/doc/table_format.md), not
-compressed, that maps the name of each tensor to a BundleEntryProto (tensorflow/core/protobuf/tensor_bundle.proto).
+`<checkpoint>.index` is an uncompressed LevelDB table (https://github.com/google/leveldb/blob/main/doc/table_format.md)
+that maps the name of each tensor to a BundleEntryProto (tensorflow/core/protobuf/tensor_bundle.proto).
 """
 
 import math
@@ -13,46 +13,46 @@ from typing import NamedTuple
 from t2t_lite.checkpoints.versions import DATA, INDEX
 from t2t_lite.errors import UserError
 
-_FOOTER, _MAGIC = 48, 0xDB4775248B80FB57  # bytes at the end of a table, and the number that they end with
+_FOOTER, _MAGIC = 48, 0xDB4775248B80FB57  # bytes in the footer of a table, and the number at its end
 _INT64 = 9  # DT_INT64
-_MOST = 2**20  # bytes of the members of an average; more are a damaged file
+_MOST = 2**20  # maximum bytes for the members of an average; a larger size means a damaged file
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 _MODEL, _MEMBERS = "model/", f"average/members{_KEY_END}"
 
 
 class Tensor(NamedTuple):
-    """Where a tensor is in the data of a checkpoint."""
+    """The location of a tensor in a checkpoint's data."""
 
-    dtype: int  # DataType of TensorFlow
+    dtype: int  # TensorFlow's DataType
     shape: tuple[int, ...]
     offset: int  # in bytes
     size: int  # in bytes
 
 
 def read_index(path: Path) -> dict[str, Tensor]:
-    """Returns the tensors of a checkpoint, a path without suffix, by name. Raises a UserError if it is damaged."""
+    """Returns the tensors of a checkpoint (a path without suffix) by name. Raises a UserError if it is damaged."""
     file = Path(f"{path}{INDEX}")
     try:
         table = file.read_bytes()
         if len(table) < _FOOTER or struct.unpack("<Q", table[-8:])[0] != _MAGIC:
             raise ValueError("not a table")
         footer = table[-_FOOTER:]
-        _, place = _handle(footer, 0)  # of the index of filters, which is empty
+        _, place = _handle(footer, 0)  # skips the place of the filter index, which is empty
         (start, size), _ = _handle(footer, place)
         blocks = [_handle(value, 0)[0] for _, value in _entries(table[start : start + size])]
         pairs = [pair for start, size in blocks for pair in _entries(table[start : start + size])]
-        return {key.decode(): _tensor(value) for key, value in pairs if key}  # the entry of "" describes the file
+        return {key.decode(): _tensor(value) for key, value in pairs if key}  # the entry "" describes the file
     except (OSError, ValueError, IndexError, struct.error) as error:
         raise UserError(f"checkpoint {path} is damaged ({error}); remove {path}.* to continue without it") from error
 
 
 def num_parameters(path: Path) -> int:
-    """Returns the number of parameters of the model in a checkpoint; for the argument and errors see `read_index`."""
+    """Returns the number of model parameters in a checkpoint; for the argument and errors see `read_index`."""
     return sum(math.prod(tensor.shape) for name, tensor in read_index(path).items() if name.startswith(_MODEL))
 
 
 def members_of_average(path: Path) -> list[int]:
-    """Returns the steps that an average was made of; [] if it does not say, as a moving average.
+    """Returns the steps of the members of an average; [] if unknown, as for a moving average.
 
     For the argument and errors see `read_index`.
     """
@@ -70,7 +70,7 @@ def members_of_average(path: Path) -> list[int]:
 
 
 def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields (key, value) of a block of a table; a key shares its beginning with the key before."""
+    """Yields (key, value) for a table's block, where keys omit the prefix that they share with the previous key."""
     (restarts,) = struct.unpack("<I", block[-4:])
     end, place, key = len(block) - 4 * (restarts + 1), 0, b""
     while place < end:
@@ -84,14 +84,14 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _handle(data: bytes, place: int) -> tuple[tuple[int, int], int]:
-    """Returns ((offset, size) of a block, the place after it)."""
+    """Returns ((offset, size) of a block, the next place)."""
     offset, place = _varint(data, place)
     size, place = _varint(data, place)
     return (offset, size), place
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Returns (a number of 7 bits per byte, the place after it)."""
+    """Returns (a number stored in 7 bits per byte, the next place)."""
     number = shift = 0
     while True:
         byte = data[place]
@@ -102,7 +102,7 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _tensor(entry: bytes) -> Tensor:
-    """Returns the tensor of a BundleEntryProto: 1 dtype, 2 shape, 4 offset, 5 size."""
+    """Returns the tensor described by a BundleEntryProto: 1 dtype, 2 shape, 4 offset, 5 size."""
     fields = dict(_fields(entry))
     shape_proto = fields.get(2, b"")
     if isinstance(shape_proto, int):
@@ -113,7 +113,7 @@ def _tensor(entry: bytes) -> Tensor:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yields (number, value) of the fields of a protocol buffer; groups do not occur."""
+    """Yields (number, value) for the fields of a protocol buffer; groups do not occur."""
     place = 0
     while place < len(message):
         tag, place = _varint(message, place)

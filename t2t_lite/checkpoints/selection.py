@@ -1,7 +1,7 @@
-"""Which checkpoint of a run to use: the best, the last, the average, or a named one. Reads no weights.
+"""Selects a checkpoint of a run: the best, the last, the average, or a named one. Reads no weights.
 
-best, best:METRIC    the best of the checkpoints that exist, by `evaluations.json`
-last                 the one of the last step
+best, best:METRIC    the best existing checkpoint by `evaluations.json`
+last                 the checkpoint of the last step
 average              the average of checkpoints
 ckpt-N, average-N    a checkpoint of the run
 PATH                 any checkpoint, without suffix
@@ -29,14 +29,14 @@ class Selection(NamedTuple):
     """A checkpoint, and why it was chosen."""
 
     path: Path  # without suffix
-    reason: str = ""  # such as "best by bleu"; "" if the choice needs no reason
+    reason: str = ""  # such as "best by bleu"; "" if the choice needs no explanation
 
     def __str__(self) -> str:
         return f"{self.path} ({self.reason})" if self.reason else str(self.path)
 
 
 def names_one_file(checkpoint_path: str | PathLike | None) -> bool:
-    """Returns whether a choice is the path of one checkpoint, and not a word or name that every run may have."""
+    """Returns whether a choice is the path of one checkpoint rather than a word or name that any run may have."""
     asked = str(checkpoint_path or LAST)
     return asked not in (LAST, AVERAGE) and not _is_best(asked) and not re.fullmatch(r"(ckpt|average)-\d+", asked)
 
@@ -44,7 +44,7 @@ def names_one_file(checkpoint_path: str | PathLike | None) -> bool:
 def select(
     directory: Path, checkpoint_path: str | PathLike | None = None, warn: Callable[[str], None] = LOG.warning
 ) -> Selection:
-    """Returns the checkpoint of a run that a choice means.
+    """Returns the checkpoint of a run that a choice refers to.
 
     Args:
       directory: the run directory.
@@ -52,7 +52,7 @@ def select(
       warn: receives a line if the average is older than the last checkpoint, or a better checkpoint was removed.
 
     Raises:
-      UserError: if there is no such checkpoint; the message names those that exist.
+      UserError: if the checkpoint does not exist; the message names the existing ones.
     """
     asked = "" if checkpoint_path is None else str(checkpoint_path).removesuffix(".index")
     if _is_best(asked):
@@ -81,10 +81,10 @@ def members(
     """Returns (step, path) of the checkpoints to average, by step.
 
     Args:
-      n: how many: the last ones, at least 1.
-      steps: instead, those from one step to another: "2000-4000", "2000-" or "-4000".
-      best: instead, this many of the best ones: 3; or by a metric: "3:chrf".
-      checkpoint_path: with `n`, the last of them; None: the last one of the run.
+      n: the number of last checkpoints, at least 1.
+      steps: instead, all checkpoints in a range of steps: "2000-4000", "2000-" or "-4000".
+      best: instead, this many of the best checkpoints: 3; or by a metric: "3:chrf".
+      checkpoint_path: with `n`, the last one to average; None: the last one of the run.
 
     Raises:
       UserError: if there are fewer checkpoints, or a value is malformed.
@@ -113,10 +113,10 @@ def members(
 
 
 def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]:
-    """Returns (the figure, all evaluated steps by it, the best first), of removed checkpoints, too.
+    """Returns (the figure, all evaluated steps by it, best first), including removed checkpoints.
 
-    The metric may be a figure. None: the run's `eval_metric`; if the run does not record it, the problem's metric if
-    evaluations decoded, else the loss. Raises a UserError if no checkpoint was evaluated, or none with this metric.
+    `metric` may also name a figure. None: the run's `eval_metric`; if the run does not record it, the problem's metric
+    if evaluations decoded, else the loss. Raises a UserError if no checkpoint was evaluated, or none by this metric.
     """
     evaluations = read_evaluations(directory)
     if not evaluations:
@@ -125,7 +125,7 @@ def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]
             f"t2t-lite-trainer --schedule=eval evaluates them, or use the last ones"
         )
     known = list(dict.fromkeys(figure for figures in evaluations.values() for figure in figures))
-    # An evaluation lists the figures of tokens first, then that of the problem's metric.
+    # An evaluation lists token figures first, then the figure of the problem's metric.
     usual = recorded(directory, "eval_metric") or next(filter(is_of_outputs, known), "loss")
     figure = figure_of(metric_named(str(metric or usual), "checkpoint_path"))
     ranked = best_steps(evaluations, figure, len(evaluations))

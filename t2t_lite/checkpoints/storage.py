@@ -16,15 +16,15 @@ from t2t_lite.system.locks import locked
 if TYPE_CHECKING:  # averaging does not need it
     import keras
 
-# The group of variables that only averages have.
+# The group of variables that only averages contain.
 _ABOUT_AVERAGE = "average"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
-# Patterns of variables that version 0.1 named otherwise, and their names since.
+# Patterns of variable names in version 0.1, and the current names.
 _RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
 
 
 def by_name(keras_variables: "Collection[keras.Variable]") -> dict[str, tf.Variable]:
-    """Returns Keras variables by path, with "." for "/" because TensorFlow would write "/" as ".S"."""
+    """Returns Keras variables by path, with "." for "/", because TensorFlow would write "/" as ".S"."""
     named = {variable.path.replace("/", "."): variable.value for variable in keras_variables}
     if len(named) != len(keras_variables):
         raise ValueError("two variables have the same path and cannot be stored; give the layers different names")
@@ -32,26 +32,26 @@ def by_name(keras_variables: "Collection[keras.Variable]") -> dict[str, tf.Varia
 
 
 def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
-    """Writes a checkpoint, and replaces one of the same name.
+    """Writes a checkpoint, replacing one of the same name.
 
     Args:
       path: the checkpoint's path without suffix.
       groups: variables by name, in groups such as `model` and `optimizer`.
 
     Returns:
-      the path of the checkpoint; with a version if it replaces another one, see `versions`.
+      the path of the checkpoint, including a version if it replaces another one, see `versions`.
 
     Raises:
-      UserError: if it cannot be written, for example on a full disk; earlier checkpoints are unharmed.
+      UserError: if it cannot be written, for example on a full disk. Earlier checkpoints stay intact.
     """
     with _locked_for_writing(path) as kind:
         return _write_and_publish(path, kind, groups)
 
 
 def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[int] = ()) -> Path:
-    """Writes `average-<step>`, for inference only, and replaces any other average in the same directory.
+    """Writes `average-<step>`, for inference only, replacing any other average in the directory.
 
-    Members are the steps of the averaged checkpoints, which the average keeps; none for a moving average of the
+    `members` are the steps of the averaged checkpoints, which the average records; empty for a moving average of the
     weights. Returns the path of the average, see `write`.
     """
     with _locked_for_writing(path) as kind:
@@ -66,7 +66,7 @@ def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[i
 
 @contextlib.contextmanager
 def _locked_for_writing(path: Path) -> Iterator[str]:
-    """Yields the checkpoint's kind, and keeps others from writing this kind: their files would count as leftovers."""
+    """Yields the checkpoint's kind, and keeps others from writing it, because their files would count as leftovers."""
     kind = path.name.split("-")[0]
     try:
         with locked(path.with_name(f"{kind}.lock"), wait=True):
@@ -91,7 +91,7 @@ def _write_and_publish(path: Path, kind: str, groups: dict[str, dict[str, tf.Var
 
 
 def read(path: Path, group: str) -> dict[str, np.ndarray]:
-    """Returns the values of a group's variables, by name. Raises a UserError if the checkpoint cannot be read."""
+    """Returns the values of a group's variables by name. Raises a UserError if the checkpoint cannot be read."""
     start = group + "/"
     with _damage_reported(path):
         reader = tf.train.load_checkpoint(str(path))
@@ -103,7 +103,7 @@ def read(path: Path, group: str) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def _damage_reported(path: Path) -> Iterator[None]:
-    """Turns the errors of reading a checkpoint, inside the block, into a UserError."""
+    """Turns the errors of reading a checkpoint inside the block into a UserError."""
     try:
         yield
     except (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError) as error:
@@ -112,18 +112,18 @@ def _damage_reported(path: Path) -> Iterator[None]:
 
 
 def members_of(path: Path) -> list[int]:
-    """Returns the steps of the checkpoints that an average was made of.
+    """Returns the steps of the checkpoints in an average.
 
-    There are none for a checkpoint of a training, a moving average, and an average that version 0.4 wrote. Raises a
-    UserError if the checkpoint cannot be read.
+    There are none for a training checkpoint, a moving average, and an average from version 0.4. Raises a UserError if
+    the checkpoint cannot be read.
     """
     return [int(step) for step in read(path, _ABOUT_AVERAGE).get("members", ())]
 
 
 def refuse_average(path: Path) -> None:
-    """Raises UserError if a checkpoint, whatever its name, is an average, which no training can start from.
+    """Raises UserError if a checkpoint, whatever its name, is an average, because no training can start from one.
 
-    An average has weights that no training had, and no state of an optimizer.
+    An average has weights that no training had, and no optimizer state.
     """
     with _damage_reported(path):
         names = tf.train.load_checkpoint(str(path)).get_variable_to_shape_map()
@@ -136,9 +136,9 @@ def refuse_average(path: Path) -> None:
 
 
 def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) -> dict[str, np.ndarray]:
-    """Returns arrays of a checkpoint with the names that their variables have now.
+    """Renames the arrays of a checkpoint to the current names of their variables.
 
-    An array with one of `names` keeps it, and only a name among them replaces an old one.
+    An array keeps its name if that is in `names`; otherwise it gets a new name if that is in `names`.
     """
     found = {}
     for name, array in arrays.items():
@@ -152,7 +152,7 @@ def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) ->
 def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
     """Assigns the values of a checkpoint's group to variables.
 
-    Raises a UserError if the checkpoint cannot be read or has other variables; no variable is changed then.
+    Raises a UserError if the checkpoint cannot be read or has other variables; then no variable is changed.
     """
     assign(variables, read(path, group), f"checkpoint {path} does not fit the {group}")
 
@@ -160,7 +160,7 @@ def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
 def assign(variables: dict[str, tf.Variable], arrays: dict[str, np.ndarray], complaint: str) -> None:
     """Assigns arrays to the variables of the same names.
 
-    Raises a UserError if names or shapes differ; the message begins with `complaint`. No variable is changed then.
+    Raises a UserError if names or shapes differ; the message begins with `complaint`. Then no variable is changed.
     """
     arrays = with_current_names(arrays, variables)
     theirs = {name: array.shape for name, array in arrays.items()}

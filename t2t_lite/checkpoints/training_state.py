@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Optimizer(Protocol):
-    """What is used of an optimizer."""
+    """The parts of an optimizer used here."""
 
     iterations: tf.Variable
     state: dict[str, tf.Variable]
@@ -34,7 +34,7 @@ OptimizerT = TypeVar("OptimizerT", bound=Optimizer)
 class TrainingState(Generic[OptimizerT]):
     """Everything that a run needs to resume exactly where it stopped.
 
-    The model is built; the optimizer's iteration count is the step.
+    The model must be built. The optimizer's iteration count is the step.
     """
 
     def __init__(self, model: "keras.Model", optimizer: OptimizerT) -> None:
@@ -55,7 +55,7 @@ class TrainingState(Generic[OptimizerT]):
         return int(self.optimizer.iterations.numpy())
 
     def save(self, directory: Path, keep_max: int, keep: Iterable[int] = ()) -> Path:
-        """Writes `ckpt-<step>` and removes all but the last `keep_max` (1 or more) checkpoints and steps of `keep`."""
+        """Writes `ckpt-<step>`, and removes checkpoints except the last `keep_max` (1 or more) and steps in `keep`."""
         if keep_max < 1:
             raise ValueError(f"keep_max must be at least 1, not {keep_max}")
         path = storage.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
@@ -66,15 +66,15 @@ class TrainingState(Generic[OptimizerT]):
         return path
 
     def save_average(self, directory: Path) -> Path:
-        """Writes the moving average of the weights as `average-<step>`, and replaces an older average."""
+        """Writes the moving average of the weights as `average-<step>`, replacing an older average."""
         with self.optimizer.averages_in_place():
             return storage.write_average(Path(directory) / f"average-{self.step}", self._model)
 
     def restore(self, directory: Path, warn: Callable[[str], None] = LOG.warning) -> Path | None:
-        """Reads the last readable checkpoint of a directory, and returns its path, or None if there is none.
+        """Restores the last readable checkpoint of a directory. Returns its path, or None if there is no checkpoint.
 
         `warn` receives a line about each damaged checkpoint that is skipped. Raises a UserError if there are
-        checkpoints but none can be read, or the last readable one does not fit the model or is an average.
+        checkpoints but none can be read, or the last readable one is an average or does not fit the model.
         """
         if versions.unfinished(directory, "ckpt"):
             warn(f"skipped an incomplete checkpoint in {directory}")

@@ -1,9 +1,9 @@
-"""Lists, publishes and removes the checkpoints of a directory. Handles names and files only, without TensorFlow.
+"""Lists, publishes and removes the checkpoints of a directory. Handles only names and files, without TensorFlow.
 
-A checkpoint is two files, `ckpt-<step>.data-00000-of-00001` and `ckpt-<step>.index`. It exists once its index exists.
-Two files cannot be replaced atomically, so a checkpoint never overwrites another one: the next checkpoint of the same
-step is called `ckpt-<step>.v2`, then `.v3`, and the highest version counts. A complete checkpoint therefore survives a
-killed process or a power failure at any moment.
+A checkpoint consists of two files, `ckpt-<step>.data-00000-of-00001` and `ckpt-<step>.index`, and exists once its index
+exists. Two files cannot be replaced atomically, so a checkpoint never overwrites another one: the next checkpoint of
+the same step is called `ckpt-<step>.v2`, then `.v3`, and the highest version counts. A complete checkpoint therefore
+survives a killed process or a power failure at any moment.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ def list_checkpoints(directory: Path, kind: str = "ckpt") -> list[tuple[int, Pat
 
 
 def best_checkpoint(path: Path) -> Path:
-    """Returns the checkpoint to use, without suffix: the average of checkpoints if there is one, else the last one.
+    """Returns the checkpoint to use, without suffix: the average of checkpoints if it exists, else the last one.
 
     Raises a UserError if there is no checkpoint.
     """
@@ -47,12 +47,12 @@ def step_of(path: Path) -> int:
 
 
 def partial_path(path: Path) -> Path:
-    """Returns a unique path beside `path`, to write a checkpoint to before it is published as `path`."""
+    """Returns a unique path beside `path`, where a checkpoint is written before it is published as `path`."""
     return path.with_name(f"{INCOMPLETE}-{path.name}-{secrets.token_hex(4)}")
 
 
 def unfinished(directory: Path, kind: str) -> list[Path]:
-    """Returns the incomplete files that killed processes have left; `kind` is "ckpt" or "average"."""
+    """Returns the incomplete files left by killed processes; `kind` is "ckpt" or "average"."""
     return sorted(Path(directory).glob(f"{INCOMPLETE}-{kind}-*"))
 
 
@@ -73,10 +73,10 @@ def remove_leftovers(directory: Path, kind: str) -> None:
 
 
 def existing(path: Path) -> Path | None:
-    """Returns the path of a requested checkpoint, or of the version that replaced it; None if there is neither."""
+    """Returns the path of a requested checkpoint, or of the version that replaced it; None if neither exists."""
     if match := re.fullmatch(_NAME.format(kind="([a-z]+)"), path.name):
         versions = dict(_found(path.parent, match[1], INDEX)).get(int(match[2]), [])
-        # A version that is requested by number may still exist; a name without a version means the newest one.
+        # A version requested by number may still exist; a name without a version means the newest one.
         return path if match[3] and path in versions else next(reversed(versions), None)
     return path if Path(f"{path}{INDEX}").exists() else None
 
@@ -84,8 +84,8 @@ def existing(path: Path) -> Path | None:
 def publish(partial: Path, path: Path) -> Path:
     """Renames a written checkpoint to its final name, and removes older versions of the same kind and step.
 
-    Both paths have no suffix; the final one has no version: "ckpt-<step>" or "average-<step>". Returns the final name,
-    with a version if there was a checkpoint of this step.
+    Neither path has a suffix, and `path` has no version: "ckpt-<step>" or "average-<step>". Returns the final name,
+    with a version if this step already had a checkpoint.
     """
     kind, step = path.name.rsplit("-", 1)
     old = dict(_found(path.parent, kind, INDEX)).get(int(step), [])
@@ -93,7 +93,7 @@ def publish(partial: Path, path: Path) -> Path:
         path = path.with_name(f"{path.name}.v{_version(old[-1]) + 1}")
     for ending in (DATA, INDEX):
         _flush(f"{partial}{ending}")
-    for ending in (DATA, INDEX):  # never an index without its data
+    for ending in (DATA, INDEX):  # an index never exists without its data
         os.replace(f"{partial}{ending}", f"{path}{ending}")
         _flush(path.parent)
     for version in old:
@@ -120,7 +120,7 @@ def _unlink(path: Path, ending: str) -> None:
 
 
 def _flush(path: Path | str) -> None:
-    """Flushes a file, or the entries of a folder, to the disk."""
+    """Flushes a file, or the entries of a folder, to disk."""
     is_folder = os.path.isdir(path)
     try:
         descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
@@ -134,7 +134,7 @@ def _flush(path: Path | str) -> None:
 
 
 def _found(directory: Path, kind: str, ending: str) -> list[tuple[int, list[Path]]]:
-    """Returns (step, paths of its versions without suffix, newest last) of the files with this suffix, by step."""
+    """Returns (step, paths of its versions without suffix, newest last) for files with this suffix, by step."""
     by_step: dict[int, list[Path]] = {}
     for file in Path(directory).glob(f"{kind}-*{ending}"):
         path = file.with_name(file.name.removesuffix(ending))

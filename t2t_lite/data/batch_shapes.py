@@ -1,32 +1,32 @@
-"""Batches of few shapes, for which XLA compiles a step once each: every pair is in the smallest shape that holds it."""
+"""Batches of few shapes, so that XLA compiles one step per shape. Each pair goes to the smallest shape that fits it."""
 
 import heapq
 import itertools
 
 import numpy as np
 
-# One step is compiled for each shape, which takes a minute or so on a GPU; more shapes have less padding.
+# Compiling a step takes about a minute per shape on a GPU; more shapes reduce padding.
 MOST_SHAPES = 40
-# There are at least so many batches for each shape: the last ones of a shape are mixed with pairs of another.
+# There are at least this many batches per shape, because a shape's last batches are mixed with pairs of another shape.
 _BATCHES_OF_SHAPE = 3
-# Rows are a multiple of this, so that 2, 4 or 8 devices have equally many; batches of few rows have any number.
+# Rows are a multiple of this, so that 2, 4 or 8 devices get equal shares; batches of few rows have any number.
 _ROWS = 8
 
 
 def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, batches: int) -> np.ndarray:
     """Returns the shapes of batches, int64 [shapes, 3]: inputs length, targets length and rows, in ascending order.
 
-    The space of lengths is divided in two, and each time the part with the most padding again. A batch of each shape
-    has about `batch_tokens` target tokens, and the last shape holds the longest pairs.
+    The space of lengths is repeatedly divided in two, each time in the part with the most padding. A batch of any shape
+    has about `batch_tokens` target tokens, and the last shape fits the longest pairs.
 
     Args:
-      lengths: those of inputs and targets of some pairs, int64 [2, pairs].
+      lengths: lengths of the inputs and targets of some pairs, int64 [2, pairs].
       batch_tokens: real target tokens per batch.
       longest: the length of the longest side of all pairs.
-      batches: how many batches a window of pairs has; few batches have fewer shapes.
+      batches: number of batches per window of pairs; fewer batches get fewer shapes.
     """
     most = min(MOST_SHAPES - 1, max(batches // _BATCHES_OF_SHAPE, 1))
-    numbers = itertools.count()  # so that parts with equal gains are not compared
+    numbers = itertools.count()  # breaks ties, so that the parts are never compared
     parts = [(-_division(lengths)[0], next(numbers), lengths)]
     while len(parts) < most and parts[0][0] < 0:
         part = heapq.heappop(parts)[2]
@@ -44,7 +44,7 @@ def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, bat
 
 
 def _division(lengths: np.ndarray) -> tuple[int, np.ndarray]:
-    """Returns (positions that a division in two saves, which pairs are on the short side, bool [pairs])."""
+    """Returns (positions saved by a division in two, which pairs are on the short side, bool [pairs])."""
     pairs = lengths.shape[1]
     best = (0, np.ones(pairs, bool))
     for side in lengths:
@@ -62,7 +62,7 @@ def _division(lengths: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def smallest_shapes(lengths: np.ndarray, shapes: np.ndarray) -> np.ndarray:
-    """Returns the index of the first shape that holds each pair, int64 [pairs]."""
+    """Returns the index of the first shape that fits each pair, int64 [pairs]."""
     shape_of = np.full(lengths.shape[1], len(shapes) - 1)
     for index in reversed(range(len(shapes) - 1)):
         shape_of[(lengths[0] <= shapes[index, 0]) & (lengths[1] <= shapes[index, 1])] = index
@@ -70,18 +70,18 @@ def smallest_shapes(lengths: np.ndarray, shapes: np.ndarray) -> np.ndarray:
 
 
 def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Divides pairs into batches, whose shapes are those of their smallest pairs that fill one.
+    """Divides pairs into batches. A batch has the smallest shape that fits its pairs and that they can fill.
 
-    What is left of the pairs of a shape joins those of the next larger one. Only batches of the last shape may have
-    fewer rows.
+    The remaining pairs of a shape join those of the next larger shape. Only batches of the last shape may have fewer
+    rows.
 
     Args:
-      lengths: those of inputs and targets, int64 [2, pairs].
-      draws: order the pairs of a shape, int64 [pairs].
+      lengths: lengths of the inputs and targets, int64 [2, pairs].
+      draws: random numbers that order the pairs of a shape, int64 [pairs].
       shapes: see `learn_batch_shapes`.
 
     Returns:
-      (the order of pairs, their number in each batch, the shape of each batch), all int64.
+      (the order of pairs, the number of pairs in each batch, the shape of each batch), all int64.
     """
     smallest = smallest_shapes(lengths, shapes)
     order = np.lexsort((draws, smallest))

@@ -1,4 +1,4 @@
-"""Divides pairs into batches of similar lengths, with the same number of target tokens each."""
+"""Divides pairs into batches of similar lengths with the same number of target tokens."""
 
 import numpy as np
 import tensorflow as tf
@@ -6,9 +6,9 @@ import tensorflow as tf
 from t2t_lite.arrays import Array
 from t2t_lite.data.batch_shapes import fill_shapes
 
-_LONGEST = 2**15  # longer texts are sorted by target length as if they had this length
-_DRAWS = 2**24  # random numbers that order pairs of equal lengths are below this
-# By both lengths, a set of batches is divided somewhere between these shares: at another place in each epoch.
+_LONGEST = 2**15  # when sorting by target length, longer texts count as this long
+_DRAWS = 2**24  # upper bound of the random numbers that order pairs of equal lengths
+# By both lengths, a set of batches is divided between these shares, at a different place in each epoch.
 _SHARES = 0.35, 0.65
 
 
@@ -21,13 +21,13 @@ def cut_into_batches(
 ) -> Array:
     """Returns the pairs of each batch, int64 [batches, (rows)], in random order.
 
-    A batch by "both" lengths has little padding on either side, and an epoch has other batches than the last one. By
-    "targets", the order of versions up to 0.9, the target side has the least padding.
+    A batch by "both" lengths has little padding on either side, and batches differ between epochs. "targets", the order
+    of versions up to 0.9, minimizes padding on the target side.
 
     Args:
       input_lengths, target_lengths: in tokens, int64 [pairs].
-      batch_tokens: target tokens per batch, about.
-      seed: of the random order, int64 [2]; None: batches are in the order in which they are made.
+      batch_tokens: approximate number of target tokens per batch.
+      seed: seed of the random order, int64 [2]; None: batches keep the order of their creation.
       batch_by: "both" or "targets".
     """
     total = tf.reduce_sum(target_lengths)
@@ -64,20 +64,20 @@ def cut_into_shapes(
 
 
 def _random_order(batches: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    # A new seed: with that of the pairs, the same random numbers would also determine the order of batches.
+    # A new seed, because the pairs' seed would use the same random numbers for the order of batches.
     return tf.argsort(tf.random.stateless_uniform(tf.reshape(batches, [1]), fold_in(seed, 1)))
 
 
 def fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
-    """Returns another seed, int64 [2], for each number."""
+    """Returns a new seed, int64 [2], for each number."""
     return tf.random.experimental.stateless_fold_in(seed, number)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _by_targets(input_lengths: tf.Tensor, target_lengths: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
     """Returns the order of pairs by target length, then by input length, int32 [pairs].
 
-    Input lengths are ascending for one target length and descending for the next, so that they do not jump inside a
-    batch that spans two target lengths. Pairs of equal lengths are shuffled.
+    Input lengths ascend for one target length and descend for the next, so that they do not jump within a batch that
+    spans two target lengths. Pairs of equal lengths are shuffled.
     """
     up, targets = tf.minimum(input_lengths, _LONGEST), tf.minimum(target_lengths, _LONGEST)
     key = (targets * (2 * _LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, _LONGEST - up)) * _DRAWS
@@ -89,7 +89,7 @@ def _by_targets(input_lengths: tf.Tensor, target_lengths: tf.Tensor, seed: tf.Te
 def _by_both(
     input_lengths: tf.Tensor, target_lengths: tf.Tensor, number: tf.Tensor, seed: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (the order of pairs, the batch of each in this order), int64 [pairs] both."""
+    """Returns (the order of pairs, the batch of each pair in this order), both int64 [pairs]."""
     pairs, divisions = tf.shape(target_lengths), tf.reshape(number, [1])
     draws, shares = tf.zeros(pairs, tf.int64), tf.fill(divisions, 0.5)
     if seed is not None:
@@ -102,15 +102,15 @@ def _by_both(
 
 
 def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Divides pairs in two, and these again, each time by the side that leaves less padding, down to single batches.
+    """Divides pairs in two recursively, each time by the side that leaves less padding, until each part is a batch.
 
     Args:
-      lengths: those of inputs and targets, int64 [2, pairs].
-      draws: order pairs of equal length, int64 [pairs].
+      lengths: lengths of the inputs and targets, int64 [2, pairs].
+      draws: random numbers that order pairs of equal length, int64 [pairs].
       shares: where to divide, float32 [batches]: the share of the batches on the first side of each division.
 
     Returns:
-      (the order of pairs, the batch of each in this order), int64 [pairs] both.
+      (the order of pairs, the batch of each pair in this order), both int64 [pairs].
     """
     orders = [np.argsort(side * _DRAWS + draws, kind="stable") for side in lengths]
     is_first = np.zeros(lengths.shape[1], bool)
@@ -133,7 +133,7 @@ def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple
 
 
 def _first_part(lengths: np.ndarray, order: np.ndarray, share: float) -> tuple[np.ndarray, int]:
-    """Returns (the first pairs of an order, with this share of target tokens; positions with padding of both parts)."""
+    """Returns (the first pairs of an order, with this share of target tokens; both parts' positions, with padding)."""
     tokens = np.cumsum(lengths[1][order])
     end = int(np.searchsorted(tokens, tokens[-1] * share))
     sides = (order[:end], order[end:])

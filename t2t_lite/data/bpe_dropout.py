@@ -1,4 +1,4 @@
-"""BPE dropout: sentences are split into other tokens at each epoch (Provilkov et al. 2020, arXiv 1910.13267)."""
+"""BPE dropout: splits sentences into different tokens in each epoch (Provilkov et al. 2020, arXiv 1910.13267)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class BpeDropout:
-    """Splits encoded texts into characters and merges them again, while merges are left out at random.
+    """Splits encoded texts into characters and merges them again, leaving out merges at random.
 
-    Before each merge, every possible one is dropped with probability `rate`; the best of the others is made, and a word
-    is finished if there is none (algorithm 1). With a rate of 0, the tokens are those of the vocabulary's `encode`.
+    Before each merge, every possible merge is dropped with probability `rate`. The best remaining merge is then made,
+    and a word is finished if none remains (algorithm 1). With a rate of 0, the tokens equal the vocabulary's `encode`.
     Symbols, bytes and unknown tokens stay as they are.
 
     Args:
-      vocabulary: the vocabulary of the ids; its tokens are byte pairs.
+      vocabulary: the vocabulary of the ids, with byte-pair tokens.
       rate: the probability of leaving out a merge.
     """
 
     def __init__(self, vocabulary: SentencePieceVocabulary, rate: float) -> None:
         self._rate = rate
-        # A blank begins a word, unless a token has one inside.
+        # A leading blank starts a word, unless some token contains an inner blank.
         tokens, scores = vocabulary.tokens(), vocabulary.merge_scores()
         self._size = len(tokens)
         ids = {tokens[id]: id for id in scores}
@@ -45,12 +45,12 @@ class BpeDropout:
         self._is_fixed = ~np.isin(np.arange(self._size), list(ids.values()))
 
     def __call__(self, flat: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Returns texts with other tokens, in the form of the arguments.
+        """Retokenizes texts, and returns them in the form of the arguments.
 
         Args:
-          flat: int [tokens], the ids of all texts, one text after the other, with their end symbols.
-          lengths: int [texts], the number of tokens of each.
-          rng: decides which merges are left out.
+          flat: int [tokens], the ids of all texts, one text after the other, including end symbols.
+          lengths: int [texts], the number of tokens of each text.
+          rng: decides which merges to leave out.
         """
         counts = self._leaf_counts[flat]
         ids = self._leaves[np.repeat(self._leaf_starts[flat], counts) + _ranges(counts)]
@@ -65,7 +65,7 @@ class BpeDropout:
         return ids.astype(flat.dtype), np.bincount(texts, minlength=len(lengths)).astype(lengths.dtype)
 
     def _merge(self, ids: np.ndarray, word: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Merges the tokens of all words at once, one merge a word and round. Returns the tokens and their words."""
+        """Merges tokens in all words at once, one merge per word and round. Returns the tokens and their words."""
         finished: list[tuple[np.ndarray, np.ndarray]] = []
         while len(ids) > 1:
             places, merged = self._possible(ids, word)
@@ -73,7 +73,7 @@ class BpeDropout:
             places, merged = places[kept], merged[kept]
             if not len(places):
                 break
-            # The best merge of each word, the leftmost of equal ones: words are consecutive.
+            # The best merge of each word, the leftmost of equal ones. Words are consecutive.
             order = np.lexsort((places, self._costs[merged], word[places]))
             best = order[np.flatnonzero(np.diff(word[places][order], prepend=-1))]
             ids[places[best]] = merged[best]
@@ -91,7 +91,7 @@ class BpeDropout:
         return ids[order], word[order]
 
     def _possible(self, ids: np.ndarray, word: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns where two neighbours of a word can be merged, and the ids of the merged tokens."""
+        """Returns where two neighbours in a word can be merged, and the ids of the merged tokens."""
         keys = ids[:-1] * self._size + ids[1:]
         found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         places = np.flatnonzero((self._keys[found] == keys) & (word[:-1] == word[1:]))
@@ -99,7 +99,7 @@ class BpeDropout:
 
 
 def _merges(ids: dict[str, int], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the pairs of tokens that make another one, as sorted numbers first * size + second, and the latter."""
+    """Returns the pairs of tokens that form a token, as sorted numbers first * size + second, and the ids formed."""
     pairs = {
         ids[token[:cut]] * size + ids[token[cut:]]: id
         for token, id in ids.items()
@@ -112,21 +112,21 @@ def _merges(ids: dict[str, int], size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _characters(token: str, ids: dict[str, int]) -> list[int]:
-    """Returns the ids of a token's characters, or the token's own if one of them is no token."""
+    """Returns the ids of a token's characters, or the token's own id if a character is not a token."""
     return [ids[character] for character in token] if all(character in ids for character in token) else [ids[token]]
 
 
 def _ranges(counts: np.ndarray) -> np.ndarray:
-    """Returns 0 to n - 1 for each n of the counts, one after the other."""
+    """Returns the concatenated ranges 0 to n - 1 for each count n."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 class NewTokens:
-    """Splits the pairs of a window of the data anew, as a function of seed, epoch and the window's number.
+    """Retokenizes the pairs of a data window, as a function of seed, epoch and window number.
 
     Args:
-      sides: for the inputs and the targets; None keeps their tokens.
-      longest: a text that would have more tokens keeps its own.
+      sides: the dropout of the inputs and the targets; None keeps their tokens.
+      longest: maximum number of tokens; a text that would exceed it keeps its old tokens.
     """
 
     def __init__(self, sides: Sequence[BpeDropout | None], longest: int) -> None:
@@ -138,7 +138,7 @@ class NewTokens:
     ) -> "tuple[tf.RaggedTensor, ...]":
         """Returns inputs and targets, int32 [pairs, (length)], with new tokens. Works in graphs.
 
-        `seed` is (random seed, epoch), int64 [2], and `window` the window's number, int64.
+        `seed` is (random seed, epoch), int64 [2]; `window` is the window's number, int64.
         """
         return tuple(self._of_side(side, texts, seed, window) for side, texts in enumerate((inputs, targets)))
 
@@ -175,14 +175,14 @@ class NewTokens:
 def new_tokens_of(
     problem: Problem, data_dir: Path, manifest: Manifest | None, rate: float, max_length: int
 ) -> NewTokens:
-    """Returns the BPE dropout of a problem's data, on each side that has byte-pair tokens.
+    """Returns the BPE dropout for a problem's data, for each side that has byte-pair tokens.
 
     Args:
-      problem: the problem, which may be reversed.
+      problem: the problem, possibly reversed.
       data_dir: the folder with the data and its vocabularies.
       manifest: the data's manifest.
       rate: the probability of leaving out a merge.
-      max_length: the most tokens of a pair's side in training.
+      max_length: maximum number of tokens on a pair's side in training.
 
     Raises:
       UserError: if no side has byte-pair tokens, or the data has no manifest.

@@ -23,7 +23,7 @@ from t2t_lite.visualization.figures import COLORS, make_figure, save
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SHOWN = 0.995  # share of texts and of words that the axes show; few very long ones would hide all others
+_SHOWN = 0.995  # share of texts and words that the axes show; a few very long ones would hide the others
 _MAX_BINS = 60
 _MAX_TOKENS_PER_WORD = 10
 
@@ -49,10 +49,11 @@ class Padding(NamedTuple):
 def padding_of_batches(
     lengths: tuple[np.ndarray, np.ndarray], batch_tokens: int, max_length: int, batch_by: str
 ) -> tuple[Padding, Padding]:
-    """Returns the padding of the inputs and of the targets if examples are cut into batches as in training.
+    """Returns the padding of inputs and targets if examples are batched as in training.
 
-    Lengths of inputs and targets are in tokens with end symbol, int64 [examples] each; examples with a side longer than
-    `max_length` are left out, and a batch has `batch_tokens` target tokens; for `batch_by` see `cut_into_batches`.
+    Lengths of inputs and targets are in tokens including the end symbol, int64 [examples] each. Examples with a side
+    longer than `max_length` are left out. Batches have `batch_tokens` target tokens; for `batch_by` see
+    `cut_into_batches`.
     """
     kept = np.maximum(*lengths) <= max_length
     inputs, targets = (side[kept] for side in lengths)
@@ -74,23 +75,23 @@ def padding_of_batches(
 
 @dataclass
 class Inspection:
-    """The content of shards of one split."""
+    """The content of the shards of one split."""
 
     manifest: Manifest  # the manifest of the data
     split: str  # the split of the shards
     paths: list[Path]  # the shards
-    vocabularies: tuple[Vocabulary, Vocabulary]  # those of the inputs and the targets
-    # for each side, a histogram of lengths in tokens, end symbol included
+    vocabularies: tuple[Vocabulary, Vocabulary]  # the vocabularies of inputs and targets
+    # for each side, a histogram of lengths in tokens, including the end symbol
     lengths: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {s: collections.Counter() for s in SIDES}
     )
     # the same histogram for the longer side of each example, which training compares with max_length
     longer_sides: collections.Counter[int] = field(default_factory=collections.Counter)
-    # for each side, a histogram of the number of tokens of a word between blanks
+    # for each side, a histogram of the number of tokens per word; words are separated by blanks
     tokens_per_word: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {s: collections.Counter() for s in SIDES}
     )
-    # for each side, the padding of batches with the defaults of training, `batch_tokens` and `max_length`
+    # for each side, the padding of batches with training's defaults, `batch_tokens` and `max_length`
     padding: dict[str, Padding] = field(default_factory=dict)
     # number of unknown tokens on each side
     unknown: collections.Counter[str] = field(default_factory=collections.Counter)
@@ -103,12 +104,12 @@ class Inspection:
         return sum(self.longer_sides.values())
 
     def longer_than(self, max_length: int) -> int:
-        """Returns how many examples have a side with more than `max_length` tokens."""
+        """Returns the number of examples that have a side with more than `max_length` tokens."""
         return sum(count for length, count in self.longer_sides.items() if length > max_length)
 
 
 def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int = 3) -> Inspection:
-    """Inspects all shards of a split of the forward problem, and returns `num_texts` examples of it as text.
+    """Inspects all shards of a split of the forward problem, and returns `num_texts` of its examples as text.
 
     Raises a UserError if there is no such data, or a shard is damaged.
     """
@@ -122,7 +123,7 @@ def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int 
 def inspect_shard(path: Path, num_texts: int = 3) -> Inspection:
     """Inspects one shard. Its file name contains the problem and the split.
 
-    Raises a UserError if the file is not named like a shard, its manifest is missing, or it is damaged.
+    Raises a UserError if the file name is not a shard's, its manifest is missing, or it is damaged.
     """
     match = re.fullmatch(r"(.+)-(train|dev|test)-\d+-of-\d+", path.name)
     if not match:
@@ -164,8 +165,8 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
 def plot_inspection(found: Inspection, title: str, file: Path) -> None:
     """Plots three panels into a file, which appears once it is complete.
 
-    Lengths are a histogram of the share of texts; tokens per word one of the share of words; padding is a point for
-    each batch, over the length to which it is padded.
+    Lengths are shown as a histogram of the share of texts, tokens per word as a histogram of the share of words, and
+    padding as a point for each batch at its padded length.
     """
     figure = make_figure(14, 4.5)
     lengths, words, padding = figure.subplots(1, 3)
@@ -193,7 +194,7 @@ def plot_inspection(found: Inspection, title: str, file: Path) -> None:
 def _draw_lengths(axes: "Axes", lengths: dict[str, collections.Counter[int]]) -> None:
     last = max(quantile(counter, _SHOWN) for counter in lengths.values())
     step = -(-(last + 1) // _MAX_BINS)
-    # A bin of one length is centred on it.
+    # A bin of a single length is centred on it.
     edges = [place - (0.5 if step == 1 else 0.0) for place in range(0, last + 1 + step, step)]
     for (side, counter), color in zip(lengths.items(), COLORS):
         values, counts = np.array([*counter]), np.array([*counter.values()])
@@ -218,7 +219,7 @@ def _draw_words(axes: "Axes", words: dict[str, collections.Counter[int]]) -> Non
             continue
         total = counter.total()
         shares = [100 * counter[tokens] / total for tokens in shown[:-1]]
-        shares.append(100 - sum(shares))  # words of as many tokens, or more
+        shares.append(100 - sum(shares))  # words with at least as many tokens
         places = [tokens + (number - (len(words) - 1) / 2) * width for tokens in shown]
         axes.bar(places, shares, width, color=color, label=f"{side}: {mean(counter):.2f} on average")
     axes.set_xticks(shown, [*map(str, shown[:-1]), f"{shown[-1]}+"])

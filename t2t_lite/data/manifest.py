@@ -16,7 +16,7 @@ FILENAME = "manifest.{}.json"
 
 
 class VocabularyEntry(TypedDict):
-    """What the manifest records of a vocabulary."""
+    """A vocabulary in the manifest."""
 
     file: str
     sha256: str
@@ -24,17 +24,17 @@ class VocabularyEntry(TypedDict):
 
 
 class StatisticsEntry(TypedDict):
-    """What the manifest records of the pairs of a split."""
+    """The pairs of a split in the manifest."""
 
-    dropped: dict[str, int]  # number of dropped pairs, by drop reason
+    dropped: dict[str, int]  # number of dropped pairs by drop reason
     overlap: NotRequired[dict[str, int]]  # number of pairs whose source is also in another split; since 0.9
-    # By "inputs", "targets" and "longer", a histogram: length in tokens (end symbol included) -> number of examples.
-    # "longer" is the longer side of each example; data from early versions does not have it.
+    # By "inputs", "targets" and "longer", a histogram: length in tokens (with the end symbol) -> number of examples.
+    # "longer" is the longer side of each example; data from early versions lacks it.
     lengths: dict[str, dict[str, int]]
 
 
 class SplitEntry(StatisticsEntry):
-    """What the manifest records of a complete split."""
+    """A complete split in the manifest."""
 
     examples: int
     plan: str  # the digest of the plan
@@ -49,20 +49,20 @@ class Manifest:
     vocabulary: VocabularyEntry  # the shared vocabulary, or the vocabulary of the forward targets
     splits: dict[str, SplitEntry]  # the complete splits, by name
     sources: dict[str, str]  # SHA-256 of each source file, by name
-    # as `vocabulary`, for the forward inputs; None if both sides share one
+    # like `vocabulary`, for the forward inputs; None if both sides share one
     inputs_vocabulary: VocabularyEntry | None = None
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # the flags that affect the records
     train_pairs: int = 0  # number of pairs in the train split, dropped ones included
-    # the split that is being generated, or {}: {"split", "plan", "shards": the complete ones}
+    # the split being generated, or {}: {"split", "plan", "shards": the complete ones}
     unfinished: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def vocabularies(self) -> tuple[VocabularyEntry, VocabularyEntry]:
-        """The descriptions of the vocabularies of the forward inputs and targets; equal if they share one."""
+        """The entries of the vocabularies of the forward inputs and targets; equal if both sides share one."""
         return self.inputs_vocabulary or self.vocabulary, self.vocabulary
 
     def digest(self) -> str:
-        """Returns a checksum of the data: of its sources and vocabularies, and of how its shards were made."""
+        """Returns a checksum of the data, which covers sources, vocabularies and shard plans."""
         made = {
             name: {part: split[part] for part in ("examples", "plan", "shards")} for name, split in self.splits.items()
         }
@@ -70,12 +70,12 @@ class Manifest:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def check_split(self, data_dir: Path, split: str) -> None:
-        """Raises UserError if a split has no pairs, as test in data that was imported without it."""
+        """Raises UserError if a split has no pairs, for example a test split that was not imported."""
         if not self.splits[split]["examples"]:
             raise UserError(f"the data in {data_dir} was imported without a {split} split; use another one")
 
     def longest(self, split: str, max_length: int) -> int:
-        """Returns the length in tokens of a split's longest side that does not exceed `max_length`."""
+        """Returns the length in tokens of a split's longest side of at most `max_length` tokens."""
         histograms = self.splits[split]["lengths"].values()
         return max(int(length) for histogram in histograms for length in histogram if int(length) <= max_length)
 
@@ -85,7 +85,7 @@ class Manifest:
         return sum(int(length) * number for length, number in histogram.items()) / sum(histogram.values())
 
     def shards_of_plan(self, split: str, plan: str) -> dict[str, int]:
-        """Returns {file name: bytes} of the shards of a split that were written with a plan."""
+        """Returns {file name: bytes} for the shards of a split that were written with a plan."""
         known = {}
         for made in (self.splits.get(split, {}), self.unfinished):
             if made.get("split", split) == split and made.get("plan") == plan:
@@ -112,7 +112,7 @@ class Manifest:
 
 
 def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
-    """Returns the manifest of a problem's data, or None if there is none. Raises a UserError if the file is damaged."""
+    """Returns the manifest of a problem's data, or None if it is missing. Raises a UserError if it is damaged."""
     path = Path(data_dir) / FILENAME.format(problem.data_name)
     return manifest_of_file(path) if path.exists() else None
 
@@ -130,7 +130,7 @@ def manifest_of_file(path: Path) -> Manifest:
 
 
 def _require_parts(manifest: Manifest) -> None:
-    """Raises KeyError, TypeError or AttributeError if a part that readers rely on is missing or malformed."""
+    """Raises KeyError, TypeError or AttributeError if a required part is missing or malformed."""
     names = [vocabulary[part] for vocabulary in manifest.vocabularies for part in ("file", "sha256")]
     numbers = [vocabulary["size"] for vocabulary in manifest.vocabularies] + [
         number
@@ -142,9 +142,9 @@ def _require_parts(manifest: Manifest) -> None:
 
 
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:
-    """Returns the manifest after checking the data directory against it, and that a split of it has pairs.
+    """Returns the manifest after checking the data directory against it, and that the split has pairs.
 
-    Raises a UserError if there is no such data, a shard is missing or truncated, or the vocabulary differs.
+    Raises a UserError if the data does not exist, a shard is missing or truncated, or the vocabulary differs.
     """
     data_dir = Path(data_dir)
     command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"
@@ -167,7 +167,7 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
 
 
 def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
-    """Raises UserError if a shard is missing or truncated; `command` makes the data."""
+    """Raises UserError if a shard is missing or truncated; `command` generates the data."""
     for split in manifest.splits.values():
         for name, size in split["shards"].items():
             path = data_dir / name
@@ -179,7 +179,7 @@ def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
 
 
 def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, command: str) -> None:
-    """Raises UserError if a vocabulary is missing or not the one of the data; `command` makes the data."""
+    """Raises UserError if a vocabulary is missing or differs from the data's; `command` generates the data."""
     if (manifest.inputs_vocabulary is None) != problem.shared_vocabulary:
         other = "a vocabulary for each side" if problem.shared_vocabulary else "one vocabulary for both sides"
         raise UserError(f"the data in {data_dir} was made with {other}; remove it and run: {command}")
@@ -195,7 +195,7 @@ def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, co
 
 
 def _flags_of(manifest: Manifest, problem: Problem) -> str:
-    """Returns the command-line flags that the data was made with, except those with default values."""
+    """Returns the command-line flags used to make the data, except those with default values."""
     # Defaults come from the class, because a command may have changed the instance.
     usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
     flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}

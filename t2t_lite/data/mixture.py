@@ -8,7 +8,7 @@ from pathlib import Path
 from t2t_lite.data.problem import SPLITS, AnySource, Example, Problem, get_problem
 from t2t_lite.errors import UserError
 
-_BLOCK = 1000  # number of pairs over which the parts are interleaved
+_BLOCK = 1000  # number of pairs within which the parts are interleaved
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,10 @@ class Part:
     """One problem in a mixture.
 
     Args:
-      problem: its name; "x_rev" swaps its sides.
-      weight: its share of the training pairs, relative to the weights of the other parts; 0: its size decides.
-      tag: a token put before each source sentence, followed by a blank: "<2de>".
-      splits: the splits to which it contributes; a corpus of back-translations contributes only to "train".
+      problem: the problem's name; "x_rev" swaps its sides.
+      weight: its share of the training pairs, relative to the weights of the other parts; 0: its size determines it.
+      tag: a token before each source sentence, followed by a blank: "<2de>".
+      splits: the splits that it contributes to; a corpus of back-translations contributes only to "train".
     """
 
     problem: str
@@ -31,11 +31,11 @@ class Part:
 class Mixture(Problem):
     """A problem with the pairs of several problems. Subclass it, set `parts`, and register it.
 
-    A part with its own flags receives the values of the flags that the mixture also has.
+    A part with flags of its own receives the values of flags that the mixture also has.
 
     Either no part has a weight, and every pair is used once; or all parts have weights. Then every pair is used at
-    least once, and parts whose share exceeds their size are repeated. dev and test have the pairs of each part once,
-    part after part. Equal calls yield equal pairs in the same order.
+    least once, and parts whose share exceeds their size are repeated. dev and test contain the pairs of each part once,
+    one part after the other. Equal calls yield equal pairs in the same order.
     """
 
     parts: tuple[Part, ...] = ()
@@ -68,7 +68,7 @@ class Mixture(Problem):
             return
         sizes = [self._size(number, files) for number in parts]
         weights = [self.parts[number].weight for number in parts]
-        # The part with the largest size relative to its weight is read once.
+        # The part with the largest ratio of size to weight is read once.
         once = max(size / weight for size, weight in zip(sizes, weights)) if any(weights) else 0
         wanted = [round(once * weight) for weight in weights] if once else sizes
         streams = [self._repeated(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
@@ -124,7 +124,7 @@ class Mixture(Problem):
 
 
 def _interleaved(streams: list[Iterator[Example]], counts: list[int]) -> Iterator[Example]:
-    """Yields all pairs of the streams, interleaved so that each stream is used up at an even rate."""
+    """Yields all pairs of the streams, interleaved so that all streams are consumed evenly."""
     total, taken = sum(counts), [0] * len(counts)
     for done in range(0, total, _BLOCK):
         share = min(1.0, (done + _BLOCK) / total)

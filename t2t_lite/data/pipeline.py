@@ -17,15 +17,15 @@ from t2t_lite.data.manifest import Manifest, read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 
-# Batches are made of the pairs of a window of about this size; a batch never spans two windows.
+# Batches are formed within windows of about this many pairs; a batch never spans two windows.
 WINDOW = 2**17
-# The shapes of batches are learned from the lengths of the first pairs, in the order of the shards.
+# Number of pairs, in shard order, whose lengths determine the shapes of batches.
 _SAMPLE = 2**15
 
 
 @contextlib.contextmanager
 def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
-    """Turns TensorFlow's error about an unreadable record, raised inside the block, into a UserError."""
+    """Turns TensorFlow's error about an unreadable record inside the block into a UserError."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
@@ -39,7 +39,7 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
 
 
 def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
-    """Returns the shards that cannot be read to their end."""
+    """Returns the shards that cannot be read completely."""
     found = []
     for path in sorted(data_dir.glob(f"{name}-*-of-*")):
         try:
@@ -51,17 +51,17 @@ def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
 
 
 def window_size(examples: int) -> int:
-    """Returns the number of pairs per window. All windows have about the same size, so that none has few batches."""
+    """Returns the number of pairs per window. Windows have about the same size, so that none has few batches."""
     return math.ceil(examples / max(1, round(examples / WINDOW)))
 
 
 def has_pair(problem: Problem, data_dir: Path, max_length: int) -> bool:
-    """Returns whether any training pair has at most `max_length` tokens on both sides. Reads the shards to find out."""
+    """Returns whether any training pair has at most `max_length` tokens on both sides. Reads the shards."""
     dataset = batches(problem, data_dir, "train", batch_tokens=1, max_length=max_length)
     return next(iter(dataset), None) is not None
 
 
-@tf.autograph.experimental.do_not_convert  # conversion takes a second, and there is nothing to convert
+@tf.autograph.experimental.do_not_convert  # conversion takes a second and has no effect here
 def batches(
     problem: Problem,
     data_dir: Path,
@@ -77,22 +77,22 @@ def batches(
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
-    Each batch has about `batch_tokens` target tokens, padding not included. Every window of about WINDOW pairs is
-    divided into equal shares, so there is no short last batch (with `shapes` the longest pairs may have one). Only
-    pairs longer than `max_length` are dropped.
+    Each batch has about `batch_tokens` target tokens, excluding padding. Every window of about WINDOW pairs is divided
+    into equal shares, so there is no short last batch (with `shapes`, the longest pairs may form one). Only pairs
+    longer than `max_length` are dropped.
 
     Args:
-      problem: the problem; if it is reversed, the sides are swapped.
+      problem: the problem; a reversed problem swaps the sides.
       data_dir: the folder with the shards.
       split: "train", "dev" or "test".
-      batch_tokens: target tokens per batch, end symbols included, padding not included.
-      batch_by: by which lengths pairs are put together, "both" or "targets", see `cut_into_batches`.
-      max_length: drops pairs with a side of more tokens; None keeps all.
+      batch_tokens: target tokens per batch, including end symbols, excluding padding.
+      batch_by: the lengths by which pairs are grouped, "both" or "targets", see `cut_into_batches`.
+      max_length: maximum number of tokens on either side of a pair; longer pairs are dropped. None keeps all.
       seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
       epoch: counted from 0.
-      shapes: batches have one of these shapes, filled up with empty rows, see `learn_batch_shapes`; needs a seed, and
-        `batch_by` has no meaning then.
-      new_tokens: splits texts anew, as a function of seed, epoch and window; needs a seed.
+      shapes: the possible shapes of batches, which are padded with empty rows, see `learn_batch_shapes`; needs a seed,
+        and makes `batch_by` irrelevant.
+      new_tokens: retokenizes texts, as a function of seed, epoch and window; needs a seed.
     """
     manifest = read_manifest(data_dir, problem)
     window = WINDOW if manifest is None else max(1, window_size(manifest.splits[split]["examples"]))
@@ -101,7 +101,7 @@ def batches(
     if seed is not None:
         graph = tf.compat.v1.get_default_graph()
         if not tf.executing_eagerly() and graph.seed == 0:
-            graph.seed = None  # TensorFlow compares both seeds with 0 in Python, which fails for ours: it is a tensor
+            graph.seed = None  # TensorFlow compares both seeds with 0 in Python, which fails for our tensor
         files = files.shuffle(len(shards), seed=_mix(seed, epoch), reshuffle_each_iteration=False)
     records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, block_length=64)
     order_seed = None if seed is None else tf.stack([tf.constant(seed, tf.int64), tf.cast(epoch, tf.int64)])
@@ -130,12 +130,12 @@ def batches(
 def _shards(problem: Problem, data_dir: Path, split: str, manifest: Manifest | None) -> list[str]:
     names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
     if manifest is not None:
-        names = sorted(manifest.splits[split]["shards"])  # --num_shards may have changed their number
+        names = sorted(manifest.splits[split]["shards"])  # --num_shards may have changed the number of shards
     return [str(Path(data_dir) / name) for name in names]
 
 
 def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_length: int) -> np.ndarray:
-    """Returns the shapes of training batches, see `learn_batch_shapes`: the same ones for any seed and devices."""
+    """Returns the shapes of training batches, see `learn_batch_shapes`. They do not depend on seed and devices."""
     manifest = read_manifest(data_dir, problem)
     records = tf.data.TFRecordDataset(_shards(problem, data_dir, "train", manifest)).batch(_SAMPLE)
     sides = _parse(next(iter(records)), problem.is_reversed, max_length)
@@ -160,12 +160,12 @@ def epochs(
     skip: int = 0,
     bpe_dropout: float = 0.0,
 ) -> tf.data.Dataset:
-    """Returns the batches of the training split, epoch after epoch, without end.
+    """Returns endless batches of the training split, epoch after epoch.
 
     Args:
       problem, data_dir, batch_tokens, batch_by, max_length, seed: see `batches`.
-      first_epoch: the epoch to begin with.
-      skip: number of batches of the first epoch to skip, because they have been used.
+      first_epoch: the epoch to start with.
+      skip: number of batches of the first epoch to skip, because they were already used.
       bpe_dropout: the probability of leaving out a merge of byte-pair tokens, see `BpeDropout`.
 
     Returns:

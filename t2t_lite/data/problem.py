@@ -1,4 +1,4 @@
-"""The base class of problems: where their pairs come from, their vocabularies, how outputs are searched and scored."""
+"""The base class of problems: the source of pairs, the vocabularies, and how outputs are searched and scored."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,14 +26,14 @@ SIDES = Example._fields
 
 
 class Dependency(NamedTuple):
-    """A known dependency between two words of a text, for tests of what attention heads have learned.
+    """A known dependency between two words of a text, to test what attention heads have learned.
 
     Args:
-      relation: what depends on what, a short name for readers: "relative pronoun -> its noun".
+      relation: a short, readable name for the dependency: "relative pronoun -> its noun".
       side: "inputs" or "targets".
-      word: the number of the word that depends on the other, in the text as the model reads or writes it, see
-        `Problem.for_model`; words are separated by blanks and counted from 0.
-      head: the number of the word that it depends on.
+      word: the index of the dependent word in the text as the model reads or writes it, see `Problem.for_model`; words
+        are separated by blanks and counted from 0.
+      head: the index of the word that it depends on.
     """
 
     relation: str
@@ -43,11 +43,11 @@ class Dependency(NamedTuple):
 
 
 class Unusable(str):
-    """Takes the place of a text that cannot be used; its value is the reason."""
+    """Replaces a text that cannot be used; its value is the reason."""
 
 
 class WithMore(str):
-    """A text whose line had further columns, which were left out."""
+    """A text whose line had additional columns, which were dropped."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Source:
 
     Args:
       name: the file's name in `--tmp_dir`.
-      url: the address from which it is downloaded if it is not there.
+      url: the address to download the file from if it is missing.
       sha256: its checksum, in hexadecimal digits.
     """
 
@@ -67,7 +67,7 @@ class Source:
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A file of the user, which may be anywhere.
+    """A user's file, in any folder.
 
     Args:
       path: the path of the file.
@@ -86,8 +86,8 @@ class TfdsSource:
     """A data set of tensorflow-datasets; `--tmp_dir` is its data_dir.
 
     Args:
-      name: its name and configuration: "wmt14_translate/de-en".
-      placed: names of text files that are used instead if they are in `--tmp_dir`, plain or with ".gz".
+      name: name and configuration: "wmt14_translate/de-en".
+      placed: names of text files, plain or with ".gz", that are used instead if they are in `--tmp_dir`.
       url: the download server, to check early whether it can be reached; "": unknown.
     """
 
@@ -104,11 +104,11 @@ class Problem:
     """A task as pairs of texts. Subclass it, implement `examples`, and register it with `@PROBLEMS.register`.
 
     Class attributes are the problem's settings; the defaults suit translation. A problem `x` is also available as
-    `x_rev`: the same data with its sides swapped.
+    `x_rev`, which has the same data with swapped sides.
     """
 
     vocab_kind: str = "bpe"  # or "wordpiece", "characters", "bytes", "words"
-    targets_vocab_kind: str = ""  # the kind of the targets' vocabulary, if it differs
+    targets_vocab_kind: str = ""  # the kind of the target vocabulary, if it differs
     vocab_size: int = 8000  # number of tokens in a vocabulary
     byte_fallback: bool = True  # bpe: encode characters without a token as bytes, for which 256 tokens are reserved
     character_coverage: float = 0.9995  # with byte_fallback: the share of the text's characters that get tokens
@@ -116,21 +116,21 @@ class Problem:
     symbols: tuple[str, ...] = ()  # texts that are always one token, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
-    source_language: str = ""  # BCP 47 code of the forward inputs; "": unknown, or several
+    source_language: str = ""  # BCP 47 code of the forward inputs; "": unknown or several
     target_language: str = ""  # BCP 47 code of the forward targets, for tokenizers of metrics
-    has_inputs: bool = True  # False: texts alone, all inputs are ""; the lines to decode are then beginnings of outputs
+    has_inputs: bool = True  # False: targets only; all inputs are "", and lines to decode are beginnings of outputs
     metric: str = "bleu"  # the registered metric that scores outputs; "parseval" for trees
     decode_hparams: DecodeHParams = DecodeHParams()
     sources: tuple[AnySource, ...] = ()
     published_counts: Mapping[str, int] = {}  # number of pairs per split; a test split must match exactly
     flags: Mapping[str, str] = {}  # additional flags for t2t-lite-datagen, each with its help text
-    switches: frozenset[str] = frozenset()  # the flags that may be given without a value, which is then "True"
+    switches: frozenset[str] = frozenset()  # flags that may be given without a value, which then is "True"
     checks_text: bool = False  # whether to check the text for common defects and report them
-    tmp_dir: Path | None = None  # `--tmp_dir` while data is generated, for what a problem fetches by itself
+    tmp_dir: Path | None = None  # `--tmp_dir` during data generation, for anything that a problem fetches itself
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         self.is_reversed = is_reversed
-        self.options = options  # values of `flags`
+        self.options = options  # the values of `flags`
 
     @property
     def data_name(self) -> str:
@@ -156,7 +156,7 @@ class Problem:
     def vocab_filenames(self) -> tuple[str, str]:
         """The vocabulary file names in `--data_dir`: forward inputs, forward targets; equal if they share one.
 
-        If the text yields fewer tokens than `vocab_size`, the file name has their number, see `vocab_filename`.
+        If the text yields fewer tokens than `vocab_size`, the file name contains their number, see `vocab_filename`.
         """
         inputs, targets = (self.vocab_filename(side, self.vocab_size) for side in Example._fields)
         return inputs, targets
@@ -173,7 +173,7 @@ class Problem:
         return (side == "targets" and self.targets_vocab_kind) or self.vocab_kind
 
     def in_direction(self, pair: Iterable[_T]) -> tuple[_T, _T]:
-        """Returns a pair of things that belong to the forward (inputs, targets) in the order of this problem."""
+        """Reorders a pair that belongs to the forward (inputs, targets) into the direction of this problem."""
         inputs, targets = pair
         return (targets, inputs) if self.is_reversed else (inputs, targets)
 
@@ -205,12 +205,12 @@ class Problem:
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of a split, in a fixed order and in the forward direction.
 
-        Every call must yield the same pairs: they are read once to count them and learn tokens, then again to write
-        them.
+        Every call must yield the same pairs, because they are read once to count them and learn tokens, and again to
+        write them.
 
         Args:
           split: "train", "dev" or "test".
-          files: the path of each of `sources`, by its name, checked.
+          files: the path of each of `sources` by name, already checked.
         """
         old = "; it replaces tensor2tensor's generate_samples" if hasattr(self, "generate_samples") else ""
         raise UserError(f"problem '{self.name}' has no method examples(self, split, files) that yields its pairs{old}")
@@ -219,28 +219,28 @@ class Problem:
         """Raises UserError with status 2 if a required flag of the problem is missing."""
 
     def keep_streams(self, tmp_dir: Path) -> None:
-        """Copies sources that can be read only once, such as pipes, to `tmp_dir`: sources are read several times."""
+        """Copies sources that can be read only once, such as pipes, to `tmp_dir`, so that they can be read again."""
         del tmp_dir
 
     def separate_splits(self) -> tuple[str, ...]:
-        """Returns the splits among dev and test that are not taken from the training text."""
+        """Returns those of the dev and test splits that are not taken from the training text."""
         return SPLITS[1:]
 
     def for_model(self, example: Example) -> Example:
-        """Returns a pair as the model reads and writes it, ready to be tokenized. Plain-text files are not affected."""
+        """Returns a pair as the model reads and writes it, before tokenization. Does not affect plain-text files."""
         return example
 
     def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
-        """Returns known dependencies between the words of each side; none unless a problem knows any.
+        """Returns known dependencies between words of each side; by default none.
 
         Args:
-          inputs, targets: a pair in the direction of this problem, as in the files of plain text.
+          inputs, targets: a pair in the direction of this problem, as in its plain-text files.
         """
         del inputs, targets
         return []
 
     def drop_reason(self, split: str, example: Example) -> str | None:
-        """Returns why a pair is dropped, in a few words that the manifest counts; None keeps the pair."""
+        """Returns why a pair is dropped, in a few words, which the manifest counts; None keeps the pair."""
         for side in example if self.has_inputs else example[1:]:
             if isinstance(side, Unusable):
                 return str(side)
@@ -249,29 +249,29 @@ class Problem:
         return None
 
     def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields all pairs of the training files, including those that are dropped or go to other splits."""
+        """Yields all pairs of the training files, including pairs that are dropped or go to other splits."""
         return self.examples("train", files)
 
     def split_of(self, example: Example) -> str:
-        """Returns the split of a pair from `raw_pairs`; long texts may be cut to their beginning."""
+        """Returns the split of a pair from `raw_pairs`; long texts may be truncated."""
         del example
         return "train"
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
-        """Returns notes for the user about the data made from these files, one line each."""
+        """Returns notes for the user about the data made from these files, one per line."""
         del files
         return []
 
 
 def get_problem(name: str, **options: str) -> Problem:
-    """Returns the problem registered as `name`, with the suffix `_rev` for swapped sides.
+    """Returns the problem registered as `name`; the suffix `_rev` swaps its sides.
 
     Args:
       name: the name.
-      options: values of the problem's `flags`.
+      options: values for the problem's `flags`.
 
     Raises:
-      UserError: if there is no such problem; the message suggests the nearest names.
+      UserError: if the problem does not exist; the message suggests the nearest names.
     """
     if name not in PROBLEMS and name.endswith(REVERSED_SUFFIX):
         forward = name.removesuffix(REVERSED_SUFFIX)
@@ -280,7 +280,7 @@ def get_problem(name: str, **options: str) -> Problem:
     return _checked(PROBLEMS[name](**options))
 
 
-# Methods that version 0.1 called otherwise; a problem that still has one would be ignored in silence.
+# Methods renamed since version 0.1; a problem that still defines an old one would be ignored silently.
 _RENAMED = {"flaw": "drop_reason", "remarks": "notes", "check_given": "check_options"}
 
 

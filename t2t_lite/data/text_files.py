@@ -13,13 +13,13 @@ from typing import Protocol
 from t2t_lite.data.problem import Example, Unusable, WithMore
 from t2t_lite.errors import UserError
 
-# The longest line that the decoder keeps in memory. It uses far fewer tokens of it (`max_input_length`).
+# The longest line that the decoder keeps in memory. It uses far fewer tokens (`max_input_length`).
 MAX_BYTES = 2**20
 _GZIP = b"\x1f\x8b"  # the first bytes of gzip files
 
 
 class ByteLines(Protocol):
-    """What is read of a binary file."""
+    """The methods needed of a binary file."""
 
     def readline(self, limit: int = -1, /) -> bytes:
         """Returns the next line, or its next `limit` bytes."""
@@ -29,14 +29,14 @@ class ByteLines(Protocol):
 def lines_of(
     stream: ByteLines, name: str, invalid: Callable[[str, str, str], str], max_bytes: int = -1
 ) -> Iterator[str]:
-    """Yields the lines of a stream without their ends ("\\n" or "\\r\\n"), each as soon as it is read.
+    """Yields the lines of a stream without line ends ("\\n" or "\\r\\n"), each as soon as it is read.
 
-    A byte-order mark at the start of the stream is dropped.
+    Drops a byte-order mark at the start of the stream.
 
     Args:
       name: the name of the stream in reports to `invalid`.
       invalid: called for a line that is not UTF-8 or is too long; returns the text to yield instead, or raises.
-        Arguments: the line's name ("in.txt, line 3"), what is wrong with it, its text with U+FFFD for invalid bytes.
+        Arguments: the line's name ("in.txt, line 3"), the problem, the line's text with U+FFFD for invalid bytes.
       max_bytes: cuts longer lines to this many bytes, which bounds the memory; -1: no limit.
     """
     number = 0
@@ -61,7 +61,7 @@ def lines_of(
 
 
 def _decoded(line: bytes, errors: str, is_cut: bool) -> str:
-    """Decodes UTF-8; drops an incomplete character at the end of a line that is cut."""
+    """Decodes UTF-8; drops an incomplete character at the end of a cut line."""
     if not is_cut:
         return line.decode("utf-8", errors=errors)
     return codecs.getincrementaldecoder("utf-8")(errors=errors).decode(line)
@@ -74,23 +74,23 @@ def _without_end(line: bytes) -> bytes:
 
 
 def refuse(where: str, problem: str, text: str) -> str:
-    """The `invalid` callback of `lines_of` for strict reading: raises UserError."""
+    """The strict `invalid` callback of `lines_of`: raises UserError."""
     del text
     raise UserError(f"{where}: {problem}; convert it first")
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a UTF-8 text file, plain or gzip, without their ends ("\\n" or "\\r\\n").
+    """Yields the lines of a UTF-8 text file, plain or gzip, without line ends ("\\n" or "\\r\\n").
 
     Raises:
-      UserError: if there is no such file, it is a damaged gzip file, or a line is not UTF-8 (with its number).
+      UserError: if the file does not exist or is a damaged gzip file, or a line is not UTF-8 (with its number).
     """
     with open_bytes(path) as file:
         yield from lines_of(file, str(path), refuse)
 
 
 def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> Iterator[str]:
-    """Yields the lines of any input: invalid bytes are replaced by U+FFFD and long lines are cut; `warn` gets each."""
+    """Yields the lines of any input. Replaces invalid bytes by U+FFFD, cuts long lines, and calls `warn` for each."""
 
     def invalid(where: str, problem: str, text: str) -> str:
         warn(f"{where}: {problem}" + ("; replaced by U+FFFD" if problem.startswith("not UTF-8") else ""))
@@ -101,9 +101,9 @@ def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> 
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
-    """Opens a file for reading bytes; gzip is recognised by content, whatever the file's name.
+    """Opens a file for reading bytes; recognises gzip by content, whatever the file's name.
 
-    Raises a UserError if there is no such file, it is in UTF-16, or it is a damaged gzip file.
+    Raises a UserError if the file does not exist, is in UTF-16, or is a damaged gzip file.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -148,7 +148,7 @@ def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
 def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
     """Yields the pairs of two files with one sentence per line, one pair for each line of the longer file.
 
-    A line that is not UTF-8, or that is missing in the shorter file, becomes an `Unusable` with the reason.
+    A line that is not UTF-8 or is missing in the shorter file becomes an `Unusable` with the reason.
     """
     missing = Unusable("a line that the other file does not have")
     for pair in itertools.zip_longest(_any_lines(inputs), _any_lines(targets), fillvalue=missing):
@@ -158,8 +158,8 @@ def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
 def read_tsv(path: Path) -> Iterator[Example]:
     """Yields the pairs of a file with inputs, a tab and targets in each line.
 
-    If a line has more columns, the first two are used and its targets are `WithMore`. A line that has only one column
-    or is not UTF-8 becomes a pair with an `Unusable`, which holds the reason.
+    If a line has more columns, the first two are used and the targets become `WithMore`. A line that has only one
+    column or is not UTF-8 becomes a pair with an `Unusable`, which contains the reason.
     """
     for line in _any_lines(path):
         columns = line.split("\t")
@@ -172,7 +172,7 @@ def read_tsv(path: Path) -> Iterator[Example]:
 
 
 def _any_lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a file; a line that is not UTF-8 or has NUL characters becomes an `Unusable`."""
+    """Yields the lines of a file; a line that is not UTF-8 or contains NUL characters becomes an `Unusable`."""
     with open_bytes(path) as file:
         for text in lines_of(file, str(path), lambda where, problem, text: Unusable("a line that is not UTF-8")):
             if isinstance(text, Unusable) or "\0" not in text:

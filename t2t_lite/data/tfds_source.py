@@ -1,4 +1,4 @@
-"""Pairs from tensorflow-datasets: downloads a data set, or reads one that is already prepared."""
+"""Pairs from tensorflow-datasets: downloads a data set, or reads a prepared one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ _READ_BATCH = 1000
 
 
 def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
-    """Downloads a data set, prepares it in `tmp_dir` and returns its folder; errors of the library propagate."""
+    """Downloads a data set, prepares it in `tmp_dir` and returns its folder. Does not catch the library's errors."""
     import tensorflow_datasets
 
     builder = tensorflow_datasets.builder(source.name, data_dir=tmp_dir)
@@ -23,10 +23,10 @@ def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
 
 
 def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[Example]:
-    """Yields the pairs of a prepared data set, whose version has a folder, in the order of its files.
+    """Yields the pairs of a prepared data set in file order. `folder` contains one version of it.
 
-    Inputs and targets are the feature names of the two sides: "en", "de". Raises a UserError if there is no such split
-    or feature, or a file is damaged.
+    `inputs` and `targets` are the feature names of the two sides: "en", "de". Raises a UserError if the split or a
+    feature does not exist, or a file is damaged.
     """
     import tensorflow_datasets
 

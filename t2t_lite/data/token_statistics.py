@@ -1,4 +1,4 @@
-"""Statistics of tokens: means and quantiles of histograms, and tokens per word. Needs no TensorFlow."""
+"""Token statistics: means and quantiles of histograms, and tokens per word. Needs no TensorFlow."""
 
 import collections
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ def mean(counter: Mapping[int, int]) -> float:
 
 
 def quantile(counter: Mapping[int, int], share: float) -> int:
-    """Returns the smallest value of a histogram that at least this share of the values does not exceed."""
+    """Returns the smallest value of a histogram such that at least this share of the values does not exceed it."""
     total, seen = sum(counter.values()), 0
     for value in sorted(counter):
         seen += counter[value]
@@ -24,13 +24,13 @@ def quantile(counter: Mapping[int, int], share: float) -> int:
 
 
 class WordCounter:
-    """Counts the tokens of each word; words are separated by blanks, and a blank belongs to the word after it."""
+    """Counts the tokens of each word. Words are separated by blanks, and a blank belongs to the word after it."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         texts = [vocabulary.bytes_of(token) for token in range(vocabulary.size)]
-        # Between two runs of letters and digits, a blank is left out.
+        # The blank between two runs of letters and digits is omitted.
         self._ends_run = np.array([vocabulary.ends_run(token) for token in range(vocabulary.size)])
-        # Not so for padding and end symbols.
+        # This does not apply to padding and end symbols.
         self._is_text = np.array([bool(text) for text in texts]) | self._ends_run
         self._is_blank = np.array([text.isspace() for text in texts])
         self._starts_with_blank = np.array([text[:1].isspace() for text in texts])
@@ -39,9 +39,9 @@ class WordCounter:
         self._is_word = np.array([start.isalnum() for start in starts])
 
     def tokens_per_word(self, ids: np.ndarray, row_lengths: np.ndarray) -> collections.Counter[int]:
-        """Returns a histogram: how many words consist of 1, 2, ... tokens. End symbols are not counted.
+        """Returns a histogram of the number of words with 1, 2, ... tokens. End symbols are not counted.
 
-        `ids` are the token ids of all texts, int [tokens]; `row_lengths` the number of tokens of each text, int
+        `ids` are the token ids of all texts, int [tokens]; `row_lengths` is the number of tokens of each text, int
         [texts].
         """
         rows = np.repeat(np.arange(len(row_lengths)), row_lengths)[self._is_text[ids]]
@@ -56,7 +56,7 @@ class WordCounter:
         return collections.Counter({int(tokens): int(counts[tokens]) for tokens in np.flatnonzero(counts)})
 
     def _after_run(self, ids: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """Returns which ids begin a word because they begin a run, after a blank that is left out or ends a token."""
+        """Returns which ids begin a word by beginning a run, after an omitted blank or a token that ends with one."""
         begins_run = first.copy()
         begins_run[1:] |= self._ends_run[ids[:-1]]
         is_word = self._is_word[ids[begins_run]]

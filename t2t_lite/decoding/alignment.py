@@ -11,7 +11,7 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
 
     The weights are float [output tokens, source tokens]; `source` and `output` are the texts of the tokens, see
     `words_of_tokens`. Returns "i-j ..." in Pharaoh format: one pair for each output word j, in order, with its source
-    word i. Both count from 0.
+    word i. Both indices start at 0.
     """
     source_words, output_words = words_of_tokens(source), words_of_tokens(output)
     links = []
@@ -27,7 +27,7 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
 
 
 def words_of_tokens(tokens: Sequence[str]) -> list[list[int]]:
-    """Returns, for each token, the indices of the words that it overlaps; empty for a token that is only blanks.
+    """Returns, for each token, the indices of the words that it overlaps; empty for a token of blanks only.
 
     The texts of the tokens include blanks. The tokens of a word are adjacent.
     """

@@ -1,4 +1,4 @@
-"""What engines share: batches of sentences of similar length, and the scores of given outputs."""
+"""Shared by all engines: batches of sentences of similar length, and the scores of given outputs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -9,9 +9,9 @@ from t2t_lite.decoding.search.length_penalty import length_penalty
 
 
 def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callable[[int], int]) -> Iterator[list[int]]:
-    """Groups rows, indices into `lengths`, into batches of similar length, the longest first.
+    """Groups rows (indices into `lengths`) into batches of similar length, longest first.
 
-    `batch_size_of` maps the longest length of a batch to its maximum number of rows.
+    `batch_size_of` maps the longest length in a batch to the maximum number of rows.
     """
     batch: list[int] = []
     for row in sorted(rows, key=lambda row: -lengths[row]):
@@ -36,7 +36,7 @@ def scores_of(
 ) -> list[tuple[float, float]]:
     """Returns (log-probability / length penalty, log-probability) of given outputs.
 
-    Raises ValueError if an output contains padding, which would not be scored.
+    Raises ValueError if an output contains padding, which cannot be scored.
     """
     if any(PAD_ID in output for output in outputs):
         raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and not a token")

@@ -1,8 +1,8 @@
 """The CTranslate2 engine: searches an exported model without TensorFlow.
 
-CTranslate2 keeps the hypotheses with the best log-probabilities, as our own search does, but ranks finished ones by
-log-probability / length^alpha. Its n-best lists are therefore ranked again by the length penalty of Wu et al., and it
-searches until twice as many hypotheses are finished as the beam is wide: with fewer, our best may not be among them.
+Like our own search, CTranslate2 keeps the hypotheses with the best log-probabilities, but it ranks finished ones by
+log-probability / length^alpha. Therefore this engine reranks its n-best lists by the length penalty of Wu et al., and
+searches until twice the beam size of hypotheses are finished: with fewer, our best one may be missing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,13 @@ from t2t_lite.errors import UserError
 from t2t_lite.system.cores import num_cores
 from t2t_lite.system.installed import check_installed
 
-# How many times the beam size of finished hypotheses end a search.
+# A search ends when this many times the beam size of hypotheses are finished.
 PATIENCE = 2
-# Sources count as at least this long when batches are cut, because outputs take memory, too.
+# The minimum source length that batching assumes, because outputs take memory, too.
 _MIN_LENGTH = 32
-# Larger batches are no faster, and only take memory.
+# Larger batches are no faster and need more memory.
 _BATCH_TOKENS = 1024
-# What settings must be, and why: CTranslate2 has nothing that gives the same results.
+# The required values of some settings, because CTranslate2 has no equivalent of other values.
 _ONLY = {
     "coverage_penalty": 0.0,
     "diverse_beam_groups": 1,
@@ -41,9 +41,9 @@ _ONLY = {
 class CTranslate2Engine:
     """An `Engine` with a model in CTranslate2's format, in a folder with model.bin.
 
-    Messages call the limit `max_positions` by `positions_limit`. The model gives the attention of its decoder layer
-    `alignment_layer`, and has the checksum `digest`. `options.warn` also receives a line about settings that have
-    another effect than with TensorFlow.
+    `positions_limit` is the name of the limit `max_positions` in messages. The model gives the attention of its decoder
+    layer `alignment_layer` and has the checksum `digest`. `options.warn` also receives a line about settings whose
+    effect differs from TensorFlow's.
     """
 
     name = "ctranslate2"
@@ -71,7 +71,7 @@ class CTranslate2Engine:
         self._has_unknown = vocabulary.unknown_id is not None
         self._ids = {token: id for id, token in enumerate(self._tokens)}
         try:
-            # The matrix products of one batch are too small to use all cores, so each thread has a batch of its own.
+            # One batch's matrix products are too small to use all cores, so each thread gets its own batch.
             self._translator = ctranslate2.Translator(
                 str(folder), device="auto", inter_threads=self.num_threads, intra_threads=1
             )
@@ -93,7 +93,7 @@ class CTranslate2Engine:
             self._warn("samples come from CTranslate2's own random numbers; random_seed has no effect")
         requests = [_Request.of(query, row, self._limit) for row in query.rows]
         found = self._searched(query, requests)
-        # A batch has one limit, that of its longest line. Outputs that are too long for theirs are searched again.
+        # A batch has a single limit, its longest line's. Lines whose outputs exceed their own limit are searched again.
         limits = {request.row: request.limit for request in requests}
         too_long = [
             request for request in requests if any(len(each.ids) > limits[request.row] for each in found[request.row])
@@ -119,12 +119,12 @@ class CTranslate2Engine:
         """See `Engine`."""
         _check_layer(layer, self._alignment_layer)
         sources, outputs = pairs
-        # All of the attention to the only token of a blank line is 1; CTranslate2 gives none for it.
+        # The only token of a blank line receives all attention, 1; CTranslate2 returns none for it.
         found = [np.ones([len(output), 1], np.float32) for output in outputs]
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
         longer = [row for row, source in enumerate(sources) if len(source) > 1]
         for rows in by_length(longer, lengths, lambda length: settings.batch_tokens // length):
-            # Each output is forced; the step after it gives the attention of the end symbol, whatever comes out.
+            # Each output is forced; the step after it gives the end symbol's attention, whatever token it predicts.
             results = self._translator.translate_batch(
                 [self._named(sources[row], self._inputs_tokens) for row in rows],
                 target_prefix=[self._named(outputs[row][:-1], self._tokens) for row in rows],
@@ -170,7 +170,7 @@ class CTranslate2Engine:
         return found
 
     def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:
-        """Returns the arguments of translate_batch. The lines of a batch have the same minimum length."""
+        """Returns the arguments of translate_batch for a batch of lines with the same minimum length."""
         settings = query.settings
         options: dict[str, Any] = {
             "source": [self._named(request.source, self._inputs_tokens) for request in batch],
@@ -188,14 +188,14 @@ class CTranslate2Engine:
             options |= {
                 "beam_size": 1,
                 "num_hypotheses": settings.beam_size,
-                # CTranslate2 does not check it, and reads beyond the vocabulary.
+                # CTranslate2 does not check this, and would read beyond the vocabulary.
                 "sampling_topk": min(settings.sampling_keep_top_k, len(self._tokens)),
                 "sampling_topp": settings.sampling_keep_top_p,
                 "sampling_temperature": settings.sampling_temp,
             }
         else:
             patience = PATIENCE if settings.beam_size > 1 else 1
-            finished = settings.beam_size * patience  # all of them: our best may not be among its best
+            finished = settings.beam_size * patience  # all, because our best may not be among CTranslate2's best
             options |= {"beam_size": settings.beam_size, "patience": patience, "num_hypotheses": finished}
         if query.prefixes is not None:
             options["target_prefix"] = [self._named(request.prefix, self._tokens) for request in batch]
@@ -212,7 +212,7 @@ class CTranslate2Engine:
     def _with_exact_scores(self, query: Query, found: dict[int, list[Found]]) -> dict[int, list[Found]]:
         """Returns hypotheses with the log-probabilities of all their tokens.
 
-        Those of CTranslate2's search lack the prefix, and are normalized without the tokens that outputs never contain.
+        CTranslate2's search omits the prefix, and normalizes without the tokens that outputs never contain.
         """
         flat = [(row, each) for row, beams in found.items() for each in beams]
         pairs = Pairs([query.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
@@ -224,7 +224,7 @@ class CTranslate2Engine:
         return {row: _ranked(beams, query.settings) for row, beams in exact.items()}
 
     def _log_probs(self, pairs: Pairs, settings: DecodeHParams) -> list[float]:
-        """Returns the log-probability of each output; without that of an end symbol that it lacks."""
+        """Returns the log-probability of each output, without the end symbol if the output lacks it."""
         sources, outputs = pairs
         ended = [bool(output) and output[-1] == EOS_ID for output in outputs]
         results = self._translator.score_batch(
@@ -246,8 +246,8 @@ class _Request(NamedTuple):
     row: int
     source: list[int]
     prefix: list[int]
-    limit: int  # of the output, in tokens, end symbol included
-    min_length: int  # of the output, in tokens, without the end symbol
+    limit: int  # maximum output length in tokens, including the end symbol
+    min_length: int  # minimum output length in tokens, without the end symbol
 
     @classmethod
     def of(cls, query: Query, row: int, max_positions: int) -> "_Request":
@@ -259,7 +259,7 @@ class _Request(NamedTuple):
 
 
 def _batches(requests: Sequence[_Request], batch_tokens: int) -> Iterator[list[_Request]]:
-    """Cuts lines with the same minimum length into batches of similar length, the longest first."""
+    """Divides lines with the same minimum length into batches of similar length, longest first."""
     for shortest in sorted({request.min_length for request in requests}):
         same = [request for request in requests if request.min_length == shortest]
         lengths = [len(request.source) for request in same]
@@ -272,12 +272,12 @@ def _cut(found: dict[int, list[Found]], number: int) -> dict[int, list[Found]]:
 
 
 def _ranked(found: list[Found], settings: DecodeHParams) -> list[Found]:
-    """Returns hypotheses by score; samples stay in the order they were drawn."""
+    """Returns hypotheses by score; samples stay in the order in which they were drawn."""
     return found if settings.sampling_method == "random" else sorted(found, key=lambda each: -each.score)
 
 
 def check_settings(settings: DecodeHParams, needs: Needs, alignment_layer: int | None = None) -> None:
-    """Raises UserError if CTranslate2 cannot do what settings and needs ask for; `alignment_layer` is the model's."""
+    """Raises UserError if CTranslate2 does not support the settings and needs; `alignment_layer` is the model's."""
     for name, value in _ONLY.items():
         if (given := getattr(settings, name)) != value:
             hint = "; the weights have the precision of the export" if name == "precision" else ""

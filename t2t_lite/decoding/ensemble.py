@@ -11,7 +11,7 @@ from t2t_lite.models.base import Seq2SeqModel
 
 
 class Ensemble:
-    """Built models with the same vocabulary behind the decoding interface of `Seq2SeqModel`.
+    """Wraps built models with the same vocabulary in the decoding interface of `Seq2SeqModel`.
 
     The probability of a token is the mean of the models' probabilities.
     """
@@ -56,6 +56,6 @@ class Ensemble:
 
 
 def _mean(logits: Sequence[Array]) -> tf.Tensor:
-    """Returns the logarithm of the models' mean probabilities, given the logits [..., vocab] of each model."""
+    """Returns the logarithm of the models' mean probabilities from each model's logits [..., vocab]."""
     log_probs = tf.stack([tf.nn.log_softmax(tf.cast(part, tf.float32)) for part in logits])
     return tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(logits)))

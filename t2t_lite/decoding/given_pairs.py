@@ -1,4 +1,4 @@
-"""What a model says of pairs of a source and a given output, with teacher forcing."""
+"""Evaluates a model on pairs of a source and a given output, with teacher forcing."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -13,14 +13,14 @@ from t2t_lite.decoding.engine import Pairs
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.models.base import Seq2SeqModel
 
-# Maximum number of logits in memory at once, about 64 MiB; a single output may exceed it.
+# Maximum number of logits in memory, about 64 MiB; a single output may exceed it.
 _LOGITS = 2**24
 
 
 class GivenPairs:
-    """Scores and attention weights of pairs. It is thread-safe.
+    """Computes scores and attention weights of pairs. Thread-safe.
 
-    The model is built and has its weights; an `Ensemble` only gives scores.
+    The model must be built and have its weights; an `Ensemble` supports only scores.
     """
 
     def __init__(self, model: Seq2SeqModel | Ensemble) -> None:
@@ -31,7 +31,7 @@ class GivenPairs:
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
         """Returns (log_prob / length penalty, log_prob) of each pair.
 
-        Raises ValueError if an output contains padding, which would not be scored.
+        Raises ValueError if an output contains padding, which cannot be scored.
         """
 
         def log_probs(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
@@ -70,7 +70,7 @@ class GivenPairs:
         ids = tf.TensorSpec([None, None], tf.int32)
         with self._lock:
             if name not in self._graphs:
-                # Made explicitly, because TensorFlow warns of many graphs made by calls, as those of several models.
+                # Traced explicitly, because TensorFlow warns about many graphs made by calls, as with several models.
                 traced = tf.function(function, input_signature=[ids, ids], autograph=False)
                 self._graphs[name] = traced.get_concrete_function()
             graph = self._graphs[name]

@@ -1,4 +1,4 @@
-"""Phrases that outputs must contain: from texts to the constraint of a search."""
+"""Phrases that outputs must contain: turns their texts into the constraint of a search."""
 
 import re
 import unicodedata
@@ -9,33 +9,33 @@ from t2t_lite.decoding.search.phrases import Phrases, Places, places_of
 from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.errors import UserError
 
-# What stands for a byte that is not a character on its own: a part of a letter, mostly.
+# Represents a byte that is not a character on its own, usually part of a letter.
 _PART = "\N{REPLACEMENT CHARACTER}"
 
 
 class PhraseVocabulary:
-    """Turns phrases into tokens of a vocabulary, that of the outputs, as they occur inside a text."""
+    """Tokenizes phrases with the output vocabulary, as they occur inside a text."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._texts = ["".join(vocabulary.tokens_of([token])) for token in range(vocabulary.size)]
-        # Where texts do not begin with a blank, a token that does cannot be the first.
+        # Where texts do not begin with a blank, a token with a leading blank cannot be the first.
         blanks = () if vocabulary.starts_with_blank else tuple(text.startswith(" ") for text in self._texts)
         begins = tuple(_is_in_word(text[:1]) for text in self._texts)
         ends = tuple(_is_in_word(text[-1:]) for text in self._texts)
         self._constraint = Phrases(begins, ends, blanks, EOS_ID)
 
     def constraint(self, phrases: Sequence[Sequence[str]], first_line: int = 1) -> LineConstraint:
-        """Returns the constraint that outputs contain the phrases of their line as whole words.
+        """Returns the constraint that each line's output contains the line's phrases as whole words.
 
-        Blank and repeated phrases do not count. Raises UserError if the vocabulary cannot write a phrase.
+        Blank and repeated phrases are ignored. Raises UserError if the vocabulary cannot write a phrase.
         """
         rows = []
         for number, line in enumerate(phrases, start=first_line):
             tokens = [self._tokens(phrase, number) for phrase in dict.fromkeys(map(str.strip, line)) if phrase]
             rows.append(places_of(tokens))
         inputs = {f"phrase_{name}": [getattr(row, name) for row in rows] for name in Places._fields}
-        # Room for other words between the phrases, too.
+        # Leaves room for other words between the phrases.
         return LineConstraint(self._constraint, inputs, [2 * len(row.tokens) + 1 for row in rows])
 
     def _tokens(self, phrase: str, line: int) -> list[int]:

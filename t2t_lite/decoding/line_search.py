@@ -1,4 +1,4 @@
-"""Searches the outputs of lines of text: turns them into ids, lets an engine search, and turns its ids into texts."""
+"""Searches the outputs of lines of text: converts them to ids, runs an engine, and converts its ids to texts."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,25 +14,25 @@ class Hypothesis(NamedTuple):
     """One output for a line."""
 
     text: str
-    score: float  # log_prob / length penalty + coverage penalty: the search ranks by it
+    score: float  # log_prob / length penalty + coverage penalty, by which the search ranks
     log_prob: float  # sum of the log-probabilities of its tokens and the end symbol, in nats
 
     @property
     def is_cut(self) -> bool:
-        """Whether something is missing: it has the greatest length and no end symbol, or its line was cut."""
+        """Whether the output is incomplete: it reached the length limit without an end symbol, or its line was cut."""
         return isinstance(self, CutHypothesis)
 
 
 class CutHypothesis(Hypothesis):
-    """One of which something is missing. It is a tuple of the same three values, as programs expect."""
+    """An incomplete hypothesis. It is a tuple of the same three values, for compatibility."""
 
     __slots__ = ()
 
 
 class LineSearch:
-    """Searches lines: search(lines, settings, number of hypotheses wanted) -> hypotheses. It is thread-safe.
+    """Searches lines: search(lines, settings, number of hypotheses wanted) -> hypotheses. Thread-safe.
 
-    `warn` receives a line about an input or an output that was cut. Without `has_inputs`, the model reads no inputs,
+    `warn` receives a line about each input or output that was cut. Without `has_inputs`, the model reads no inputs,
     and the lines are the beginnings of their own outputs.
     """
 
@@ -48,10 +48,10 @@ class LineSearch:
         self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
 
     def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each line: best first, or samples in the order they were drawn (num_wanted=0: all).
+        """Returns the hypotheses of each line: best first, or samples in drawing order (num_wanted=0: all).
 
-        Raises UserError if a setting is out of range, there are more or fewer prefixes or lists of phrases than lines,
-        or the engine or the vocabulary cannot do what is asked for.
+        Raises UserError if a setting is out of range, the number of prefixes or lists of phrases is not the number of
+        lines, or the engine or the vocabulary does not support the request.
         """
         lines, settings = self._checked(lines, settings)
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
@@ -73,7 +73,7 @@ class LineSearch:
         return results
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
-        """Returns lines and settings as the search needs them. Errors: see `__call__`."""
+        """Returns lines and settings in the form that the search needs. For errors see `__call__`."""
         if not self._has_inputs:
             if lines.prefixes is not None:
                 raise UserError("the model reads no inputs: the lines themselves are the beginnings of the outputs")
@@ -105,7 +105,7 @@ class LineSearch:
         self, found: list[Found], prefix: str, prefix_ids: list[int], is_line_cut: bool
     ) -> list[Hypothesis]:
         """Returns the hypotheses of one line."""
-        # Outputs keep the prefix as it was given, because its tokens lack characters that the vocabulary does not know.
+        # Outputs keep the given prefix verbatim, because its tokens lack characters unknown to the vocabulary.
         (known,) = self._vocabulary.decode([prefix_ids])
         texts = self._vocabulary.decode([each.ids for each in found])
         hypotheses = [
@@ -118,7 +118,7 @@ class LineSearch:
 
 
 def _check_phrases(lines: Lines, settings: DecodeHParams) -> None:
-    """Raises UserError unless there is a list of phrases for each line, and the settings are those of a beam search."""
+    """Raises UserError unless each line has a list of phrases and the settings are for beam search."""
     phrases = lines.phrases or []
     if len(phrases) != len(lines.texts):
         raise UserError(

@@ -27,10 +27,10 @@ def load_runs(
     checkpoint_path: str | PathLike | None,
     options: EngineOptions,
 ) -> Loaded:
-    """Loads the models of run directories with the same vocabularies; for arguments see `Translator.from_run_dir`.
+    """Loads models from run directories with the same vocabularies; for arguments see `Translator.from_run_dir`.
 
-    `options.warn` also receives a line if the loaded checkpoint is not the newest, and about tuned settings. Raises
-    UserError if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
+    `options.warn` also receives lines about tuned settings and about a loaded checkpoint that is not the newest.
+    Raises UserError if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
     warn = options.warn
     warn_if_unused(warn)
@@ -51,7 +51,7 @@ def load_runs(
                 )
     models = []
     for run_dir, checkpoint in zip(run_dirs, checkpoints):
-        # Not the precision of training: the weights are float32, and results do not depend on the machine.
+        # Ignores the training precision: weights are float32, and results should not depend on the machine.
         hparams = run_dir.hparams.replace(precision=settings.precision)
         models.append(restored_model(hparams, first[-1].size, first[0].size, checkpoint))
         models[-1].freeze()
@@ -62,7 +62,7 @@ def load_runs(
 
 
 def restored_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int, checkpoint: Path) -> Seq2SeqModel:
-    """Returns a model with the weights of a checkpoint, given by its path without suffix.
+    """Returns a model with the weights of a checkpoint, whose path has no suffix.
 
     Raises UserError if the checkpoint cannot be read or does not fit.
     """

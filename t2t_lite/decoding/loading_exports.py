@@ -1,4 +1,4 @@
-"""Loads exported models for decoding: with CTranslate2 without TensorFlow, a Keras model with it."""
+"""Loads exported models for decoding: CTranslate2 models without TensorFlow, Keras models with it."""
 
 from collections.abc import Mapping
 from pathlib import Path

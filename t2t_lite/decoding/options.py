@@ -28,7 +28,7 @@ class DecodeOptions(Options):
 class EngineOptions(Options):
     """How an engine runs. None of it changes what is found, but for rounding."""
 
-    # receives a line about settings that are probably a mistake, and about texts that are cut
+    # receives lines about settings that are probably a mistake and about texts that are cut
     warn: Callable[[str], None] = LOG.warning
     # TensorFlow only: it takes seconds for each of a few shapes, and makes searches faster after that.
     xla_compile: bool | None = option(

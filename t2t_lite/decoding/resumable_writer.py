@@ -1,4 +1,4 @@
-"""Output files that are written block by block, so that an interrupted run can resume after the last whole block."""
+"""Output files written block by block, so that an interrupted run resumes after the last complete block."""
 
 import contextlib
 import gzip
@@ -13,23 +13,23 @@ from typing import Any, BinaryIO, TypeVar
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, growing_path, progress_path, write_text
 
-# An input line: a text, or a tuple of the texts that belong together. Only its `repr` is used.
+# An input line: a text, or a tuple of texts that belong together. Only its `repr` is used.
 Line = TypeVar("Line", bound="str | tuple[str, ...]")
 
 
 class ResumableWriter:
-    """Writes files with one line for each line of an input. A file gets its final name when it is complete.
+    """Writes files with one line per input line. A complete file receives its final name.
 
-    The file "<name>.progress" beside the first output records the progress after each block. A file whose name ends in
-    .gz is compressed. Devices and pipes, such as /dev/null, are written in place.
+    The file "<name>.progress" beside the first output records the progress after each block. Files ending in .gz are
+    compressed. Devices and pipes, such as /dev/null, are written in place.
 
     Args:
       paths: the files.
-      made_by: what the lines depend on besides the input, any JSON value. If it has changed, a run starts over.
+      made_by: any JSON value that the lines depend on besides the input. If it changes, a run starts over.
 
     Attributes:
-      lines: number of input lines that the files answer.
-      notes: the notes stored with the last block, an object of JSON; {} if there are none or the run starts over.
+      lines: number of input lines already processed.
+      notes: the JSON object stored with the last block; {} if there is none or the run starts over.
 
     Raises:
       UserError: if a path is a directory, its parent folder does not exist, or a path is named twice.
@@ -41,9 +41,9 @@ class ResumableWriter:
             if path.resolve() in [other.resolve() for other in paths[:number]]:
                 raise UserError(f"{path} is named twice; give each output its own file")
         self._paths = paths
-        self._made_by = json.loads(json.dumps(made_by))  # the form in which it is read back
+        self._made_by = json.loads(json.dumps(made_by))  # in the form in which it is read back
         self._progress = progress_path(paths[0])
-        # Only a regular file can be resumed.
+        # Only regular files can be resumed.
         self._in_place = [path.exists() and not path.is_file() for path in paths]
         self._partials = [path if in_place else growing_path(path) for path, in_place in zip(paths, self._in_place)]
         self._files: list[BinaryIO] = []
@@ -52,7 +52,7 @@ class ResumableWriter:
         self.lines = 0
 
     def rest_of(self, read: Callable[[], Iterator[Line]], say: Callable[[str], None]) -> Iterator[Line]:
-        """Opens the files and returns those of the input lines, which `read` gives, that they do not answer yet.
+        """Opens the files and returns the remaining lines of the input from `read`, which have no output yet.
 
         `say` receives a line about where the run resumes.
         """
@@ -70,7 +70,7 @@ class ResumableWriter:
                 return lines
             say(f"starts over: {self._partials[0]} was made from another input")
         self._digest, self.lines = hashlib.sha256(), 0
-        self._progress.unlink(missing_ok=True)  # before the files that it describes are emptied
+        self._progress.unlink(missing_ok=True)  # before emptying the files that it describes
         for partial, in_place in zip(self._partials, self._in_place):
             if not in_place:
                 partial.write_bytes(b"")
@@ -80,13 +80,13 @@ class ResumableWriter:
     def append(
         self, lines: Sequence[Line], outputs: Sequence[Sequence[str]], notes: dict[str, object] | None = None
     ) -> None:
-        """Writes a block, a line per input line into each file; `notes`: what a resumed run must know of all blocks."""
+        """Writes a block, one line per input line into each file; `notes`: data about all blocks for a resumed run."""
         for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, outputs, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
             file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
             file.flush()
             if not in_place:
-                os.fsync(file.fileno())  # the block must be on disk before the progress file records it
+                os.fsync(file.fileno())  # the block must reach the disk before the progress file records it
         self._count(lines)
         if not any(self._in_place):
             state = {
@@ -100,7 +100,7 @@ class ResumableWriter:
 
     @contextlib.contextmanager
     def removed_if_empty(self) -> Iterator[None]:
-        """Removes the files if the `with` block fails before the first line is answered."""
+        """Removes the files if the `with` block fails before the first line is processed."""
         try:
             yield
         except BaseException:
@@ -111,7 +111,7 @@ class ResumableWriter:
             raise
 
     def finish(self) -> None:
-        """Closes the files and gives them their final names."""
+        """Closes the files and renames them to their final names."""
         for path, partial, file in zip(self._paths, self._partials, self._files):
             if path.suffix == ".gz" and not self.lines:
                 file.write(gzip.compress(b"", mtime=0))  # an empty file is not a valid gzip file
@@ -121,7 +121,7 @@ class ResumableWriter:
         self._progress.unlink(missing_ok=True)
 
     def _open(self) -> None:
-        # Opened once and closed in `finish`: a pipe ends for its reader as soon as it is closed.
+        # Opened once and closed in `finish`, because the reader of a pipe sees its end as soon as it is closed.
         self._files = [open(partial, "ab") for partial in self._partials]  # noqa: SIM115
 
     def _count(self, lines: Sequence[Line]) -> None:

@@ -1,8 +1,8 @@
 """Search requests: builds a search from the decoding settings, and its inputs for each line.
 
-Constraints and terms of the score may be registered, in `CONSTRAINTS` and `SCORERS` (`t2t_lite/registry.py`), as
-functions of `LinesToDecode` that return a `LineConstraint` or a `LineTerm`; the settings `constraints` and `scorers`
-choose them by name.
+The registries `CONSTRAINTS` and `SCORERS` (`t2t_lite/registry.py`) accept custom constraints and score terms:
+functions of `LinesToDecode` that return a `LineConstraint` or a `LineTerm`. The settings `constraints` and `scorers`
+select them by name.
 """
 
 import dataclasses
@@ -23,10 +23,10 @@ from t2t_lite.registry import CONSTRAINTS, SCORERS
 
 
 class LinesToDecode(NamedTuple):
-    """What a registered constraint or scorer is made from."""
+    """The arguments of a registered constraint or scorer."""
 
     texts: Sequence[str]  # the lines
-    sources: Sequence[list[int]]  # the ids of each line, with the end symbol
+    sources: Sequence[list[int]]  # the ids of each line, including the end symbol
     decode_hparams: DecodeHParams
     vocabulary: Vocabulary  # of the outputs
     inputs_vocabulary: Vocabulary
@@ -39,7 +39,7 @@ class LineConstraint:
     constraint: Constraint  # the rule
     # its `constraint_inputs` by name: for each line an int, or a list of ints
     inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
-    # for each line, the minimum length limit of its output in tokens, end symbol included; None: none
+    # for each line, the smallest allowed length limit of its output in tokens, end symbol included; None: none
     min_limits: Sequence[int] | None = None
 
 
@@ -59,10 +59,10 @@ class SearchRequest:
 
     sources: Sequence[list[int]]  # the ids of each line, with the end symbol
     decode_hparams: DecodeHParams  # the decoding settings
-    constraints: Sequence[LineConstraint]  # in the order in which they apply
+    constraints: Sequence[LineConstraint]  # in the order of application
     max_positions: int | None  # see `Seq2SeqModel.max_positions`
     first_line: int  # the number of the first line, which seeds the random numbers of sampling
-    terms: Sequence[LineTerm] = ()  # further terms of the score
+    terms: Sequence[LineTerm] = ()  # additional terms of the score
 
     def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
         """Returns the search inputs of the lines `rows`, NumPy arrays."""
@@ -98,7 +98,7 @@ class SearchRequest:
 def constraints_of(
     lines: LinesToDecode, prefixes: Sequence[list[int]] | None, others: Sequence[LineConstraint] = ()
 ) -> list[LineConstraint]:
-    """Returns the constraints for decoding lines, in the order in which they apply.
+    """Returns the constraints for decoding lines, in the order of application.
 
     `prefixes` are the ids that each output begins with, without the end symbol; None: no prefixes.
     """
@@ -114,12 +114,12 @@ def constraints_of(
 
 
 def terms_of(lines: LinesToDecode) -> list[LineTerm]:
-    """Returns the terms of the score that the settings choose."""
+    """Returns the score terms selected by the settings."""
     return [SCORERS[name](lines) for name in names_in(lines.decode_hparams.scorers)]
 
 
 def min_length(lines: LinesToDecode) -> LineConstraint:
-    """Returns the constraint of min_length_ratio."""
+    """Returns the constraint for min_length_ratio."""
     # The ratio compares lengths without end symbols; the limit includes one.
     ratio = lines.decode_hparams.min_length_ratio
     return LineConstraint(
@@ -128,7 +128,7 @@ def min_length(lines: LinesToDecode) -> LineConstraint:
 
 
 def no_repeat_ngram(lines: LinesToDecode) -> LineConstraint:
-    """Returns the constraint of no_repeat_ngram_size."""
+    """Returns the constraint for no_repeat_ngram_size."""
     return LineConstraint(NoRepeatNgram(lines.decode_hparams.no_repeat_ngram_size))
 
 
@@ -139,7 +139,7 @@ def beam_search_of(
     constraints: Sequence[LineConstraint],
     terms: Sequence[LineTerm] = (),
 ) -> BeamSearch:
-    """Returns the search for the given settings; constraints apply in their order."""
+    """Returns the search for the given settings; constraints apply in the given order."""
     random = decode_hparams.sampling_method == "random"
     rules = tuple(each.constraint for each in constraints)
     has_prefix = any(isinstance(rule, Prefix) for rule in rules)

@@ -1,4 +1,4 @@
-"""Methods that accept one text as well as a list of texts."""
+"""Lets methods of lists of texts accept a single text as well."""
 
 import functools
 import inspect
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 
 
 class OfTexts(Protocol[_Result]):
-    """The type of such a method: of one text it returns one result, of a list a list."""
+    """The type of such a method: it returns one result for one text, and a list for a list."""
 
     @overload
     def __call__(self, text: str, /, *more: Forwarded, **options: Forwarded) -> _Result: ...
@@ -27,7 +27,7 @@ class OfTexts(Protocol[_Result]):
 
 
 class Translates(Protocol):
-    """The type of `translate`, which returns texts, or hypotheses with their scores."""
+    """The type of `translate`, which returns texts, or hypotheses with scores."""
 
     @overload
     def __call__(self, lines: str, return_scores: Literal[False] = ..., **options: Forwarded) -> str: ...
@@ -51,15 +51,15 @@ def or_a_single_text(
 ) -> Callable[[Callable[..., list[_Result]]], OfTexts[_Result]]:
     """Returns a decorator that lets a method of lists of texts accept single texts as well.
 
-    Without it, a string would pass as a sequence of one-character texts.
+    Without it, a string would be treated as a sequence of one-character texts.
 
     Args:
-      names: the arguments that hold texts; those that are missing or None are ignored.
-      lists: the arguments that hold a list for each text, and for a single text its list.
+      names: the arguments that hold texts; missing ones and None are ignored.
+      lists: the arguments that hold one list per text, and for a single text its list.
 
     Returns:
-      a decorator. If all of these arguments are single texts, the method returns the result of that text instead of a
-      list. It raises TypeError if some are texts and others are lists.
+      a decorator. If all of these arguments are single texts, the method returns that text's result instead of a
+      list. It raises TypeError if some arguments are texts and others lists.
     """
 
     def decorate(method: Callable[..., list[_Result]]) -> Any:  # noqa: ANN401  the method, of another type
@@ -86,6 +86,6 @@ def or_a_single_text(
 
 
 def translates(method: Callable[..., Any]) -> Translates:
-    """Decorates `translate` with `or_a_single_text`; a single text has one prefix, and a list of phrases."""
+    """Decorates `translate` with `or_a_single_text`; a single text has one prefix and one list of phrases."""
     decorated: Any = or_a_single_text("lines", "prefixes", lists=("phrases",))(method)
     return decorated

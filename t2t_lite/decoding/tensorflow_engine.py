@@ -1,4 +1,4 @@
-"""The TensorFlow engine, which does everything: searches batches of lines in parallel with a model of this package."""
+"""The TensorFlow engine, which supports all features: searches batches of lines in parallel with our models."""
 
 import functools
 import threading
@@ -38,16 +38,16 @@ from t2t_lite.system.cores import num_cores
 
 # Fewer sentences are not divided among threads.
 _WORTH_SHARING = 8
-# How many searches, each with its own graphs, are kept for later; a server gets requests with any settings.
+# Number of searches, each with its own graphs, kept for reuse; a server gets requests with any settings.
 _MAX_SEARCHERS = 16
-# A batch: what to search for, how, and the rows of its lines.
+# A batch: the request, its searcher, and the rows of its lines.
 _Batch: TypeAlias = tuple[SearchRequest, Searcher | AdaptiveSearcher, list[int]]
 
 
 class TensorFlowEngine:
-    """An `Engine` with a built model of this package that has its weights. `AdaptiveSearcher` says what is compiled.
+    """An `Engine` with a built model of this package that has its weights. `AdaptiveSearcher` decides what is compiled.
 
-    `checkpoints` are those of the weights, `digest` is the checksum of weights from elsewhere; both for `description`.
+    For `description`: `checkpoints` are those of the weights, and `digest` is the checksum of weights from elsewhere.
     """
 
     name = "tensorflow"
@@ -66,11 +66,11 @@ class TensorFlowEngine:
         self.model_name: str = getattr(model, "name", type(model).__name__)
         self.max_positions: int | None = model.max_positions
         self.checkpoints = list(checkpoints)
-        # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
+        # On a CPU, one batch's matrix products are too small to use all cores; a GPU runs one batch at a time.
         processors = 1 if tf.config.list_physical_devices("GPU") else num_cores()
         self.num_threads = options.num_threads or processors
         self._vocabulary, self._inputs_vocabulary, self._options = vocabulary, inputs_vocabulary, options
-        self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the last used one at the end
+        self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the most recently used one at the end
         self._lock = threading.Lock()
         self._given_pairs = GivenPairs(model)
 
@@ -79,7 +79,7 @@ class TensorFlowEngine:
         if settings.coverage_penalty:
             for each in getattr(self.model, "models", [self.model]):
                 if isinstance(each, Seq2SeqModel):
-                    _ = each.alignment_layer  # a model without cross-attention raises a UserError
+                    _ = each.alignment_layer  # raises a UserError for a model without cross-attention
 
     def search(self, query: Query) -> Outcome:
         """See `Engine`."""
@@ -98,7 +98,7 @@ class TensorFlowEngine:
                 if _lacks_phrases(of_row):
                     warnings[row] = "no output with all of its phrases was found; raise beam_size or extra_length"
                 found[row] = _found(_with_all_phrases(of_row, query.settings.alpha))
-                # No warning if extra_length stopped it: no sensible output is longer than that.
+                # No warning if extra_length stopped it, because no sensible output is longer.
                 if stopped[index] and len(query.sources[row]) + query.settings.extra_length > inputs.limits[index]:
                     warnings[row] = (
                         f"the output was cut at {inputs.limits[index]} tokens, which is {self.positions_limit}"
@@ -136,7 +136,7 @@ class TensorFlowEngine:
         return self.model.alignment_layer if layer is None else layer
 
     def _batches(self, query: Query) -> list[_Batch]:
-        """Returns the batches of all lines. Lines with phrases have their own, because only they need the rules."""
+        """Returns the batches of all lines. Lines with phrases have their own batches; only they need the rules."""
         sources, settings = query.sources, query.settings
         phrases = query.lines.phrases or [()] * len(sources)
         about = LinesToDecode(query.lines.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
@@ -157,7 +157,7 @@ class TensorFlowEngine:
     def _parts(
         self, rows: Sequence[int], lengths: Sequence[int], searcher: Searcher | AdaptiveSearcher
     ) -> Iterator[list[int]]:
-        """Divides lines into batches, small enough that each thread has one."""
+        """Divides lines into batches that are small enough to give each thread one."""
         share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
         return by_length(rows, lengths, lambda length: min(searcher.batch_size_of(length), share))
 
@@ -166,7 +166,7 @@ class TensorFlowEngine:
         return PhraseVocabulary(self._vocabulary)
 
     def _map(self, function: Callable[[_Batch], None], items: list[_Batch]) -> None:
-        """Calls the function for each item, in several threads."""
+        """Calls the function for each item in several threads."""
         if self.num_threads == 1 or len(items) < 2:
             for item in items:
                 function(item)
@@ -176,7 +176,7 @@ class TensorFlowEngine:
 
     def _searcher(self, request: SearchRequest, num_wanted: int) -> Searcher | AdaptiveSearcher:
         settings = request.decode_hparams
-        # The first position has no more hypotheses than there are tokens; a few empty beams do no harm.
+        # The first position has at most one hypothesis per token; a few empty beams do no harm.
         if settings.beam_size > max(self._vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
             raise UserError(
                 f"beam_size={settings.beam_size} is more than the {self._vocabulary.size:,} tokens of "
@@ -189,7 +189,7 @@ class TensorFlowEngine:
                 for line in settings.warnings():
                     self._options.warn(line)
                 parts = self.model, search, tokens_of_batch(self.model, search, settings.batch_tokens)
-                # Samples would depend on when a search is compiled: its rounding differs.
+                # Compilation changes rounding, so samples would depend on when a search is compiled.
                 xla_compile = self._options.xla_compile
                 adapts = xla_compile is None and settings.sampling_method != "random"
                 self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(xla_compile))
@@ -200,7 +200,7 @@ class TensorFlowEngine:
 
 
 def _found(result: SearchResult) -> list[Found]:
-    """Returns the hypotheses of one line that exist; `result` has no batch dimension."""
+    """Returns the existing hypotheses of one line; `result` has no batch dimension."""
     return [
         Found(ids[:length], float(score), float(log_prob))
         for ids, length, log_prob, score in zip(result.ids.tolist(), *(part.tolist() for part in result[1:]))
@@ -214,7 +214,7 @@ def _lacks_phrases(result: SearchResult) -> bool:
 
 
 def _with_all_phrases(result: SearchResult, alpha: float) -> SearchResult:
-    """Returns the hypotheses of a line without those that lack phrases; if all do, with their scores restored."""
+    """Removes a line's hypotheses that lack phrases; if all do, keeps them and restores their scores."""
     lacks = result.scores < -MISSING / 2
     if not lacks.any():
         return result

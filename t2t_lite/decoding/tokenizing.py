@@ -1,4 +1,4 @@
-"""Tokenizes the texts for a model, cuts long ones and warns about each text that is cut."""
+"""Tokenizes texts for a model, cuts long ones and warns about each cut text."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -9,9 +9,9 @@ from t2t_lite.data.vocab import EOS_ID, Vocabulary
 if TYPE_CHECKING:
     from t2t_lite.decoding.engine import Engine
 
-# A token has fewer characters than this, which bounds how much of a long text has to be tokenized.
+# A token has fewer characters than this, which bounds how much of a long text must be tokenized.
 MAX_TOKEN_CHARACTERS = 64
-# What messages call the limit of a model's `max_positions`.
+# The name of a model's limit `max_positions` in messages.
 LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
 
 
@@ -24,16 +24,16 @@ def encode_lines(
     first_line: int,
     name: str,
 ) -> tuple[list[list[int]], set[int]]:
-    """Returns the ids of each text, with the end symbol, and the indices of the texts that are cut.
+    """Returns the ids of each text, with the end symbol, and the indices of the cut texts.
 
     Args:
       vocabulary: the vocabulary of the texts.
       lines: the texts.
-      decode_hparams: max_input_length is used.
-      engine: has a longest sequence.
-      warn: receives a line about each text that is cut.
+      decode_hparams: provides max_input_length.
+      engine: provides the longest possible sequence.
+      warn: receives a line about each cut text.
       first_line: the number of the first text, for warnings.
-      name: what warnings call a text, such as "line".
+      name: the name of a text in warnings, such as "line".
     """
     limit = decode_hparams.max_input_length
     reason = f"max_input_length={limit}; raise it in `decode_hparams`"
@@ -47,6 +47,6 @@ def encode_lines(
     cut = {number for number, row in enumerate(ids) if len(row) > limit}
     for number in sorted(cut):
         warn(f"{name} {first_line + number} has {len(ids[number])} tokens and was cut to {reason}")
-        # Cut before the end symbol, so that every source still ends with one.
+        # Cut before the end symbol is added, so that every source still ends with one.
         ids[number] = [*ids[number][: limit - 1], EOS_ID]
     return ids, cut

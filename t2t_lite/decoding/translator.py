@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.search_requests import LineConstraint
     from t2t_lite.models.base import Seq2SeqModel
 
-# Attention weights [heads, queries, keys], the tokens of the queries, and those of the keys.
+# Attention weights [heads, queries, keys], the query tokens and the key tokens.
 Weights: TypeAlias = tuple[np.ndarray, list[str], list[str]]
 
 
 class Translator:
-    """Translates lines; also scores and aligns given translations. It is thread-safe.
+    """Translates lines; also scores and aligns given translations. Thread-safe.
 
     Args:
       model: a built `Seq2SeqModel` with its weights, or an `Ensemble`; or an `Engine`.
-      vocabulary: the vocabulary of the targets that the model was trained with.
+      vocabulary: the target vocabulary that the model was trained with.
       decode_hparams: the decoding settings.
-      warn: receives a line about an input or an output that was cut.
+      warn: receives a line about each input or output that was cut.
       checkpoints: the checkpoints of the weights, for reports.
-      inputs_vocabulary: the vocabulary of the inputs; None if both sides share one.
-      xla_compile, num_threads: see `EngineOptions`. Not for an `Engine`.
+      inputs_vocabulary: the input vocabulary; None if both sides share one.
+      xla_compile, num_threads: see `EngineOptions`. Not used with an `Engine`.
       problem: the name of the problem that the model was trained for, for reports.
-      has_inputs: whether the model reads inputs. If not, a line is the beginning of its own output, which is completed.
+      has_inputs: whether the model reads inputs. If not, it completes each line, which is the beginning of an output.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Translator:
         """The model of the TensorFlow engine.
 
         Raises:
-          UserError: if the engine is another one.
+          UserError: if another engine is in use.
         """
         if not hasattr(self.engine, "model"):
             raise UserError(f"the engine {self.engine.name} has no Keras model")
@@ -84,12 +84,12 @@ class Translator:
 
     @property
     def num_threads(self) -> int:
-        """Number of batches that are searched in parallel."""
+        """Number of batches searched in parallel."""
         return self.engine.num_threads
 
     @property
     def attention_layers(self) -> Mapping[str, int]:
-        """The number of layers by kind of `attention`; {} if the engine gives no weights, or for an ensemble."""
+        """The number of layers for each kind of `attention`; {} if the engine gives no weights, or for an ensemble."""
         return self.engine.attention_layers
 
     @classmethod
@@ -107,8 +107,8 @@ class Translator:
 
         Args:
           path: the run directory, or several with the same vocabularies, whose models form an ensemble.
-          decode_hparams: changes to the run's defaults, as a dict or "name=value,...": those of its problem, or of its
-            decode_hparams.json if t2t-lite-eval --tune found better ones.
+          decode_hparams: changes to the run's defaults, as a dict or "name=value,...". The defaults are its problem's,
+            or those in decode_hparams.json if t2t-lite-eval --tune found better ones.
           checkpoint_path: another checkpoint to load: "best", "best:chrf", "last", "average", "ckpt-2000", or a path
             without suffix.
           warn, xla_compile, num_threads: see `EngineOptions`.
@@ -133,7 +133,7 @@ class Translator:
         xla_compile: bool | None = None,
         num_threads: int | None = None,
     ) -> "Translator":
-        """Loads an export of t2t-lite-export: one for CTranslate2, without TensorFlow, or a Keras model.
+        """Loads an export from t2t-lite-export: a CTranslate2 model, without TensorFlow, or a Keras model.
 
         Args:
           path: the export directory.
@@ -141,8 +141,8 @@ class Translator:
           warn, xla_compile, num_threads: see `EngineOptions`.
 
         Raises:
-          UserError: if it is no export, a file of it is missing or changed, or it is a SavedModel, which has its own
-            search.
+          UserError: if it is not an export, one of its files is missing or changed, or it is a SavedModel, which has
+            its own search.
         """
         from t2t_lite.decoding.loading_exports import load_export
 
@@ -181,16 +181,16 @@ class Translator:
         """Translates lines.
 
         Args:
-          lines: texts without line ends. Given a single text, every method of this class returns a single result
-            instead of a list.
-          return_scores: whether to return each translation as a `Hypothesis`, with its scores.
+          lines: texts without line ends. For a single text, every method of this class returns a single result instead
+            of a list.
+          return_scores: whether to return a `Hypothesis`, with scores, for each translation.
           prefixes: for each line, the beginning of its translation; "" for no prefix. None: no prefixes.
           first_line: the number of the first line, for warnings and, with sampling, to seed the random numbers.
-          on_done: called after each batch with the number of lines that it translated.
-          constraints: further rules about the next token, such as those of a grammar; or names of registered ones,
+          on_done: called after each batch with its number of translated lines.
+          constraints: additional rules about the next token, such as those of a grammar; or names of registered rules,
             "a+b".
           phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
-          check: called several times a second, in any thread; what it raises ends the search.
+          check: called several times a second, in any thread; an exception from it ends the search.
           settings: `DecodeHParams` that override the translator's, such as beam_size=8.
 
         Returns:
@@ -204,12 +204,12 @@ class Translator:
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
     def best(self, lines: Sequence[str], with_scores: bool = True, **options: Forwarded) -> list[Hypothesis]:
-        """Returns the best hypothesis of each line, as `translate` does with its scores.
+        """Returns the best hypothesis of each line, like `translate` with scores.
 
         Args:
           lines: texts without line ends.
-          with_scores: whether the scores must be exact; if not, they may be those that the search ranks by.
-          options: arguments of `translate`, but for return_scores.
+          with_scores: whether the scores must be exact; if not, they may be the search's ranking scores.
+          options: arguments of `translate`, except return_scores.
 
         Raises:
           UserError: see `translate`.
@@ -258,11 +258,11 @@ class Translator:
         return self._search_lines(Lines(lines, first_line=first_line), self._settings(settings), 0)
 
     def warm_up(self, lines: Sequence[str] | str | None = None, **settings: SettingValue) -> None:
-        """Translates some lines, so that what is compiled at first use is compiled now and not for the first user.
+        """Translates some lines, so that compilation at first use happens now and not for the first user.
 
         Args:
-          lines: typical lines, whose lengths matter; None: lines of 4, 12 and 40 tokens, one by one and together.
-          settings: the settings that `translate` will get.
+          lines: typical lines, whose lengths matter; None: lines of 4, 12 and 40 tokens, separately and together.
+          settings: the settings that `translate` will receive.
         """
         if lines is None:
             first = UNKNOWN_ID + 1
@@ -297,7 +297,7 @@ class Translator:
         Args:
           line, translation: a text each, or lists of texts.
           kind: "encoder" or "decoder" for their self-attention, "cross" for the decoder's attention to the source.
-          layer: the index of the layer from 0, -1 for the last; None: the layer closest to a word alignment.
+          layer: the index of the layer, counted from 0, -1 for the last; None: the layer closest to a word alignment.
 
         Returns:
           (weights, query tokens, key tokens), or a list of them. The weights are float32 [heads, queries, keys], and
@@ -328,14 +328,14 @@ class Translator:
 
         Args:
           lines, translations: texts.
-          layer: the decoder layer whose attention is used, see `attention`.
+          layer: the decoder layer that provides the attention, see `attention`.
 
         Returns:
           for each pair, "i-j ..." in Pharaoh format: word j of the translation is aligned with word i of the line. Both
-          count from 0; words are separated by blanks. Each word of the translation has one link.
+          start at 0; words are separated by blanks. Each word of the translation has one link.
 
         Raises:
-          UserError: as `attention` does.
+          UserError: see `attention`.
         """
         pairs = self._pairs(lines, translations)
         try:

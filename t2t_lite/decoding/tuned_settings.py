@@ -1,4 +1,4 @@
-"""Search settings that were tuned for a run. decode_hparams.json in the run directory makes them its defaults."""
+"""Search settings tuned for a run. decode_hparams.json in the run directory makes them the run's defaults."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -12,15 +12,15 @@ from t2t_lite.files import write_text
 from t2t_lite.settings import SettingValue
 
 FILE = "decode_hparams.json"
-# What can be tuned; of average_checkpoints, only the effect is measured.
+# What can be tuned; for average_checkpoints, only the effect is measured.
 ALPHA, BEAM_SIZE, AVERAGE = "alpha", "beam_size", "average_checkpoints"
 
 
 class TunedSettings(NamedTuple):
-    """What decode_hparams.json says."""
+    """The content of decode_hparams.json."""
 
-    settings: dict[str, Any]  # the settings that were tuned, by name
-    checkpoint: str = ""  # the name of the checkpoint that they were tuned with; "": unknown
+    settings: dict[str, Any]  # the tuned settings by name
+    checkpoint: str = ""  # the name of the checkpoint used for tuning; "": unknown
 
     def only(self, names: Collection[str]) -> "TunedSettings":
         """Returns the settings with these names."""
@@ -37,14 +37,14 @@ def search_settings(
     warn: Callable[[str], None] = LOG.warning,
     ignored: Collection[str] = (),
 ) -> DecodeHParams:
-    """Returns the search settings of a run: those of its problem, changed by those that were tuned, then by `changes`.
+    """Returns the search settings of a run: its problem's, overridden by tuned ones, overridden by `changes`.
 
     Args:
       path: the run directory.
       usual: the settings of the problem.
-      changes: changes of the user, as a dict or "name=value,..."; they win.
+      changes: the user's changes, as a dict or "name=value,..."; they take precedence.
       warn: receives a line if tuned settings are used.
-      ignored: names of tuned settings that do not count.
+      ignored: names of tuned settings to ignore.
 
     Raises:
       UserError: if a change is invalid, or decode_hparams.json is damaged.
@@ -53,7 +53,7 @@ def search_settings(
     tuned = tuned.only(tuned.settings.keys() - set(ignored))
     try:
         settings = usual.replace(**tuned.settings)
-    except UserError as error:  # the settings of the problem have changed since
+    except UserError as error:  # the problem's settings have changed since the tuning
         raise UserError(f"{Path(path) / FILE}: {error}; remove it with t2t-lite-eval --tune=forget") from error
     settings = settings.changed(changes)
     names = [part.partition("=")[0].strip() for part in changes.split(",")] if isinstance(changes, str) else changes
@@ -66,7 +66,7 @@ def search_settings(
 
 
 def tuned_settings(path: Path) -> TunedSettings:
-    """Returns the settings that were tuned for a run; none if it has no decode_hparams.json.
+    """Returns the settings tuned for a run; none if it has no decode_hparams.json.
 
     Raises UserError if decode_hparams.json is damaged.
     """
@@ -83,14 +83,14 @@ def tuned_settings(path: Path) -> TunedSettings:
 
 
 def remember(path: Path, tuned: TunedSettings, about: Mapping[str, Any]) -> Path:
-    """Writes decode_hparams.json and returns its path; `about` says for readers how the settings were found."""
+    """Writes decode_hparams.json and returns its path; `about` tells readers how the settings were found."""
     file = Path(path) / FILE
     write_text(file, json.dumps({**tuned._asdict(), **about}, indent=2) + "\n")
     return file
 
 
 def forget(path: Path) -> bool:
-    """Removes decode_hparams.json, and returns whether there was one."""
+    """Removes decode_hparams.json and returns whether it existed."""
     file = Path(path) / FILE
     existed = file.exists()
     file.unlink(missing_ok=True)

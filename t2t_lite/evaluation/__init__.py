@@ -1,1 +1,1 @@
-"""Evaluation of runs: decodes a split once, keeps outputs and scores in the run directory, and compares runs."""
+"""Evaluation of runs: decodes a split once, stores outputs and scores in the run directory, and compares runs."""

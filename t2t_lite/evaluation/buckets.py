@@ -1,4 +1,4 @@
-"""Scores by the length of the source, and of rare words: where a model is weak."""
+"""Scores by source length and by word frequency, which show where a model is weak."""
 
 import collections
 import itertools
@@ -8,13 +8,13 @@ from typing import Any
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 _MOST_BUCKETS = 6
-# First frequencies of the classes of words: 0, 1 to 4, 5 to 99, 100 to 999, 1000 and more.
+# The lowest frequency of each class of words: 0, 1 to 4, 5 to 99, 100 to 999, 1000 and more.
 _FREQUENCIES = (0, 1, 5, 100, 1000)
 _tokenize = Tokenizer13a()
 
 
 def words_of(text: str) -> list[str]:
-    """Returns the words of a text, split as sacreBLEU's 13a does: punctuation marks are words of their own."""
+    """Returns the words of a text, split like sacreBLEU's 13a: punctuation marks are separate words."""
     return _tokenize(text).split()
 
 
@@ -25,10 +25,10 @@ def by_length(
     score: Callable[[Sequence[str], Sequence[Sequence[str]]], float],
     has_words: bool = True,
 ) -> list[dict[str, Any]]:
-    """Returns a row for each bucket of lines, by the number of source words between blanks: 1-10, 11-20, ...
+    """Returns a row for each bucket of lines, by the number of blank-separated source words: 1-10, 11-20, ...
 
-    `has_words` says whether outputs are words; of trees, lengths mean nothing. Rows are {"words", "lines", "score",
-    "length_ratio"}: the ratio is the words of the outputs by those of the first set of references, or None.
+    `has_words` tells whether outputs are words; the lengths of trees are meaningless. Rows are {"words", "lines",
+    "score", "length_ratio"}; the ratio is output words / words of the first set of references, or None.
     """
     lengths = [len(line.split()) for line in inputs]
     width = 10 if max(lengths, default=0) > 20 else 5
@@ -57,7 +57,7 @@ def by_frequency(
 ) -> list[dict[str, Any]]:
     """Returns the F1 of output words by their frequency in the training targets, as compare-mt (Neubig 2019, N19-4007).
 
-    A word of an output matches one of its reference, so that a repeated word matches as often as the reference has it.
+    An output word matches one reference word, so a repeated word matches as often as it occurs in the reference.
     Rows are {"frequency", "word_f1" (percent; None without words), "matches", "in_outputs", "in_references"}.
     """
     matches, ours, theirs = (collections.Counter[int]() for _ in range(3))

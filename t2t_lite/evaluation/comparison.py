@@ -27,13 +27,13 @@ from t2t_lite.scoring.significance import (
 class RunComparison:
     """The comparison of several runs."""
 
-    names: list[str]  # of the runs; the first is what the others are compared with
-    systems: dict[str, list[ComparisonByBothTests]]  # by the name of a metric, what it says of each run
+    names: list[str]  # of the runs; the others are compared with the first one
+    systems: dict[str, list[ComparisonByBothTests]]  # by metric name, the comparison of each run
     changes: dict[str, list[Change]]  # by the name of each other run, the lines that changed most
     inputs: list[str] = dataclasses.field(repr=False)  # the source lines
 
     def to_json(self) -> dict[str, Any]:
-        """Returns everything for JSON."""
+        """Returns everything as JSON data."""
         return {
             "first": self.names[0],
             "tests": TESTS,
@@ -76,9 +76,9 @@ class RunComparison:
 
 
 def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparison:
-    """Compares runs, evaluated on the same split, with the first of them, whose problem is given.
+    """Compares runs, evaluated on the same split, with the first one; `problem` is the first one's.
 
-    Raises a UserError if their references differ, or the runs have no outputs.
+    Raises a UserError if their references differ or the runs have no outputs.
     """
     first, *others = scores
     for other in others:
@@ -108,7 +108,7 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
 
 
 def write_comparison(comparison: RunComparison, scores: Sequence[SplitScores]) -> list[Path]:
-    """Writes comparison.md and comparison.json to the folder of each run but the first, and returns the former."""
+    """Writes comparison.md and comparison.json to the folder of each run except the first; returns the former."""
     written = []
     for one in scores[1:]:
         write_text(one.path / "comparison.json", as_json(comparison.to_json()) + "\n")

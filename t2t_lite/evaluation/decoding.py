@@ -1,4 +1,4 @@
-"""What the model says of a split: its outputs, and the losses of its targets."""
+"""Runs the model on a split: its outputs, and the losses of the targets."""
 
 import collections
 import dataclasses
@@ -29,15 +29,15 @@ _MOST_PAIRS = 1_000_000  # whose words are counted
 
 
 class Decoded(NamedTuple):
-    """What the model says of a split."""
+    """The results of the model on a split."""
 
     translator: Translator  # with the model
     hypotheses: list[str]  # [] if the problem has no outputs
     only_trees: list[str]  # the trees of a search among trees only; [] if there was none
     sums: TokenSums
-    seconds: float  # of the search, compiling included
-    members: list[int]  # the steps that the checkpoint is the average of
-    training_words: Mapping[str, int] | None  # how often the training targets have each word; None: not counted
+    seconds: float  # of the search, including compilation
+    members: list[int]  # the steps of the averaged checkpoints
+    training_words: Mapping[str, int] | None  # how often each word occurs in the training targets; None: not counted
 
 
 def decode(request: Request, inputs: Sequence[str]) -> Decoded:
@@ -69,7 +69,7 @@ def decode(request: Request, inputs: Sequence[str]) -> Decoded:
 
 
 def _check_vocabularies(request: Request, manifest: Manifest) -> None:
-    """Raises UserError if the data was made with other vocabularies than the run's."""
+    """Raises UserError if the data's vocabularies differ from the run's."""
     run_dir = request.run_dir
     for entry, path in zip(
         run_dir.problem.in_direction(manifest.vocabularies), (run_dir.inputs_vocabulary, run_dir.vocabulary)
@@ -82,7 +82,7 @@ def _check_vocabularies(request: Request, manifest: Manifest) -> None:
 
 
 def _count_words(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> collections.Counter[str]:
-    """Returns how often the training targets of a run have each word; the vocabulary turns their ids into text."""
+    """Counts each word in a run's training targets; the vocabulary converts their ids to text."""
     vocabulary, side = open_vocabulary(run_dir.vocabulary), run_dir.problem.in_direction(SIDES)[1]
     shards = [str(data_dir / name) for name in sorted(manifest.splits["train"]["shards"])]
     counts: collections.Counter[str] = collections.Counter()

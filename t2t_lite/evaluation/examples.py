@@ -1,10 +1,10 @@
-"""The worst and the best lines of an evaluation, with word alignments: what reports show of its texts.
+"""The worst and the best lines of an evaluation, with word alignments, for reports.
 
-They are picked right after decoding, while the model is loaded, and kept beside the texts, in examples.json:
+They are chosen right after decoding, while the model is loaded, and stored beside the texts in examples.json:
 
 format       1
 metric       the metric that scored the lines
-label        what reports call it
+label        the metric's name in reports
 worst, best  {"line" (from 1), "score", "alignment"} of each line, the worst (best) one first; "alignment" is "i-j ...",
              see `Translator.align`, or None
 attention    the attention weights of a few lines, as static/attention.js reads them, or None
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 EXAMPLES = "examples.json"
 FORMAT = 1
-NUM_LINES = 5  # of the worst, and of the best
-_NUM_ATTENTIONS = 3  # lines whose attention is kept: a bad, a middling and a good one
-_MOST_ATTENTION = 300_000  # bytes of JSON, so that a report about several runs stays small
-_MOST_WORDS = 25  # of such a line
+NUM_LINES = 5  # number of worst lines, and of best ones
+_NUM_ATTENTIONS = 3  # number of lines with attention: a bad, an average and a good one
+_MOST_ATTENTION = 300_000  # bytes of JSON, which keeps a report about several runs small
+_MOST_WORDS = 25  # maximum number of words in such a line
 
 
 def examples_text(examples: Mapping[str, Any]) -> str:
-    """Returns the text of examples.json: readable, but for the many weights."""
+    """Returns the text of examples.json, which is readable except for the many weights."""
     lines = as_json({**examples, "attention": None})
     weights = json.dumps(examples["attention"], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return lines.removesuffix("null\n}") + weights + "\n}\n"
 
 
 def read_examples(folder: Path) -> dict[str, Any] | None:
-    """Returns what a folder of scores has of examples; None if it has none, or this version cannot read them."""
+    """Returns the examples in a folder of scores; None if it has none, or this version cannot read them."""
     try:
         found = json.loads((folder / EXAMPLES).read_text(encoding="utf-8"))
         is_known = found["format"] == FORMAT
@@ -61,8 +61,8 @@ def examples_of(
 ) -> dict[str, Any] | None:
     """Returns the content of examples.json; None if there are no outputs.
 
-    Lines are scored by the problem's metric if it can score single lines, otherwise by chrF2. No line is among both the
-    worst and the best ones, so a split of few lines has fewer of them.
+    Lines are scored by the problem's metric if it supports single lines, otherwise by chrF2. No line is among both the
+    worst and the best ones, so a split of few lines has fewer of each.
     """
     if not hypotheses:
         return None
@@ -88,7 +88,7 @@ def examples_of(
 
 
 def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
-    """Returns the attention of a few lines, spread over all; None of a model without attention weights."""
+    """Returns the attention of a few lines from the whole ranking; None for a model without attention weights."""
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.visualization.attention_data import attention_data, paper_layer
 
@@ -99,12 +99,12 @@ def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tupl
     having = model.attention_layers
     if not chosen or not any(having.values()):
         return None
-    # Fewer lines, then fewer layers, until it is small.
+    # Drops lines, then layers, until the result is small.
     only = [paper_layer(max(having.values()))]
     for number, layers in [*((number, None) for number in range(len(chosen), 0, -1)), (1, only)]:
         try:
             found = attention_data(model, chosen[:number], layers=layers)
-        except UserError:  # the tree of a line that was cut has fewer words
+        except UserError:  # a truncated line's tree has fewer words
             continue
         if len(json.dumps(found, ensure_ascii=False).encode(errors="replace")) <= _MOST_ATTENTION:
             return found
@@ -114,7 +114,7 @@ def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tupl
 def _alignments(
     translator: "Translator", inputs: Sequence[str], hypotheses: Sequence[str], rows: Sequence[int]
 ) -> dict[int, str]:
-    """Returns the alignments by row; {} of a model without attention to its inputs."""
+    """Returns the alignments by row; {} for a model without attention to its inputs."""
     rows = [row for row in rows if inputs[row].strip() and hypotheses[row].strip()]
     try:
         found = translator.align([inputs[row] for row in rows], [hypotheses[row] for row in rows])

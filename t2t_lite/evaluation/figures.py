@@ -1,4 +1,4 @@
-"""The figures of outputs, with what they mean, and those of tokens."""
+"""Figures of outputs and of tokens, with their meanings."""
 
 import dataclasses
 import math
@@ -24,22 +24,22 @@ from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 
 PER_WORD = "perplexity_per_word"
-ONLY_TREES = "_only_trees"  # the end of the names of figures of searches among trees only
+ONLY_TREES = "_only_trees"  # the suffix for figures of searches among trees only
 
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A score with what it means."""
+    """A score and its meaning."""
 
     name: str  # its name, such as "bleu"
-    label: str  # what reports call it
+    label: str  # its name in reports
     meaning: str  # one line
     score: float  # the score
-    signature: str = ""  # what another score must share to be comparable; "" if unknown
+    signature: str = ""  # what other scores must have in common with it to be comparable; "" if unknown
     # low, high: the 95% confidence interval by bootstrap resampling; None: not known.
     low: float | None = None
     high: float | None = None
-    metric: str = ""  # the name of the registered metric of outputs; "" for a figure of tokens
+    metric: str = ""  # the name of the registered output metric; "" for a token figure
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -48,21 +48,21 @@ class Figure:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Figure":
-        """Returns the figure with these fields; a score of None is not finite."""
+        """Returns the figure with these fields; a score of None stands for a non-finite number."""
         return cls(**{**values, "score": math.nan if values["score"] is None else values["score"]})
 
 
 def usual_metrics(problem: Problem) -> list[str]:
-    """Returns the metrics of outputs that every evaluation of a problem has: its own, and those registered with it."""
+    """Returns the output metrics in every evaluation of a problem: its own, and those registered with it."""
     if not problem.has_inputs:
         return []
     return with_companions([problem.metric, *METRICS.fact(problem.metric, "evaluated_with", ())])
 
 
 def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
-    """Returns further metrics of outputs, by their names or those of their figures; figures of tokens need no request.
+    """Returns additional output metrics, given their names or their figures' names; token figures need no request.
 
-    Raises a UserError if there is no such metric, or it cannot score the outputs of the problem.
+    Raises a UserError if a metric does not exist, or cannot score the outputs of the problem.
     """
     found = []
     for name in names:
@@ -80,9 +80,9 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
 def figure_of_outputs(
     metric: str, problem: Problem, hypotheses: Sequence[str], references: Sequence[Sequence[str]], suffix: str = ""
 ) -> Figure:
-    """Returns a metric's figure of outputs, with the suffix ONLY_TREES if the search was among trees only.
+    """Returns a metric's figure for outputs, with the suffix ONLY_TREES if the search was among trees only.
 
-    There may be several sets of references; a metric that takes one gets the first.
+    There may be several sets of references; a metric that takes only one gets the first.
     """
     references = references_taken(metric, references)
     options: dict[str, Any] = {**options_for(metric, problem)}
@@ -104,7 +104,7 @@ def figure_of_outputs(
 def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Figure]:
     """Returns the figures of teacher forcing, given the sums over all target tokens of the split.
 
-    `words` is the number of blank-separated words of the targets; None: words mean nothing, as in trees.
+    `words` is the number of blank-separated target words; None: words are meaningless, as in trees.
     """
     found = []
     for name, score in scores_of_tokens(sums).items():

@@ -1,9 +1,9 @@
-"""Whether attention heads specialise: what is measured of each, and which dependencies between words they follow.
+"""Measures whether attention heads specialise, and which dependencies between words they follow.
 
-A head follows a dependency if the word that a dependent word attends to most, other than itself, is its head word. The
-baseline is the best fixed distance. Both the head and the distance are chosen on one half of the lines, and scored on
-the other. (The paper's section "Attention Visualizations" shows examples; the measure is that of Voita et al. 2019,
-arXiv 1905.09418, and of Clark et al. 2019, arXiv 1906.04341.)
+A head follows a dependency if the dependent word attends most, apart from itself, to its head word. The baseline is the
+best fixed distance. Both the head and the distance are chosen on one half of the lines and scored on the other. (The
+paper's section "Attention Visualizations" shows examples; the measure is from Voita et al. 2019, arXiv 1905.09418, and
+Clark et al. 2019, arXiv 1906.04341.)
 """
 
 import math
@@ -20,21 +20,21 @@ from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, ma
 from t2t_lite.visualization.head_statistics import head_statistics
 
 FORMAT = 1
-MIN_CASES = 10  # of each half; fewer say nothing about a relation
+MIN_CASES = 10  # per half; fewer cases say nothing about a relation
 _OFFSETS = range(-15, 16)  # words
-_KINDS = {"inputs": "encoder", "targets": "decoder"}  # where the words of a side attend to one another
+_KINDS = {"inputs": "encoder", "targets": "decoder"}  # where the words of a side attend to each other
 
 # kind, layer and head
 Head: TypeAlias = tuple[str, int, int]
 
 
 class _Case(NamedTuple):
-    """A dependency and where all heads and distances point to."""
+    """A dependency, and where all heads and distances point."""
 
     line: int
     relation: str
     right: dict[Head, bool]  # whether a head points to the head word
-    offset: int  # of the head word from the dependent one
+    offset: int  # from the dependent word to the head word
 
 
 class Pairs(NamedTuple):
@@ -43,11 +43,11 @@ class Pairs(NamedTuple):
     # inputs, targets: as the model reads and writes them.
     inputs: list[str]
     targets: list[str]
-    dependencies: list[list[Dependency]]  # those of each pair
+    dependencies: list[list[Dependency]]  # the dependencies of each pair
 
 
 def pairs_of(problem: Problem, inputs: Iterable[str], targets: Iterable[str], number: int) -> Pairs:
-    """Returns the first pairs with text on both sides, and the dependencies that the problem knows of them."""
+    """Returns the first pairs that have text on both sides, and the dependencies known to the problem."""
     chosen = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:number]
     if not chosen:
         raise UserError("there is no line with text on both sides to measure heads on")
@@ -57,12 +57,12 @@ def pairs_of(problem: Problem, inputs: Iterable[str], targets: Iterable[str], nu
 
 
 def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
-    """Returns what is measured of all heads of a `Translator` or `Parser`, as JSON.
+    """Returns measurements of all heads of a `Translator` or `Parser`, as JSON data.
 
     Returns:
       {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "cases", "head": {"kind",
       "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with few cases
-      are left out.
+      are omitted.
 
     Raises:
       UserError: if the model gives no weights.
@@ -85,7 +85,7 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
 
 
 def _point(cases: dict[tuple, _Case], found: Sequence[tuple], pairs: Pairs, kind: str, layer: int) -> None:
-    """Notes for each dependency whether each head of a layer points to its head word; `found` is its attention."""
+    """Records for each dependency whether each head of a layer points to its head word; `found` is its attention."""
     for line, ((weights, queries, _), dependencies) in enumerate(zip(found, pairs.dependencies, strict=True)):
         wanted = [each for each in dependencies if _KINDS[each.side] == kind]
         if not wanted:
@@ -95,7 +95,7 @@ def _point(cases: dict[tuple, _Case], found: Sequence[tuple], pairs: Pairs, kind
             if max(each.word, each.head) >= of_words.shape[1]:
                 continue  # the line was cut
             if kind == "decoder" and each.head > each.word:
-                continue  # it has not been written yet
+                continue  # the head word is not written yet
             row = of_words[:, each.word].copy()
             row[:, each.word] = -1.0
             case = _Case(line, f"{each.relation} ({each.side})", {}, each.head - each.word)
@@ -105,11 +105,11 @@ def _point(cases: dict[tuple, _Case], found: Sequence[tuple], pairs: Pairs, kind
 
 
 def _of_words(weights: np.ndarray, tokens: Sequence[str], reads_before: bool) -> np.ndarray:
-    """Returns the weights between words as text has them between blanks, float [heads, words, words].
+    """Returns the weights between blank-separated words, float [heads, words, words].
 
     Args:
-      weights: float [heads, queries, keys], with the end symbol.
-      tokens: without the end symbol.
+      weights: float [heads, queries, keys], including the end symbol.
+      tokens: the tokens without the end symbol.
       reads_before: whether key k has read token k - 1, as in the decoder.
     """
     of_tokens = words_of_tokens(tokens)
@@ -121,7 +121,7 @@ def _of_words(weights: np.ndarray, tokens: Sequence[str], reads_before: bool) ->
 
 
 def _scored(cases: Sequence[_Case]) -> dict[str, Any] | None:
-    """Returns the accuracy of the best head of a relation, and of the best fixed distance; None of few cases."""
+    """Returns the accuracy of a relation's best head and best fixed distance; None if there are few cases."""
     halves = [[case for case in cases if case.line % 2 == half] for half in (0, 1)]
     chosen_on, scored_on = halves
     if min(map(len, halves)) < MIN_CASES:
@@ -145,14 +145,14 @@ def _scored(cases: Sequence[_Case]) -> dict[str, Any] | None:
 
 
 def _share(lines: Sequence[int], right: Sequence[bool]) -> tuple[float, list[float]]:
-    """Returns the share of the cases that are right, and its 95% interval, given the line of each case.
+    """Returns the share of correct cases and its 95% interval, given the line of each case.
 
-    Cases of one line are not independent: what counts is how much lines differ. The interval is Wilson's for as many
-    cases as would vary as much if they were independent (design effect; Kish 1965, Survey Sampling).
+    Cases in the same line are not independent, so the variance between lines determines the interval. It is Wilson's
+    for the number of independent cases with the same variance (design effect; Kish 1965, Survey Sampling).
     """
     cases, share = len(right), float(np.mean(right))
     _, line = np.unique(lines, return_inverse=True)
-    differences = np.bincount(line, np.asarray(right, float) - share)  # of the right cases of a line from the average
+    differences = np.bincount(line, np.asarray(right, float) - share)  # by line, the deviation from the average
     independent = float(len(differences))
     if len(differences) > 1 and differences.any():
         of_lines = np.sum(differences**2) * len(differences) / (len(differences) - 1)

@@ -1,4 +1,4 @@
-"""Reports of evaluations, in Markdown that is readable as it is."""
+"""Reports of evaluations in Markdown that is readable as plain text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +40,7 @@ def report_of(scores: SplitScores) -> str:
 
 def figure_table(figures: Sequence[Figure]) -> list[str]:
     """Returns a table of figures with their intervals."""
-    # Scores of outputs are percentages; losses, perplexities and shares need more digits.
+    # Output scores are percentages; losses, perplexities and shares need more digits.
     rows = [
         [figure.label, f"{figure.score:.{2 if figure.metric else 4}f}", interval_of(figure.interval)]
         for figure in figures
@@ -62,7 +62,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def interval_of(interval: tuple[float, float] | None) -> str:
-    """Returns an interval as text; "" if it is not known."""
+    """Returns an interval as text; "" if it is unknown."""
     return f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
 
 

@@ -1,4 +1,4 @@
-"""What is to be evaluated: a checkpoint of a run, on a split, with search settings and references."""
+"""Requests for evaluation: a checkpoint of a run, a split, search settings and references."""
 
 import dataclasses
 import re
@@ -21,28 +21,28 @@ from t2t_lite.registry import CONSTRAINTS, METRICS, PROBLEMS, REGISTRIES_OF_SETT
 from t2t_lite.run_dir import RunDir
 
 FOLDER = "scores"
-# Settings that the name of a folder always has.
+# Settings that a folder's name always contains.
 _NAMED = ("beam_size", "alpha")
-_MAX_NAME = 150  # characters; file systems allow 255 bytes
+_MAX_NAME = 150  # in characters; file systems allow 255 bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is to be evaluated."""
+    """A request for an evaluation."""
 
     run_dir: RunDir  # the run
     split: str  # "dev" or "test"
     data_dir: Path  # where the data of the run's problem is
     selection: Selection  # the checkpoint
     settings: DecodeHParams  # the search settings
-    references: tuple[Path, ...] = ()  # further files of references
+    references: tuple[Path, ...] = ()  # additional reference files
     again: bool = False  # whether to decode even if the outputs are stored
     xla_compile: bool | None = None  # whether to compile the search with XLA; None: if it pays
     warn: Callable[[str], None] = LOG.warning  # receives warnings of the search
 
     @property
     def folder(self) -> Path:
-        """The folder in the run directory whose name says split, checkpoint and settings."""
+        """The folder in the run directory, named after split, checkpoint and settings."""
         usual = DecodeHParams()
         values = dataclasses.asdict(self.settings)
         named = {name: value for name, value in values.items() if name in _NAMED or value != getattr(usual, name)}
@@ -61,16 +61,16 @@ class Request:
         return inputs, targets
 
     def decoded_by(self) -> dict[str, Any]:
-        """Returns what outputs depend on, for JSON: stored outputs of an equal request are these outputs."""
+        """Returns everything that outputs depend on, as JSON data; equal data means equal outputs."""
         code = code_of_outputs(self.run_dir, self.settings)
         return {
             "problem": self.run_dir.problem.name,
             "split": self.split,
-            "checkpoint": sha256_of(Path(f"{self.selection.path}{INDEX}")),  # which has the checksums of the weights
+            "checkpoint": sha256_of(Path(f"{self.selection.path}{INDEX}")),  # contains the checksums of the weights
             "decode_hparams": dataclasses.asdict(self.settings),
             "inputs": sha256_of(self.text_paths[0]),
             "targets": sha256_of(self.text_paths[1]),
-            **({"plugins": code} if code else {}),  # without plug-ins, the keys are those of earlier versions
+            **({"plugins": code} if code else {}),  # without plug-ins, the keys equal those of earlier versions
         }
 
     def reference_digests(self) -> list[str]:
@@ -80,7 +80,7 @@ class Request:
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Returns (the inputs, the sets of references).
 
-        Raises a UserError if a file of references has another number of lines than the split.
+        Raises a UserError if the number of lines in a reference file differs from the split's.
         """
         inputs, *references = (list(read_lines(path)) for path in (*self.text_paths, *self.references))
         for path, lines in zip((self.text_paths[1], *self.references), references):
@@ -93,7 +93,7 @@ class Request:
 
 
 def code_of_outputs(run_dir: RunDir, settings: DecodeHParams) -> str:
-    """Returns the `code_digest` of what outputs, and the choice of the worst and best ones, depend on."""
+    """Returns the `code_digest` of everything that outputs and the choice of the worst and best ones depend on."""
     names: list[tuple[Registry, str]] = [
         (PROBLEMS, run_dir.problem.data_name),
         (METRICS, run_dir.problem.metric),
@@ -107,7 +107,7 @@ def code_of_outputs(run_dir: RunDir, settings: DecodeHParams) -> str:
 def folder_name(split: str, checkpoint: Path, settings: str) -> str:
     """Returns the name of a folder with scores: "test.average-8000.beam_size=4.alpha=0.6"."""
     name = re.sub(r"\.v\d+$", "", checkpoint.name)
-    # No commas, which separate the files of flags.
+    # No commas, because they separate files in flags.
     return re.sub(r"[^\w.=+-]", "_", f"{split}.{name}.{settings}".replace(",", "."))[:_MAX_NAME]
 
 
@@ -119,7 +119,7 @@ def make_request(
 ) -> Request:
     """Returns a checked request; for `warn` and `ignored` see `search_settings`.
 
-    Raises a UserError if the checkpoint, the data or a file of references does not exist, or a setting is invalid.
+    Raises a UserError if the checkpoint, the data or a reference file does not exist, or a setting is invalid.
     """
     data_dir, references = options.data_dir, options.references
     settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, options.decode_hparams, warn, ignored)

@@ -1,4 +1,4 @@
-"""Scores a split: answers from what is stored in the run directory, or decodes and stores."""
+"""Scores a split: returns what the run directory stores, or decodes and stores the result."""
 
 import dataclasses
 import datetime
@@ -42,13 +42,13 @@ from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
 
 class _Outputs(NamedTuple):
-    """What the model says of a split, now or when that was stored."""
+    """The model's results on a split, from now or from storage."""
 
     hypotheses: list[str]
     only_trees: list[str]
     sums: TokenSums
     seconds: float  # of the search
-    members: list[int]  # the steps that the checkpoint is the average of
+    members: list[int]  # the steps of the averaged checkpoints
     by_frequency: list[dict[str, Any]] | None  # see `by_frequency`
     examples: Mapping[str, Any] | None  # see `examples_of`
 
@@ -78,16 +78,16 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
         TokenSums(**content["tokens"]),
         content["seconds"],
         stored.members,
-        content["by_frequency"],  # of the split's own references
+        content["by_frequency"],  # computed with the split's own references
         read_examples(stored.path),
     )
     return _scored(request, *request.texts(), outputs, list(dict.fromkeys([*wanted, *kept])), held)
 
 
 def _stale(stored: SplitScores, metrics: Iterable[str]) -> set[str]:
-    """Returns the metrics whose code was changed after it had computed what is stored.
+    """Returns the metrics whose code has changed since the stored figures were computed.
 
-    What a plug-in that is not loaded has computed stays: nobody asks for it, and it cannot be computed again.
+    Figures of an unloaded plug-in are kept, because they are not requested and cannot be recomputed.
     """
     scored_by = stored.content.get("scored_by", {})
     return {
@@ -98,7 +98,7 @@ def _stale(stored: SplitScores, metrics: Iterable[str]) -> set[str]:
 
 
 def stored_scores(request: Request) -> SplitScores | None:
-    """Returns what is stored of the same checkpoint, settings and texts; None if there is nothing."""
+    """Returns the stored scores for the same checkpoint, settings and texts; None if there are none."""
     stored = read_scores(request.folder, request.run_dir.path, request.selection.path)
     return stored if stored and stored.content["decoded_by"] == request.decoded_by() else None
 
@@ -113,7 +113,7 @@ def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str])
     rows = None if words is None else by_frequency(decoded.hypotheses, references, words)
     try:
         examples = examples_of(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
-    except Exception as error:  # of any metric or model: the outputs, which took long, must not be lost
+    except Exception as error:  # a failing metric or model must not lose the outputs, which took long
         request.warn(f"the worst and best lines are not kept ({type(error).__name__}: {error})")
     return _Outputs(
         decoded.hypotheses, decoded.only_trees, decoded.sums, decoded.seconds, decoded.members, rows, examples
@@ -129,7 +129,7 @@ def _scored(
     held: Sequence[Figure] = (),
     decoded_now: bool = False,
 ) -> SplitScores:
-    """Computes the metrics whose figures are not among those that hold, writes the folder and returns what is in it."""
+    """Computes the metrics without a valid stored figure, writes the folder and returns its content."""
     problem, figures = request.run_dir.problem, [*held]
     for metric in metrics:
         if metric not in {figure.metric for figure in held}:
@@ -168,7 +168,7 @@ def _scored(
 
 
 def _about(request: Request, members: list[int]) -> dict[str, Any]:
-    """Returns what scores.json says of a request."""
+    """Returns the description of a request for scores.json."""
     checkpoint = request.selection.path
     paths = (request.text_paths[1], *request.references)
     return {

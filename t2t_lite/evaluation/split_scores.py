@@ -1,10 +1,10 @@
-"""What an evaluation found, and how it is kept in the run directory.
+"""The results of an evaluation, and how the run directory stores them.
 
 scores/<split>.<checkpoint>.<settings>/
-  inputs.txt, hypotheses.txt, references.txt, references.2.txt ...   one line for each pair of the split
+  inputs.txt, hypotheses.txt, references.txt, references.2.txt ...   one line per pair of the split
   hypotheses.only_trees.txt   parsing: the trees of a search among trees only
   scores.json                 all figures, and what they depend on
-  report.md                   the same to read
+  report.md                   the same in readable form
   examples.json               the worst and the best lines, see `examples`
 """
 
@@ -33,17 +33,17 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class SplitScores:
-    """The scores of a checkpoint on a split, as they are stored in the run directory.
+    """The scores of a checkpoint on a split, as stored in the run directory.
 
     Args:
       path: the folder with scores.json, report.md and the texts.
       output_dir: the run directory.
       checkpoint: the path of the checkpoint, without suffix.
-      members: the steps of the checkpoints that it is the average of; [] if it is no average, or does not say.
+      members: the steps of the averaged checkpoints; [] if it is not an average, or they are unknown.
       split: the split.
       figures: the figures in the order of the report.
       content: everything in scores.json.
-      decoded_now: whether the split was decoded by this call; otherwise it was answered from the folder.
+      decoded_now: whether this call decoded the split; otherwise the result comes from the folder.
     """
 
     path: Path
@@ -62,12 +62,12 @@ class SplitScores:
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95% confidence intervals by name, where they are known."""
+        """The 95% confidence intervals by name, where known."""
         return {figure.name: figure.interval for figure in self.figures if figure.interval}
 
     @property
     def signatures(self) -> dict[str, str]:
-        """What other scores must share to be comparable, by name, where it is known."""
+        """What other scores must have in common to be comparable, by name, where known."""
         return {figure.name: figure.signature for figure in self.figures if figure.signature}
 
     @property
@@ -113,7 +113,7 @@ def reference_names(number: int) -> list[str]:
 
 
 def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: bool = False) -> SplitScores | None:
-    """Returns what is stored in a folder; None if there is nothing, it cannot be read, or its texts were changed."""
+    """Returns the scores stored in a folder; None if there are none, they cannot be read, or the texts were changed."""
     try:
         content = json.loads((folder / SCORES).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
@@ -133,7 +133,7 @@ def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: b
 
 
 def changed_texts(folder: Path) -> list[str]:
-    """Returns the names of the texts in a folder that were changed after they were scored."""
+    """Returns the names of texts in a folder that were changed after scoring."""
     try:
         content = json.loads((folder / SCORES).read_text(encoding="utf-8"))
         texts = dict(content.get("texts", {}))  # versions up to 0.8 did not record them
@@ -143,7 +143,7 @@ def changed_texts(folder: Path) -> list[str]:
 
 
 def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLike | None) -> SplitScores:
-    """Returns the stored evaluation of a checkpoint: that with the run's own search settings, else the only one.
+    """Returns the stored evaluation of a checkpoint: the one with the run's own search settings, else the only one.
 
     `checkpoint_path` is a choice, see `checkpoints.selection`. Raises a UserError if there is no evaluation, or there
     are several with other settings.
@@ -167,7 +167,7 @@ def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLi
 
 
 def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[SplitScores]:
-    """Returns all stored evaluations of a checkpoint by the code of today."""
+    """Returns all stored evaluations of a checkpoint made by the current code."""
 
     def code_of(settings: Mapping[str, Any]) -> str:
         known = {name: value for name, value in settings.items() if name in DecodeHParams.names()}
@@ -186,6 +186,6 @@ def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[Sp
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Writes one text per line, each as `one_line` makes it; `read_lines` reads the same."""
+    """Writes one text per line, each converted by `one_line`; `read_lines` reads them back."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         file.writelines(f"{one_line(line)}\n" for line in lines)

@@ -1,7 +1,7 @@
-"""What was measured of the attention heads of a checkpoint, and how it is kept in the run directory.
+"""Measurements of a checkpoint's attention heads, and how the run directory stores them.
 
-scores/heads.<split>.<checkpoint>/heads.json   see `measure_heads`, and what it depends on
-scores/heads.<split>.<checkpoint>/heads.md     the same to read
+scores/heads.<split>.<checkpoint>/heads.json   see `measure_heads`, and everything that it depends on
+scores/heads.<split>.<checkpoint>/heads.md     the same in readable form
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ NOTE = (
 
 @dataclasses.dataclass(frozen=True)
 class HeadsReport:
-    """What was measured of the attention heads of a checkpoint.
+    """Measurements of a checkpoint's attention heads.
 
     Args:
       path: the folder with heads.json and heads.md.
       content: everything in heads.json, see `measure_heads`.
-      measured_now: whether it was measured by this call; otherwise it was answered from the folder.
+      measured_now: whether this call measured them; otherwise they come from the folder.
     """
 
     path: Path
@@ -42,12 +42,12 @@ class HeadsReport:
     measured_now: bool = False
 
     def report(self) -> str:
-        """Returns the report, in Markdown."""
+        """Returns the report in Markdown."""
         return heads_report(self.content)
 
 
 def heads_of(request: Request, lines: int) -> HeadsReport:
-    """Returns what is stored of a checkpoint's heads, or measures and stores it, on at most so many lines of the split.
+    """Returns the stored measurements of a checkpoint's heads, or makes and stores them on at most `lines` lines.
 
     Raises a UserError if the model gives no attention weights, or the checkpoint cannot be read.
     """
@@ -58,7 +58,7 @@ def heads_of(request: Request, lines: int) -> HeadsReport:
         "inputs_sha256": sha256_of(request.text_paths[0]),
         "targets_sha256": sha256_of(request.text_paths[1]),
         "at_most": lines,
-        "version": t2t_lite.__version__,  # another one may measure something else
+        "version": t2t_lite.__version__,  # another version may measure something else
         **{name: code for name, code in request.decoded_by().items() if name == "plugins"},
     }
     stored = read_heads(folder)
@@ -74,12 +74,12 @@ def heads_of(request: Request, lines: int) -> HeadsReport:
 
 
 def read_heads(folder: Path) -> HeadsReport | None:
-    """Returns what is stored in a folder; None if there is nothing, or this version cannot read it."""
+    """Returns the content of a folder; None if there is none, or this version cannot read it."""
     try:
         content = json.loads((folder / HEADS).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             return None
-        heads_report(content)  # it has all that is shown
+        heads_report(content)  # checks that it contains everything to be shown
         return HeadsReport(folder, content)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         return None
@@ -109,7 +109,7 @@ class Table(NamedTuple):
 def heads_report(content: Mapping[str, Any]) -> str:
     """Returns the report: what stands out, the relations, and all heads.
 
-    The content is that of `measure_heads`, with "run", "checkpoint" and "split".
+    `content` is the return value of `measure_heads` plus "run", "checkpoint" and "split".
     """
     lines = [
         f"# {content['run']}: attention heads of {content['checkpoint']} on {content['lines']:,} lines of "
@@ -133,7 +133,7 @@ def heads_report(content: Mapping[str, Any]) -> str:
 
 
 def peaks(layers: Sequence[Mapping[str, Any]]) -> Table:
-    """Returns the heads that differ most from uniform attention, by measure."""
+    """Returns the heads that differ most from uniform attention by each measure."""
     rows = []
     for kind in dict.fromkeys(layer["kind"] for layer in layers):
         of_kind = [layer for layer in layers if layer["kind"] == kind]
@@ -145,7 +145,7 @@ def peaks(layers: Sequence[Mapping[str, Any]]) -> Table:
                 for layer in of_kind
                 for head, value in enumerate(layer["heads"][measure.name])
             ]
-            # A share is remarkable if it is large, an entropy if it is small, a distance if it is either.
+            # Remarkable shares are large, remarkable entropies small, and remarkable distances either.
             ends = [max] if measure.is_share else [min] if measure.name == "entropy" else [min, max]
             for end in ends:
                 value, layer, head, uniform = end(found)
@@ -163,7 +163,7 @@ def peaks(layers: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def relations(found: Sequence[Mapping[str, Any]]) -> Table:
-    """Returns how well the best head follows each dependency, beside the best fixed distance."""
+    """Returns how well the best head follows each dependency, compared to the best fixed distance."""
     rows = []
     for each in found:
         head = each["head"]

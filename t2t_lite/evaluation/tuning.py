@@ -1,4 +1,4 @@
-"""Tunes search settings on dev, and remembers a choice only if it is significantly better."""
+"""Tunes search settings on dev, and stores a choice only if it is significantly better."""
 
 import dataclasses
 import itertools
@@ -33,8 +33,8 @@ from t2t_lite.system.quiet import import_tensorflow, settings_restored
 FORGET = "forget"
 SIGNIFICANT = 0.05
 TUNE, REPORT = "tune.json", "report.md"
-# The values to try of each setting; of average_checkpoints, numbers of last checkpoints. Without a setting, the current
-# value is the only one.
+# The values to try for each setting; for average_checkpoints, numbers of last checkpoints. A missing setting keeps its
+# current value.
 Grid: TypeAlias = dict[str, tuple[Any, ...]]
 _USUAL: Grid = {
     ALPHA: tuple(round(0.2 * number, 1) for number in range(11)),
@@ -42,13 +42,13 @@ _USUAL: Grid = {
     AVERAGE: (1, 5, 10),
 }
 _SYNTAX = "give values as alpha=0/0.6/1, or a range with its step as alpha=0:2:0.2"
-_MOST = 200  # values of a setting
+_MOST = 200  # maximum number of values for a setting
 _FORMAT = 2
-_MOST_DECODED = 4  # searches that confirm a choice
+_MOST_DECODED = 4  # maximum number of searches to confirm a choice
 
 
 def parse_grid(text: str) -> Grid:
-    """Returns the grid of --tune: names of settings, each with values or without.
+    """Returns the grid of --tune: names of settings, with or without values.
 
     Raises a UserError if a name is unknown, or a value is malformed or out of range.
     """
@@ -77,7 +77,7 @@ def _values(text: str, name: str, given: str) -> tuple[float, ...]:
         else:
             found = [kind(number) for number in given.split("/")]
         least = 0 if name == ALPHA else 1
-        if not all(least <= value < 2**31 for value in found):  # also refuses NaN
+        if not all(least <= value < 2**31 for value in found):  # also rejects NaN
             raise ValueError
     except ValueError as error:
         raise UserError(f"`tune={text}`: '{given}' are no values of {name}; {_SYNTAX}", status=2) from error
@@ -86,16 +86,16 @@ def _values(text: str, name: str, given: str) -> tuple[float, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    """What tuning found."""
+    """The results of tuning."""
 
     path: Path  # the folder with tune.json and report.md
     content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)  # everything in tune.json
-    # Whether the run's defaults are now the better settings, or those of the problem if none are; False: they stay as
-    # they were, because the search did not start from the run's own settings.
+    # Whether the run's defaults are now the better settings, or the problem's if none are better; False: they stay
+    # unchanged, because the search did not start from the run's own settings.
     decides: bool
-    # The settings that were tuned before, which the grid includes.
+    # The previously tuned settings, which the grid includes.
     earlier: TunedSettings = dataclasses.field(hash=False)
-    searched_now: bool  # whether anything was decoded by this call
+    searched_now: bool  # whether this call decoded anything
 
     @property
     def report(self) -> str:
@@ -104,12 +104,12 @@ class Tuned:
 
 
 def tune(request: Request, grid: Grid) -> Tuned:
-    """Tries the settings of a grid, and remembers the best if it is significantly better than those of the problem.
+    """Tries the settings of a grid, and stores the best if it is significantly better than the problem's.
 
-    Settings that were tuned before are tried, too. If nothing is significantly better, they are forgotten: the settings
-    that are active afterwards are always among those that were compared. The request is of the current checkpoint, on
-    dev. Of the settings in the grid, it has those of the problem and not those that were tuned before, so that the same
-    call finds the same. Raises a UserError if the problem's outputs or the settings cannot be tuned so.
+    Previously tuned settings are tried, too. If nothing is significantly better, they are removed, so that the active
+    settings are always among the compared ones. The request is for the current checkpoint on dev. For the settings in
+    the grid it has the problem's values rather than previously tuned ones, so that the same call has the same result.
+    Raises a UserError if the problem's outputs or the settings do not allow this tuning.
     """
     problem, path = request.run_dir.problem, request.run_dir.path
     _check(problem, request.settings)
@@ -141,7 +141,7 @@ def tune(request: Request, grid: Grid) -> Tuned:
 
 
 def _existing(grid: Grid, directory: Path) -> Grid:
-    """Returns a grid without averages of more checkpoints than there are; those that were asked for must exist."""
+    """Removes averages of more checkpoints than exist from a grid; explicitly requested ones must exist."""
     available = len(list_checkpoints(directory))
     numbers = grid.get(AVERAGE, ())
     kept = tuple(number for number in numbers if number <= available)
@@ -165,7 +165,7 @@ def _check(problem: Problem, settings: DecodeHParams) -> None:
 
 
 def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the content of tune.json, if it is of the same checkpoint, settings, text and grid."""
+    """Returns the content of tune.json if it is for the same checkpoint, settings, text and grid."""
     try:
         content = json.loads((folder / TUNE).read_text(encoding="utf-8"))
         same = content["format"] == _FORMAT and all(content[name] == value for name, value in key.items())
@@ -184,7 +184,7 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
         candidates = list(candidates_of(request, current.inputs, grid))
 
     def compared(*outputs: list[str]) -> list[dict[str, Any]]:
-        """Returns the figures of the current outputs, and of others compared with them."""
+        """Returns the figures of the current outputs and of others, compared with them."""
         systems = {str(number): lines for number, lines in enumerate((current.hypotheses, *outputs))}
         references = references_taken(problem.metric, current.references)
         options: dict[str, Any] = {**options_for(problem.metric, problem)}
@@ -218,7 +218,7 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
         if _is_better(decoded[-1], content):
             chosen = decoded[-1]
             break
-    # With the current alpha, the rows of averages are those of real searches.
+    # With the current alpha, the averages' rows come from real searches.
     averages = [row for row in rows if row[AVERAGE] is not None and row[ALPHA] == request.settings.alpha]
     return {
         **content,
@@ -231,10 +231,10 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
 
 
 def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the rows to decode for real until one is confirmed: the best, and some nearer to the current alpha.
+    """Returns the rows to decode until one is confirmed: the best, and some closer to the current alpha.
 
-    The farther an alpha is from that of the search, the less its rows say of a search with it. At last come the
-    settings that were tuned before, by name, so that they are not given up for a row that is not confirmed.
+    The farther an alpha is from the search's, the less its rows say about a search with it. The last row is the
+    previously tuned settings, by name, so that they are not given up for an unconfirmed row.
     """
     rows = [row for row in content["rows"] if row[AVERAGE] is None and _is_better(row, content)]
     best = best_row(rows, content)
@@ -254,9 +254,9 @@ def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[
 
 
 def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the best of the rows that are significantly better than the current settings; None if none is.
+    """Returns the best of the rows that are significantly better than the current settings, or None.
 
-    The content is the rest of tune.json: "current" and "higher_is_better".
+    `content` is the rest of tune.json: "current" and "higher_is_better".
     """
     sign = 1 if content["higher_is_better"] else -1
     return max((row for row in rows if _is_better(row, content)), key=lambda row: sign * row["score"], default=None)

@@ -1,4 +1,4 @@
-"""The report of tuned search settings, and its plot."""
+"""The report on tuned search settings, and its plot."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "leng
 
 
 def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSettings) -> str:
-    """Returns the report in Markdown, given the content of tune.json; see `Tuned` for the others."""
+    """Returns the report in Markdown from the content of tune.json; for the other arguments see `Tuned`."""
     current, label = content["current"], label_of(figure_of(content["metric"]))
     rows = [["current", *_cells(current)], *([_checkpoint(row), *_cells(row)] for row in content["rows"])]
     lines = [
@@ -59,7 +59,7 @@ def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: Tu
 
 
 def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) -> str:
-    """Returns what becomes of the settings that were tuned before."""
+    """Describes what happens to the previously tuned settings."""
     checkpoint = earlier.checkpoint or "an unknown checkpoint"
     other = "" if checkpoint == content["checkpoint"] else f", not {content['checkpoint']}"
     if not decides:
@@ -72,22 +72,22 @@ def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) ->
 
 
 def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
-    """Plots the scores over each tuned setting with their intervals; the others are the current ones, if in the grid.
+    """Plots scores with intervals over each tuned setting; the other settings have current values, if in the grid.
 
-    The content is that of tune.json; the file appears once it is complete.
+    `content` is the content of tune.json; the file appears once it is complete.
     """
     names = [name for name in _TITLES if name in content["grid"]]
     sign = 1 if content["higher_is_better"] else -1
     rows = content["rows"]
     best = max(rows, key=lambda row: sign * row["score"])
-    # Real searches, unlike rows of another alpha.
+    # Real searches, unlike the rows of other alphas.
     of_current = [row for row in rows if all(row[name] == content["current"].get(name) for name in _TITLES)]
     shown = next(iter(of_current), best)
     figure = make_figure(4.5 * len(names), 4)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for name, axes in zip(names, panels):
         fixed = [other for other in _TITLES if other != name]
-        # A beam of 1 has one row, whatever the length penalty.
+        # A beam of 1 has a single row, because the length penalty has no effect.
         chosen = [
             row
             for row in rows

@@ -1,4 +1,4 @@
-"""Decodes dev for every beam size and average of checkpoints, and ranks the n-best lists by every length penalty."""
+"""Decodes dev for every beam size and average of checkpoints, and reranks the n-best lists by every length penalty."""
 
 import dataclasses
 import tempfile
@@ -16,12 +16,12 @@ from t2t_lite.evaluation.request import Request
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.evaluation.evaluator import decoder_of
 
-# The length penalty of a search whose own is 0: lengths are computed from the ratio of log-probability and score.
+# Replaces a search's length penalty of 0, because lengths are computed from the ratio of log-probability and score.
 _INSTEAD_OF_0 = 0.6
 
 
 class Candidate(NamedTuple):
-    """Outputs with some settings."""
+    """Outputs for some settings."""
 
     average_checkpoints: int | None  # number of averaged checkpoints; None: the current checkpoint
     beam_size: int
@@ -30,34 +30,34 @@ class Candidate(NamedTuple):
 
 
 def candidates_of(request: Request, inputs: Sequence[str], grid: Mapping[str, Sequence[Any]]) -> Iterator[Candidate]:
-    """Yields the outputs of every point of the grid and of the current alpha, at the current checkpoint first.
+    """Yields the outputs for every point of the grid and for the current alpha, beginning with the current checkpoint.
 
-    The search itself runs with the current alpha; its hypotheses are ranked anew for the others. Raises a UserError if
-    there are fewer checkpoints than an average needs.
+    The search itself uses the current alpha; its hypotheses are reranked for the others. Raises a UserError if there
+    are fewer checkpoints than an average needs.
     """
     current = request.settings
     search_alpha = current.alpha or _INSTEAD_OF_0
     settings = dataclasses.asdict(current.replace(alpha=search_alpha))
     of_averages: Translator | None = None
     for number, chosen in [(None, []), *_averages(request, grid.get(AVERAGE, ()))]:
-        with tempfile.TemporaryDirectory() as folder:  # the average of the run stays
+        with tempfile.TemporaryDirectory() as folder:  # the run's own average stays unchanged
             path = write_average_of(Path(folder), chosen) if chosen else request.selection.path
             translator = of_averages or Translator.from_run_dir(
                 request.run_dir.path, settings, path, request.warn, xla_compile=request.xla_compile
             )
             model = translator.model
-            assert isinstance(model, Seq2SeqModel)  # one run is not an ensemble
+            assert isinstance(model, Seq2SeqModel)  # a single run is not an ensemble
             if of_averages is not None:
                 storage.restore(path, "model", storage.by_name(model.variables))
             elif chosen:
-                # All averages share one model, so that its searches are compiled once; a frozen one would miss new
+                # All averages share one model, so that its searches are compiled once; a frozen model would miss new
                 # weights.
                 of_averages = translator
                 model.unfreeze()
             decoder = decoder_of(request.run_dir.problem, translator)
             for beam_size in grid.get(BEAM_SIZE, (current.beam_size,)):
                 beams = decoder.n_best(inputs, beam_size=beam_size)
-                # One hypothesis for each line is the best whatever the penalty.
+                # A single hypothesis per line is the best, whatever the penalty.
                 alphas = {current.alpha, *grid.get(ALPHA, ())} if beam_size > 1 else {current.alpha}
                 for alpha in sorted(alphas):
                     best = [rescored(each, search_alpha, alpha) for each in beams]
@@ -65,9 +65,9 @@ def candidates_of(request: Request, inputs: Sequence[str], grid: Mapping[str, Se
 
 
 def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> Hypothesis:
-    """Returns the best hypothesis of a line with another length penalty.
+    """Returns the best hypothesis of a line for another length penalty.
 
-    The hypotheses have scores log_prob / length_penalty(length, search_alpha); search_alpha is above 0.
+    The scores of the hypotheses are log_prob / length_penalty(length, search_alpha); search_alpha is above 0.
     """
 
     def score(hypothesis: Hypothesis) -> float:
@@ -76,12 +76,12 @@ def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> 
         length = 6 * (hypothesis.log_prob / hypothesis.score) ** (1 / search_alpha) - 5  # the inverse of the penalty
         return hypothesis.log_prob / length_penalty(max(1, round(length)), alpha)
 
-    # The first of equal ones, so that nothing changes without a reason.
+    # The first one in a tie, so that nothing changes without a reason.
     return max(beams, key=score)
 
 
 def _averages(request: Request, numbers: Sequence[int]) -> Iterator[tuple[int, list[tuple[int, Path]]]]:
-    """Yields (number of last checkpoints, these checkpoints) of the averages that are not the current checkpoint."""
+    """Yields (number of last checkpoints, these checkpoints) for averages other than the current checkpoint."""
     path = request.selection.path
     current = storage.members_of(path)
     for number in numbers:

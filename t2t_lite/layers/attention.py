@@ -12,7 +12,7 @@ from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.ops import matmul_transposed, ops, shape_of
 
 # Added to masked scores before the softmax, instead of the paper's minus infinity. exp() of it is exactly 0, but a
-# fully masked row (an empty row that fills up a batch) gets uniform weights and not NaN.
+# fully masked row (an empty row that pads a batch) gets uniform weights instead of NaN.
 FORBIDDEN = -1e9
 
 
@@ -35,14 +35,14 @@ def attend(
     attention_mask: Array,
     drop: Callable[[Array], Array] = lambda weights: weights,
 ) -> tuple[Array, Array]:
-    """softmax(Q K^T) V: equation 1 for queries that are already scaled by 1 / sqrt(d_k).
+    """softmax(Q K^T) V: equation 1 for queries already scaled by 1 / sqrt(d_k).
 
     Args:
       queries: float [..., queries, d_k].
       keys: float [..., length, d_k], with the same leading dimensions.
       values: float [..., length, d_v], with the same leading dimensions.
       attention_mask: bool, broadcast to [..., queries, length]; True = may attend.
-      drop: a function that is applied to the weights before they multiply the values, such as dropout.
+      drop: a function applied to the weights before they multiply the values, such as dropout.
 
     Returns:
       (float [..., queries, d_v], the weights, float32 [..., queries, length]).
@@ -51,8 +51,8 @@ def attend(
     return _weighted_sum(drop(ops.cast(weights, values.dtype)), values), weights
 
 
-# Automatic differentiation does not know which tensor of a sum or product is broadcast, and would add operations to the
-# gradients of both.
+# Automatic differentiation does not know which tensor in a sum or product is broadcast, and would add operations to
+# the gradients of both.
 @ops.custom_gradient
 def _add_to_scores(scores: Array, mask: Array) -> tuple[Array, Callable[..., tuple[Array, None]]]:
     return scores + mask, lambda *upstream: (upstream[0], None)
@@ -142,7 +142,7 @@ class MultiHeadAttention(Layer):
         return self.combine_heads(mixed)
 
     def flops(self, queries: float, positions: float) -> float:
-        """Returns the operations of `queries` queries of a sentence whose keys and values are at `positions`."""
+        """Returns the operations of `queries` queries of a sentence that attend to `positions` positions."""
         return 2 * (self._projection_products(queries, positions) + queries * positions * self._width)
 
     def step_bytes(self, length: int) -> StepBytes:
@@ -205,14 +205,14 @@ class MultiHeadAttention(Layer):
         matrices = [ops.convert_to_tensor(kernel) for kernel in kernels]
         widths, (batch, length) = [kernel.shape[1] for kernel in matrices], shape_of(x)[:2]
         x = ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size))
-        if len(set(widths)) == 1:  # stacked and transposed together, with fewer operations
+        if len(set(widths)) == 1:  # stacked and transposed together, which takes fewer operations
             width, number = widths[0], len(widths)
             matrix = ops.reshape(ops.stack(matrices, axis=1), (self.hidden_size, number * width))
             flat = ops.matmul(x, ops.cast(matrix, self.compute_dtype))
             heads = ops.reshape(flat, (batch, length, number, self.num_heads, width // self.num_heads))
             return ops.unstack(ops.transpose(heads, (2, 0, 3, 1, 4)), number)
         flat = ops.matmul(x, ops.cast(ops.concatenate(matrices, axis=1), self.compute_dtype))
-        # Split instead of slices: the gradient of a slice is padded with zeros to the whole width.
+        # Split instead of slices, because a slice's gradient is padded with zeros to the whole width.
         heads = [
             ops.reshape(part, (batch, length, self.num_heads, width // self.num_heads))
             for part, width in zip(ops.split(flat, list(itertools.accumulate(widths))[:-1], axis=1), widths)

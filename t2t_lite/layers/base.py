@@ -1,4 +1,4 @@
-"""The base class of the layers: constructor arguments become the config, and the output has the input's shape."""
+"""The base class of the layers: constructor arguments become the config, and the output shape is the input shape."""
 
 import inspect
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from typing import Any, TypeAlias, cast
 
 import keras
 
-# A shape; None is a length that is not known or varies.
+# A shape; None is an unknown or varying length.
 Shape: TypeAlias = tuple[int | None, ...]
 
 
 class Layer(keras.layers.Layer):
     """A Keras layer that can be saved, cloned and used in functional models.
 
-    Subclasses keep every constructor argument as an attribute of the same name. `get_config` collects them; arguments
+    Subclasses store every constructor argument in an attribute of the same name. `get_config` collects them; arguments
     may be layers or lists of layers.
     """
 
@@ -36,19 +36,19 @@ class Layer(keras.layers.Layer):
         return super().from_config(arguments)
 
     def build_once(self, input_shape: Shape | None = None) -> None:
-        """Builds the layer unless it is built. Methods that may be called before the layer itself begin with this."""
+        """Builds the layer unless it is built. Methods that may run before the first call begin with this."""
         if not self.built:
             self.build(input_shape)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """Returns the output's shape, given that of the first call argument: the same, unless a subclass differs."""
+        """Returns the output's shape, given that of the first call argument; by default they are equal."""
         return input_shape
 
 
 def _serialized(argument: object) -> object:
     """Returns a constructor argument as plain data."""
     plain = keras.saving.serialize_keras_object(argument)
-    # The layer around it builds a restored layer, so that its variables have the outer layer's name.
+    # The outer layer builds restored inner layers, so that their variables have the outer layer's name.
     for part in plain if isinstance(plain, list) else [plain]:
         if isinstance(part, dict):
             part.pop("build_config", None)
@@ -56,7 +56,7 @@ def _serialized(argument: object) -> object:
 
 
 def _arguments(kind: type) -> list[str]:
-    """Returns the names of the arguments of a layer class' own constructor, without `self` and `**kwargs`."""
+    """Returns the argument names of a layer class' own constructor, without `self` and `**kwargs`."""
     if not issubclass(kind, Layer) or "__init__" not in vars(kind):
         return []
     _, *parameters = inspect.signature(kind.__init__).parameters.values()

@@ -1,7 +1,7 @@
-"""Back-pointers between the hypotheses of a search, so that cached states need not be copied.
+"""Back-pointers between the hypotheses of a search, which avoid copying cached states.
 
-In each step a search keeps some hypotheses, drops others and extends some twice. The cache entries of a position stay
-in the beam in which they were computed, and a hypothesis looks them up in its ancestors' beams.
+In each step a search keeps some hypotheses, drops others and extends some twice. The cache entries of a position
+stay in the beam that computed them, and a hypothesis finds them in its ancestors' beams.
 """
 
 from typing import NamedTuple
@@ -14,8 +14,8 @@ class BeamAncestry(NamedTuple):
     """The ancestry of the hypotheses at one position, `beam` hypotheses per sentence."""
 
     parents: Array  # int [batch, beam], the beam of the previous position that each hypothesis extends
-    # int [batch, beam, max_length], the beam in which each position of a hypothesis was computed: its own beam at the
-    # current position, -1 at later ones
+    # int [batch, beam, max_length], the beam that computed each position of a hypothesis: its own beam at the current
+    # position, -1 at later ones
     ancestors: Array
 
 
@@ -34,7 +34,7 @@ def next_ancestry(ancestry: BeamAncestry, parents: Array, position: int | Array)
 
 
 def grow_ancestry(ancestry: BeamAncestry, position: int | Array, max_length: int | Array) -> BeamAncestry:
-    """Returns the ancestry with room for `max_length` positions. `position` may be the first one that did not fit."""
+    """Returns the ancestry with room for `max_length` positions. `position` may be the first one without room."""
     more = max_length - ops.shape(ancestry.ancestors)[2]
     ancestors = ops.pad(ancestry.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1)
     beams = ops.arange(ancestors.shape[1], dtype="int32")[None, :, None]
@@ -42,7 +42,7 @@ def grow_ancestry(ancestry: BeamAncestry, position: int | Array, max_length: int
 
 
 def ancestry_mask(ancestors: Array) -> Array:
-    """Returns which cache entries belong to each hypothesis.
+    """Returns which cache entries belong to each hypothesis, as a mask.
 
     Args:
       ancestors: int [batch, beam, length], from a `BeamAncestry`.

@@ -1,4 +1,4 @@
-"""The cache of keys and values for attention in decoding."""
+"""The cache of attention keys and values during decoding."""
 
 import contextlib
 import contextvars
@@ -24,7 +24,7 @@ _write: contextvars.ContextVar[Write] = contextvars.ContextVar("write", default=
 
 @contextlib.contextmanager
 def entries_written_by(write: Write) -> Iterator[None]:
-    """Lets another function write the entries of caches inside the block."""
+    """Makes another function write cache entries inside the block."""
     token = _write.set(write)
     try:
         yield
@@ -33,9 +33,9 @@ def entries_written_by(write: Write) -> Iterator[None]:
 
 
 class Cache(NamedTuple):
-    """Keys and values of positions. In decoding a position has one entry per beam, next to each other.
+    """Keys and values of positions. In decoding, a position has one entry per beam, next to each other.
 
-    Keys are stored transposed, as their product with queries needs them, which is four times as fast on a CPU.
+    Keys are stored transposed, as the product with queries needs them, which is four times as fast on a CPU.
     """
 
     keys: Array  # float [batch, heads, key size, length]

@@ -1,6 +1,6 @@
-"""What a layer costs in a training step. The formulas stand beside each layer's `call`; these are their terms.
+"""The cost of a layer in a training step. The formulas are next to each layer's `call`; these are their terms.
 
-Operations count matrix products and convolutions only, two for each multiply-add. Element-wise operations (norms,
+Operations include only matrix products and convolutions, two for each multiply-add. Element-wise operations (norms,
 softmax, dropout, positions) are left out. Masked entries count, because they are computed.
 """
 
@@ -10,18 +10,18 @@ import keras
 
 FLOAT32 = 4
 MIB = 2**20
-# The backward pass makes two products for each one of the forward pass: one gradient per factor.
+# The backward pass makes two products for each product of the forward pass: one gradient per factor.
 FORWARD_PASSES_OF_A_STEP = 3
-# Graph and kernels of a training step beside those of the layers, measured on a CPU.
+# A training step's graph and kernels, except those of the layers, measured on a CPU.
 GRAPH_BYTES = 32 * MIB
 
 
 @dataclasses.dataclass(frozen=True)
 class StepBytes:
-    """The memory of a training step, beside the weights and their gradients. Sums are those of consecutive layers."""
+    """The memory of a training step, except weights and their gradients. A sum stands for consecutive layers."""
 
     kept: float = 0.0  # bytes per position that the forward pass keeps for the gradients
-    # numbers per position of the largest tensor; the temporary tensors of a layer are estimated from it
+    # numbers per position of the largest tensor, from which a layer's temporary tensors are estimated
     widest: float = 0.0
     shared: float = 0.0  # bytes that do not depend on the number of sentences
     graph: float = 0.0  # bytes of the layers' graphs and kernels
@@ -35,27 +35,27 @@ class StepBytes:
         )
 
     def __radd__(self, other: int) -> "StepBytes":
-        return self  # sum() starts with 0
+        return self  # because sum() starts with 0
 
 
 def compute_bytes(layer: keras.layers.Layer) -> int:
-    """Returns the bytes of a number in the layer's compute type."""
+    """Returns the bytes per number in the layer's compute type."""
     return FLOAT32 if layer.compute_dtype == "float32" else 2
 
 
 def bytes_of_weights(layer: keras.layers.Layer, number: float, dropout: float) -> float:
-    """Returns the bytes kept of `number` attention weights: the softmax, and the weights after dropout or a cast."""
+    """Returns the bytes kept for `number` attention weights: the softmax, and the weights after dropout or a cast."""
     compute = compute_bytes(layer)
     mixing = 2 * compute if dropout else (compute if compute != FLOAT32 else 0)
     return number * (FLOAT32 + mixing)
 
 
 def has_formulas(layer: object, *formulas: str) -> bool:
-    """Returns whether a layer's formulas belong to what it computes: no subclass has overridden only the latter.
+    """Returns whether a layer's formulas match its computation: no subclass has overridden only the computation.
 
     Args:
       layer: the layer.
-      formulas: the methods that it needs, "flops" and "step_bytes".
+      formulas: the required methods, "flops" and "step_bytes".
     """
     for kind in type(layer).__mro__:
         if all(formula in vars(kind) for formula in formulas):

@@ -1,9 +1,9 @@
-"""Cross-entropy with label smoothing (section 5.4 of the paper): of logits, or of the two factors of logits.
+"""Cross-entropy with label smoothing (section 5.4 of the paper), from logits or from the two factors of logits.
 
 The logits of a batch and their copies are the largest tensors of a training step: 131 MB each for 4,096 tokens and a
-vocabulary of 8,000. `linear_cross_entropy` has the logits of one chunk of positions at a time. It computes the gradient
-in the forward pass, because that needs the same logits (as in Hsu et al. 2024, arXiv 2410.10989, and Wijmans et al.
-2024, arXiv 2411.09009).
+vocabulary of 8,000. `linear_cross_entropy` therefore computes the logits of one chunk of positions at a time. It
+computes the gradient in the forward pass, because that needs the same logits (as in Hsu et al. 2024, arXiv
+2410.10989, and Wijmans et al. 2024, arXiv 2411.09009).
 """
 
 from typing import Any, NamedTuple
@@ -14,17 +14,17 @@ from t2t_lite.arrays import Array
 from t2t_lite.layers.cost import FLOAT32
 from t2t_lite.layers.ops import matmul_transposed, ops
 
-# The usual number of positions of a chunk is half the hidden size, within these bounds: measured on a CPU with hidden
-# sizes of 128 and 512. With fewer, the sum of the weight's gradients costs more than it saves; with more, the logits
-# leave the caches of a processor.
+# The usual number of positions in a chunk is half the hidden size, within these bounds, measured on a CPU with hidden
+# sizes of 128 and 512. Below them, summing the weight's gradients costs more than it saves; above them, the logits
+# exceed the processor's caches.
 _FEWEST_POSITIONS, _MOST_POSITIONS = 96, 1024
 
-# Below this, softmax may have rounded a probability to a number with fewer digits, or to 0.
+# Below this, softmax may have rounded a probability to fewer digits or to 0.
 _SMALLEST_PROBABILITY = 1e-30
 
 
-# The logits, their softmax, and their gradient before and after the targets are subtracted. Mixed precision has three
-# of these, and two-byte copies of logits and gradient, which adds up to the same size.
+# The logits, their softmax, and their gradient before and after subtracting the targets. Mixed precision has three of
+# these, and two-byte copies of logits and gradient, which adds up to the same size.
 COPIES_OF_LOGITS = 4
 
 
@@ -33,17 +33,17 @@ class CrossEntropySums(NamedTuple):
 
     smoothed: Array  # cross-entropy against (1 - eps) on the target plus eps spread evenly over the vocabulary, in nats
     plain: Array  # negative log-likelihood of the targets, in nats
-    correct: Array | None = None  # number of targets that have the largest logit; None: not counted
+    correct: Array | None = None  # number of targets with the largest logit; None: not counted
 
 
 def largest_chunk(hidden_size: int) -> int:
-    """Returns how many positions a chunk has at most, and at least half of that if there are more."""
+    """Returns the maximum number of positions in a chunk; with more positions, chunks have at least half of it."""
     usual = min(max(hidden_size // 2, _FEWEST_POSITIONS), _MOST_POSITIONS)
     return 3 * usual // 2
 
 
 def chunk_bytes(vocab_size: int, hidden_size: int) -> int:
-    """Returns the memory of the logits of the largest chunk and their copies."""
+    """Returns the memory of the largest chunk's logits and their copies."""
     return largest_chunk(hidden_size) * vocab_size * COPIES_OF_LOGITS * FLOAT32
 
 
@@ -57,24 +57,24 @@ def linear_cross_entropy(
 ) -> CrossEntropySums:
     """Returns the cross-entropy of the logits x times the transposed weight.
 
-    It is computed in float32, with its gradient; only the matrix products have the type of `x`.
+    The computation, gradient included, is in float32; only the matrix products have the type of `x`.
 
     Args:
       x: float [positions, hidden], the decoder's output.
-      weight: float [vocab, hidden], of the projection to logits, or the embedding matrix that it is tied to.
+      weight: float [vocab, hidden], of the projection to logits, or the embedding matrix tied to it.
       targets: int [positions]; 0 is padding and does not count.
       label_smoothing: eps.
-      trains: whether gradients are needed; without them there are fewer matrix products, and `correct` is counted.
-      max_chunk: how many positions have logits at a time; None: `largest_chunk`.
+      trains: whether gradients are needed; if not, there are fewer matrix products, and `correct` is counted.
+      max_chunk: maximum number of positions with logits at a time; None: `largest_chunk`.
     """
-    weight = ops.cast(weight, weight.dtype)  # reads a variable: TensorFlow takes none where a gradient is our own
+    weight = ops.cast(weight, weight.dtype)  # reads a variable, which TensorFlow does not accept with a custom gradient
     positions, hidden_size = ops.shape(x)[0], x.shape[1]
     num_chunks = 1 + positions // (max_chunk or largest_chunk(hidden_size))
-    size = -(-positions // num_chunks)  # equal chunks have little padding
+    size = -(-positions // num_chunks)  # equal chunks need little padding
     missing = num_chunks * size - positions
     targets = ops.pad(ops.cast(targets, "int32"), ((0, missing),))
     is_token = ops.cast(targets != 0, "float32")[:, None]
-    # 16-bit products of softmax alone have too few digits to subtract the targets' part afterwards.
+    # 16-bit products of the softmax alone have too few digits to subtract the targets' part afterwards.
     subtracts_rows = x.dtype == "float32" and not _is_fused()
     subtracted = label_smoothing if trains and not subtracts_rows else None
 
@@ -98,7 +98,7 @@ def linear_cross_entropy(
             gradients = (ops.zeros((num_chunks, size, hidden_size), x.dtype), ops.zeros_like(weight, "float32"))
         start = (0, ops.zeros(2 if trains else 3, "float32"), *gradients)
         _, sums, dx, dweight = ops.while_loop(lambda number, *_: number < num_chunks, add_chunk, start)
-        # The mean logit of a position is its x times the mean weight.
+        # The mean logit of a position is x times the mean weight.
         sum_of_x = ops.sum(ops.cast(of_tokens, "float32"), axis=0)
         mean_weight = ops.mean(ops.cast(weight, "float32"), axis=0)
 
@@ -106,7 +106,7 @@ def linear_cross_entropy(
             factor = of_smoothed(upstream)
             of_x = ops.cast(ops.reshape(dx, (-1, hidden_size)), "float32") - label_smoothing * mean_weight
             of_weight = dweight - label_smoothing / weight.shape[0] * sum_of_x
-            if subtracts_rows:  # a row of each product for a target, instead of an element of the logits
+            if subtracts_rows:  # for each target a row of each product, instead of an element of the logits
                 of_x = of_x - (1.0 - label_smoothing) * ops.take(weight, targets, axis=0)
                 rows = ops.segment_sum(of_tokens, targets, weight.shape[0])
                 of_weight = of_weight - (1.0 - label_smoothing) * rows
@@ -121,9 +121,9 @@ def linear_cross_entropy(
 
 
 def cross_entropy(logits: Array, targets: Array, label_smoothing: float) -> CrossEntropySums:
-    """Returns the cross-entropy of logits; it is computed in float32, with its gradient.
+    """Returns the cross-entropy of logits, computed in float32 together with its gradient.
 
-    One operation, because automatic differentiation would need several more passes over the logits.
+    It is a single operation, because automatic differentiation would need several more passes over the logits.
 
     Args:
       logits: float [positions, vocab].
@@ -152,7 +152,7 @@ def _sums_and_softmax(logits: Array, targets: Array, counts_correct: bool) -> tu
     Arguments: see `cross_entropy`.
 
     Returns:
-      ((sum of `plain`, sum of the targets' logits, `correct` if it is counted), float32 [2 or 3]; the softmax, float32
+      ((sum of `plain`, sum of the targets' logits, `correct` if counted), float32 [2 or 3]; the softmax, float32
       [positions, vocab]; the targets' probabilities, float32 [positions]).
     """
     positions, vocab_size = ops.shape(logits)
@@ -168,7 +168,7 @@ def _sums_and_softmax(logits: Array, targets: Array, counts_correct: bool) -> tu
 
 
 def _is_fused() -> bool:
-    # XLA, which JAX always compiles with, makes few passes over the logits of many operations.
+    # XLA, with which JAX always compiles, turns many operations into few passes over the logits.
     return keras.backend.backend() == "jax"
 
 
@@ -192,13 +192,13 @@ def _sums_and_gradient(
 
 
 def _with_targets(softmax: Array, targets: Array, probs: Array, label_smoothing: float, dtype: str) -> Array:
-    """Returns softmax - (1 - eps) * onehot in a type: the gradient of the logits without that of the mean logits."""
+    """Returns softmax - (1 - eps) * onehot in a dtype: the logits' gradient except for the part of the mean logits."""
     places = ops.stack([ops.arange(ops.shape(targets)[0], dtype="int32"), targets], axis=1)
     return ops.scatter_update(ops.cast(softmax, dtype), places, ops.cast(probs - (1.0 - label_smoothing), dtype))
 
 
 def _log_probs(logits: Array, target_logits: Array, probs: Array) -> Array:
-    """Returns the logarithms of the targets' probabilities, computed from the logits if a probability underflows."""
+    """Returns the log-probabilities of the targets, computed from the logits if a probability underflows."""
     underflow = ops.min(probs) < _SMALLEST_PROBABILITY
     return ops.cond(underflow, lambda: target_logits - ops.logsumexp(logits, axis=-1), lambda: ops.log(probs))
 
@@ -210,5 +210,5 @@ def _results(sums: Array, sum_of_means: Array, label_smoothing: float) -> list[A
 
 
 def of_smoothed(upstream: tuple[Array, ...]) -> Array:
-    """Returns the gradient of `smoothed`. JAX passes a tuple for all results, TensorFlow an argument for each."""
+    """Returns the gradient of `smoothed`. JAX passes a tuple of all results, TensorFlow one argument for each."""
     return keras.tree.flatten(upstream)[0]

@@ -1,4 +1,4 @@
-"""Dropout with random numbers as an argument, so that a training step is a pure function of weights, batch and step."""
+"""Dropout that takes random numbers as an argument, so that a training step is a pure function of its inputs."""
 
 import math
 from typing import Protocol
@@ -11,10 +11,10 @@ from t2t_lite.layers.ops import multiply_by_mask, ops, shape_of
 
 
 class Seeds(Protocol):
-    """The source of random numbers of one training step, such as `training.step.dropout_seeds.DropoutSeeds`."""
+    """The random numbers of one training step, such as `training.step.dropout_seeds.DropoutSeeds`."""
 
     def uint16_like(self, x: Array) -> Array:
-        """Returns uniform integers below 2**16 of the shape of x, different ones at each call."""
+        """Returns uniform integers below 2**16 in the shape of x, different ones in each call."""
         ...
 
 
@@ -29,7 +29,7 @@ class KerasSeeds:
         self._generator = generator
 
     def uint16_like(self, x: Array) -> Array:
-        """Returns uniform integers below 2**16 of the shape of x, made from 32-bit numbers."""
+        """Returns uniform integers below 2**16 in the shape of x, made from 32-bit numbers."""
         shape = shape_of(x)
         size = math.prod(shape)
         words = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=self._generator)
@@ -45,8 +45,8 @@ class Dropout(Layer):
 
     Call arguments:
       x: float, any shape.
-      seeds: the source of random numbers, see `Seeds`; `DropoutSeeds` needs the rows of the batch to be contiguous in
-        x. None: no random numbers.
+      seeds: the source of random numbers, see `Seeds`; None: no random numbers. With `DropoutSeeds`, x must contain
+        contiguous rows of the batch.
       training: whether to apply dropout even without `seeds`, with numbers from Keras' global generator.
 
     Example:
@@ -64,8 +64,8 @@ class Dropout(Layer):
         """Returns x with dropout, of the same shape; without `seeds` and `training`, x unchanged."""
         if self.rate == 0.0 or (seeds is None and not training):
             return x
-        # 16 random bits per element: half as many as keras.random.dropout, and the same probability in every float
-        # type (a bfloat16 random number has 128 values). The scale matches the rounded rate.
+        # 16 random bits per element: half of keras.random.dropout's, and the same probability in every float type (a
+        # bfloat16 random number has 128 values). The scale matches the rounded rate.
         threshold = min(round(self.rate * 2**16), 2**16 - 1)
         numbers = (KerasSeeds() if seeds is None else seeds).uint16_like(x)
         keep = ops.cast(ops.greater_equal(numbers, ops.cast(threshold, "uint16")), x.dtype)

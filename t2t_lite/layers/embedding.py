@@ -1,4 +1,4 @@
-"""Token embeddings; the same matrix can project to logits, and serve both sides (section 3.4 of the paper)."""
+"""Token embeddings. The same matrix can serve both sides and project to logits (section 3.4 of the paper)."""
 
 import keras
 
@@ -14,8 +14,8 @@ class Embedding(Layer):
     Args:
       vocab_size: number of tokens.
       hidden_size: width of a vector.
-      zero_padding: whether the vector of id 0, padding and start symbol, is zero; the logits use its row all the same.
-      scaled: whether vectors are multiplied by sqrt(hidden_size), as in the paper.
+      zero_padding: whether id 0, padding and start symbol, has a zero vector; the logits still use its row.
+      scaled: whether to multiply vectors by sqrt(hidden_size), as in the paper.
 
     Call arguments:
       ids: int [batch, length].
@@ -45,7 +45,7 @@ class Embedding(Layer):
             name="weight",
             shape=(self.vocab_size, self.hidden_size),
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
-            autocast=False,  # the gradient of a frequent token is a long sum, which needs float32
+            autocast=False,  # a frequent token's gradient is a long sum, which needs float32
         )
 
     def call(self, ids: Array) -> Array:
@@ -59,11 +59,11 @@ class Embedding(Layer):
         return (*input_shape, self.hidden_size)
 
     def freeze(self) -> None:
-        """Caches the transposed matrix: logits of a few vectors are 3 times as fast. Weights must not change then."""
+        """Caches the transposed matrix: logits of a few vectors are 3 times as fast, but weights must not change."""
         self._frozen = self._for_logits()
 
     def unfreeze(self) -> None:
-        """Discards what `freeze` cached."""
+        """Discards the cache of `freeze`."""
         self._frozen = None
 
     def logits(self, x: Array) -> Array:

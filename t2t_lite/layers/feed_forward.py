@@ -31,7 +31,7 @@ class FeedForward(Layer):
 
     _activation: str | None = "relu"
     _use_bias = True
-    _expansions = 1  # products with x; one wide matrix for all of them is faster
+    _expansions = 1  # number of products with x; one wide matrix for all of them is faster
 
     def __init__(self, hidden_size: int, filter_size: int, dropout: float = 0.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
@@ -63,7 +63,7 @@ class FeedForward(Layer):
         return 2 * length * (self._expansions + 1) * self.hidden_size * self.filter_size
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: the inner layer, and with dropout its mask and the result."""
+        """Returns the memory: the inner layer and, with dropout, its mask and the result."""
         kept = self.filter_size * compute_bytes(self) * (3 if self.dropout else 1)
         return StepBytes(kept, widest=self.filter_size)
 
@@ -72,7 +72,7 @@ class FeedForward(Layer):
 class GatedFeedForward(FeedForward):
     """SwiGLU(x) = (swish(x W) * x V) W2, without biases (Shazeer 2020, arXiv 2002.05202, equation 6).
 
-    It has three matrices instead of two: with two thirds of the filter size it has as many parameters as `FeedForward`.
+    It has three matrices instead of two, so two thirds of the filter size give as many parameters as `FeedForward`.
 
     Args and call arguments: see `FeedForward`.
 
@@ -92,6 +92,6 @@ class GatedFeedForward(FeedForward):
         return ops.silu(gate) * passed
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: gate, swish of the gate, linear part, product; with dropout two more."""
+        """Returns the memory: gate, swish of the gate, linear part and product; with dropout two more."""
         kept = self.filter_size * compute_bytes(self) * (6 if self.dropout else 4)
         return StepBytes(kept, widest=2 * self.filter_size)

@@ -18,8 +18,8 @@ from t2t_lite.layers.self_attention import SelfAttention
 class LocalSelfAttention(SelfAttention):
     """Each position attends to itself and r / 2 positions on either side; if causal, to the last r, itself included.
 
-    Queries are split into blocks, each of which attends to the keys of its own and the neighboring blocks, within the
-    neighborhood. Work and memory are linear in the length, not quadratic.
+    Queries are split into blocks. Each block attends to the keys of its own and the neighboring blocks that lie within
+    the neighborhood. Work and memory are linear, not quadratic, in the length.
 
     Args:
       neighborhood_size: r, even.
@@ -63,7 +63,7 @@ class LocalSelfAttention(SelfAttention):
           float [batch, heads, length, d_v].
         """
         cut = self._blocks(queries)
-        # One neighbor at a time, so that keys and values of three blocks are never concatenated in memory.
+        # Handles one neighbor at a time, to avoid concatenating keys and values of three blocks in memory.
         scores = [ops.matmul(cut, ops.swapaxes(part, -1, -2)) for part in self._neighbors(keys)]
         visible = ops.concatenate(self._neighbors(ops.swapaxes(padding_mask, 2, 3)), axis=3)
         mask = ops.logical_and(ops.swapaxes(visible, -1, -2), self._reach())  # [batch, 1, blocks, block, keys]
@@ -86,7 +86,7 @@ class LocalSelfAttention(SelfAttention):
         number = self.num_heads * self._keys_of_a_block
         split = number * compute * (2 if self.dropout else 1)
         kept = self._projected_bytes() + padding * (blocks + bytes_of_weights(self, number, 0.0) + split)
-        # Many small operations have a large graph.
+        # Many small operations make the graph large.
         return StepBytes(kept, self.num_heads * 2 * self.neighborhood_size, graph=16 * MIB)
 
     @property
@@ -94,7 +94,7 @@ class LocalSelfAttention(SelfAttention):
         return (2 if self.causal else 3) * self.block
 
     def _mask(self, positions: Array, padding_mask: Array | None) -> Array:
-        """Returns the neighborhoods as a mask over all pairs of positions, which `attention` needs."""
+        """Returns the neighborhoods as a mask over all pairs of positions, as `attention` needs it."""
         distances = positions[None, :] - positions[:, None]
         near = ops.logical_and(distances >= -self.before, distances <= self.after)
         return near if padding_mask is None else ops.logical_and(padding_mask, near)
@@ -118,7 +118,7 @@ class LocalSelfAttention(SelfAttention):
         return [padded[:, :, i : i + blocks] for i in range(2 + following)]
 
     def _reach(self) -> Array:
-        """Returns which keys of the 2 or 3 neighbors each position of a block may see, bool [block, keys]."""
+        """Returns which keys of the 2 or 3 neighbors each position in a block may see, bool [block, keys]."""
         keys = ops.arange((2 if self.causal else 3) * self.block) - self.block  # 0 is the block's first position
         distances = keys[None, :] - ops.arange(self.block)[:, None]
         return ops.logical_and(distances >= -self.before, distances <= self.after)
@@ -128,16 +128,16 @@ class LocalSelfAttention(SelfAttention):
         return super().start_cache(batch, beam_size, self.neighborhood_size)
 
     def grow_cache(self, cache: Cache, beam_size: int, max_length: int | Array) -> Cache:
-        """Returns the cache unchanged: it holds r positions for any length."""
+        """Returns the cache unchanged, because it holds r positions for any length."""
         return cache
 
     def step(self, x: Array, position: int | Array, cache: Cache, ancestry: BeamAncestry) -> tuple[Array, Cache]:
-        """Makes one step, see `SelfAttention`. A position overwrites the one that went out of reach."""
+        """Makes one step, see `SelfAttention`. A new position overwrites the one that is now out of reach."""
         beam_size, size = x.shape[1], self.neighborhood_size
         here = ops.reshape(position, (1,))
         queries, keys_values = self.heads(x, here)
         cache = cache.with_entries(position % size * beam_size, *keys_values)
-        # The position that each slot holds; negative for slots that are still empty.
+        # The position in each slot; negative for empty slots.
         held = position - (position - ops.arange(size)) % size
         ancestors = ops.take(ancestry.ancestors, ops.maximum(held, 0), axis=2)
         mask = ancestry_mask(ops.where(held >= 0, ancestors, -1))

@@ -1,14 +1,14 @@
-"""Boolean attention masks: True = may attend. They are made once per pass and passed down."""
+"""Boolean attention masks: True = may attend. Each pass creates them once and passes them down."""
 
 from t2t_lite.arrays import Array
 from t2t_lite.layers.ops import ops
 
 
 def padding_mask(ids: Array) -> Array:
-    """Returns which positions hold a token and not padding: int [batch, length] -> bool [batch, 1, 1, length]."""
+    """Returns which positions hold a token rather than padding: int [batch, length] -> bool [batch, 1, 1, length]."""
     return ops.not_equal(ids, 0)[:, None, None, :]
 
 
 def causal_mask(positions: Array) -> Array:
-    """Returns the mask that hides later ones of the positions, int [length]: bool [length, length]."""
+    """Returns the mask that hides later positions; int [length] -> bool [length, length]."""
     return positions <= ops.expand_dims(positions, 1)

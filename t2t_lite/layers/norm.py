@@ -17,7 +17,7 @@ from t2t_lite.registry import NORM_TYPES
 class LayerNorm(Layer):
     """Layer normalization (Ba et al. 2016, arXiv 1607.06450): mean 0 and variance 1, then scale and offset.
 
-    Computes the same as Keras' own layer, in one operation with its own gradient. Automatic differentiation would need
+    Computes the same as Keras' own layer, as one operation with a custom gradient. Automatic differentiation would need
     about a hundred operations, many of them over the whole tensor.
 
     Args:
@@ -46,7 +46,7 @@ class LayerNorm(Layer):
 
     def call(self, x: Array) -> Array:
         """Returns float of the shape of x, computed in float32."""
-        # A function with a custom gradient takes tensors only, so the variables are converted here.
+        # A function with a custom gradient accepts only tensors, so the variables are converted here.
         gamma, beta = (ops.cast(variable, "float32") for variable in (self.gamma, self.beta))
         return ops.cast(_layer_norm(self.epsilon)(ops.cast(x, "float32"), gamma, beta), self.compute_dtype)
 
@@ -82,7 +82,7 @@ class RMSNorm(keras.layers.RMSNormalization):
 
 
 def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:
-    """Returns a norm over the channels, one of `NORM_TYPES`, whose entries take name and dtype only."""
+    """Returns a norm over the channels, one of `NORM_TYPES`. The entries of `NORM_TYPES` take only name and dtype."""
     norm = NORM_TYPES[norm_type](**kwargs)
     if not isinstance(norm, keras.layers.Layer) or norm.name != kwargs.get("name", norm.name):
         raise UserError(f"norm type '{norm_type}' must return a Keras layer with the name and dtype of **options")

@@ -1,4 +1,4 @@
-"""Keras' operations. They have no annotations, and type checkers infer that most of them may return None."""
+"""Keras' operations. They lack annotations, and type checkers infer that most of them may return None."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ ops: Any = keras.ops
 
 
 def shape_of(x: Array) -> Sequence[int | Array]:
-    """Returns the sizes of the dimensions of x, of any shape: ints where they are known, otherwise int32 scalars.
+    """Returns the sizes of the dimensions of x, of any shape: ints if known, otherwise int32 scalars.
 
-    For layers that a model has many of: `ops.shape` makes four operations of TensorFlow for each size that is not
-    known, and the first step of a training waits for all of them.
+    Meant for layers that occur many times in a model: `ops.shape` makes four TensorFlow operations for each unknown
+    size, and the first training step waits for all of them.
     """
     if keras.backend.backend() == "tensorflow" and None in x.shape and not keras.backend.is_keras_tensor(x):
         import tensorflow as tf
@@ -25,7 +25,7 @@ def shape_of(x: Array) -> Sequence[int | Array]:
 
 
 def reshape_like(x: Array, other: Array) -> Array:
-    """Returns x in the shape of another tensor, without the operations that take that shape apart."""
+    """Returns x in the shape of another tensor, without splitting that shape into scalars."""
     if keras.backend.backend() == "tensorflow" and not keras.backend.is_keras_tensor(x):
         import tensorflow as tf
 
@@ -34,9 +34,9 @@ def reshape_like(x: Array, other: Array) -> Array:
 
 
 def matmul_transposed(x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:
-    """Returns the matrix product of x and y, one or both of them transposed in their last two dimensions.
+    """Returns the matrix product of x and y, with one or both transposed in their last two dimensions.
 
-    TensorFlow's kernels read a matrix either way, but Keras' operation has no argument for that.
+    TensorFlow's kernels read a matrix either way, but Keras' operation lacks an argument for that.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -46,7 +46,7 @@ def matmul_transposed(x: Array, y: Array, transpose_x: bool = False, transpose_y
 
 
 # Automatic differentiation does not know that two tensors have equal shapes, and would add six operations to the
-# gradient of each sum or product, as if one of them had been broadcast.
+# gradient of each sum or product, as if one tensor had been broadcast.
 def add_equal_shapes(x: Array, y: Array) -> Array:
     """Returns x + y of two tensors of the same shape."""
     if keras.backend.backend() == "tensorflow" and not keras.backend.is_keras_tensor(x):
@@ -66,16 +66,16 @@ def multiply_by_mask(x: Array, mask: Array) -> tuple[Array, Callable[..., tuple[
     return x * mask, grad
 
 
-# Rows of a block in which rows with the same id are summed by one matrix product.
+# Number of rows in a block; one matrix product sums the rows with the same id within a block.
 _BLOCK = 128
 
 
 def take_rows(matrix: Array, ids: Array) -> Array:
     """Returns the rows of float [rows, width] at int ids of any shape: float [*ids, width].
 
-    Under JAX with its own gradient. XLA's adds each row to its sum by itself, and on a GPU the additions to the rows of
-    padding and of frequent tokens wait for each other: a quarter of a training step. Here rows are sorted by id first,
-    and equal ids are summed in blocks.
+    Under JAX it has a custom gradient. XLA's gradient adds each row to its sum separately, and on a GPU the additions
+    to the rows of padding and frequent tokens wait for each other: a quarter of a training step. Here, rows are first
+    sorted by id, and equal ids are summed in blocks.
     """
     if keras.backend.backend() != "jax":
         return ops.take(matrix, ids, axis=0)
@@ -88,7 +88,7 @@ def take_rows(matrix: Array, ids: Array) -> Array:
         def grad(*upstream: Array) -> Array:
             (dy,) = keras.tree.flatten(upstream)
             order = ops.argsort(flat)
-            # What fills the last block belongs to a row that does not exist, and is dropped.
+            # The padding of the last block belongs to a nonexistent row, and is dropped.
             blocks = ops.reshape(ops.pad(ops.take(flat, order), (0, missing), constant_values=number), (-1, _BLOCK))
             rows = ops.pad(ops.take(ops.reshape(dy, (-1, width)), order, axis=0), ((0, missing), (0, 0)))
             before = ops.pad(blocks[:, :-1], ((0, 0), (1, 0)), constant_values=-1)

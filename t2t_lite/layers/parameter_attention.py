@@ -14,7 +14,7 @@ from t2t_lite.layers.ops import ops
 class ParameterAttention(Layer):
     """Multi-head attention with trainable keys and values, "Two Feed-Forward Layers = Attention over Parameters".
 
-    Stored keys and values are multiplied by sqrt(hidden_size), to resemble activations.
+    Stored keys and values are multiplied by sqrt(hidden_size), so that they resemble activations.
 
     Args:
       hidden_size: width of input and output, d_model.
@@ -100,7 +100,7 @@ class ParameterAttention(Layer):
         return StepBytes(kept, widest=number)
 
     def _drop(self, weights: Array, seeds: Seeds | None) -> Array:
-        """Applies dropout to weights [heads, positions, pairs] per head, because the batch rows must be contiguous."""
+        """Applies dropout to weights [heads, positions, pairs] per head, because batch rows must be contiguous."""
         if self._dropout.rate == 0.0:
             return weights
         return ops.stack([self._dropout(head, seeds=seeds) for head in ops.unstack(weights, self.num_heads)])

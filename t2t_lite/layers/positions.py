@@ -1,4 +1,4 @@
-"""Positional encodings: layers that add them to embeddings, and `rotate`, which is applied to queries and keys."""
+"""Positional encodings: layers that add them to embeddings, and `rotate`, which applies them to queries and keys."""
 
 import keras
 import numpy as np
@@ -43,8 +43,8 @@ def sinusoidal_halves(positions: Array, hidden_size: int) -> Array:
 def rotate(x: Array, positions: Array) -> Array:
     """Rotates each pair of channels by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864).
 
-    The product of a rotated query and a rotated key then depends on their distance only, not on their positions.
-    This is equation 34 there, but channel i is paired with channel i + size / 2, which avoids interleaving.
+    The product of a rotated query and a rotated key then depends only on their distance, not on their positions.
+    This is equation 34 there, except that channel i is paired with channel i + size / 2, which avoids interleaving.
 
     Args:
       x: float [batch, heads, length, size], size even.
@@ -75,8 +75,8 @@ class PositionEncoding(Layer):
 
     Call arguments:
       x: float [batch, length, hidden], positions 0 to length - 1.
-      length: int, the same length; None: that of x. A graph may know the length of the ids but not that of their
-        embeddings, and then computes the vectors only once.
+      length: int, the length of x; None: read it from x. A graph may know the length of the ids but not of their
+        embeddings, and can then compute the vectors only once.
     """
 
     def __init__(self, hidden_size: int, **kwargs: object) -> None:
@@ -131,7 +131,7 @@ class SinusoidalHalves(PositionEncoding):
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class NoPositions(PositionEncoding):
-    """Adds nothing: for encodings that are part of attention.
+    """Adds nothing, for encodings that are part of attention.
 
     Example:
 
@@ -191,7 +191,7 @@ class LearnedPositions(PositionEncoding):
 
         Raises:
           ValueError: if there are fewer positions. If `length` is known only when a graph runs, all max_length vectors
-            are returned, and adding them to a longer sequence is a shape error.
+            are returned, and adding them to a longer sequence causes a shape error.
         """
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(f"{length} positions, but learned positions cover max_length={self.max_length}")

@@ -1,4 +1,4 @@
-"""R-Drop (Wu et al. 2021, arXiv 2106.14448): two passes with other dropout, whose distributions must be similar."""
+"""R-Drop (Wu et al. 2021, arXiv 2106.14448): trains two passes with different dropout to give similar distributions."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ def linear_rdrop(
 ) -> CrossEntropySums:
     """Returns the loss of two passes whose logits are x times the transposed weight.
 
-    For each token, `smoothed` is the mean of the two cross-entropies, plus alpha / 4 times the sum of both
-    Kullback-Leibler divergences: half of the paper's equation 4, so that the loss keeps its usual scale. `plain` is the
-    mean of the two negative log-likelihoods. As in `linear_cross_entropy`, one chunk of positions has logits at a time.
+    For each token, `smoothed` is the mean of both cross-entropies plus alpha / 4 times the sum of both Kullback-Leibler
+    divergences: half of the paper's equation 4, so that the loss keeps its usual scale. `plain` is the mean of both
+    negative log-likelihoods. As in `linear_cross_entropy`, one chunk of positions has logits at a time.
 
     Args:
       x: float [2, positions, hidden], the decoder's outputs.
@@ -22,9 +22,9 @@ def linear_rdrop(
       targets: int [positions]; 0 is padding and does not count.
       label_smoothing: eps.
       alpha: weight of the divergence.
-      max_chunk: how many positions have logits at a time; None: half of `largest_chunk`.
+      max_chunk: maximum number of positions with logits at a time; None: half of `largest_chunk`.
     """
-    weight = ops.cast(weight, weight.dtype)  # reads a variable: TensorFlow takes none where a gradient is our own
+    weight = ops.cast(weight, weight.dtype)  # reads a variable, which TensorFlow does not accept with a custom gradient
     positions, hidden_size = ops.shape(x)[1], x.shape[2]
     num_chunks = 1 + positions // (max_chunk or largest_chunk(hidden_size) // 2)
     size = -(-positions // num_chunks)
@@ -65,7 +65,7 @@ def linear_rdrop(
 
 
 def _sums_and_gradient(logits: Array, targets: Array, label_smoothing: float, alpha: float) -> tuple[Array, Array]:
-    """Returns (the sums of the loss and of the negative log-likelihood, float32 [2]; the gradient of the logits).
+    """Returns (the sums of the loss and the negative log-likelihood, float32 [2]; the gradient of the logits).
 
     The logits and their gradient are float32 [2, positions, vocab].
     """
@@ -76,7 +76,7 @@ def _sums_and_gradient(logits: Array, targets: Array, label_smoothing: float, al
     plain = -ops.sum(log_probs * onehot, axis=-1)
     smoothed = (1.0 - label_smoothing) * plain - label_smoothing * ops.mean(log_probs, axis=-1)
     difference = log_probs - ops.flip(log_probs, axis=0)
-    divergence = ops.sum(probs * difference, axis=-1)  # of each pass from the other one, [2, positions]
+    divergence = ops.sum(probs * difference, axis=-1)  # of each pass from the other, [2, positions]
     losses = smoothed / 2.0 + alpha / 4.0 * divergence
     of_smoothed = probs - (1.0 - label_smoothing) * onehot - label_smoothing / logits.shape[-1]
     of_divergence = probs * (difference - divergence[:, :, None]) + probs - ops.flip(probs, axis=0)

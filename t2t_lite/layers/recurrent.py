@@ -55,8 +55,8 @@ class Recurrent(Layer):
         return 2 * length * 3 * sum(self.hidden_size * each + each * each for each in units)
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: gates, candidate, states and their products of each step."""
-        # The float32 part is as measured. A loop adds two graphs, its own and its gradient's.
+        """Returns the memory of each step: gates, candidate, states and their products."""
+        # The float32 part was measured. A loop adds two graphs, its own and its gradient's.
         return StepBytes(self.hidden_size * (8 * compute_bytes(self) + 10 * FLOAT32), graph=32 * MIB)
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Array:
@@ -64,7 +64,7 @@ class Recurrent(Layer):
         return ops.zeros((batch, beam_size, self.hidden_size), self.compute_dtype)
 
     def grow_cache(self, cache: Array, beam_size: int, max_length: int | Array) -> Array:
-        """Returns the state unchanged: its size does not depend on the length."""
+        """Returns the state unchanged, because its size does not depend on the length."""
         return cache
 
     def step(self, x: Array, position: int | Array, cache: Array, ancestry: BeamAncestry) -> tuple[Array, Array]:
@@ -80,8 +80,8 @@ class Recurrent(Layer):
 class GatedUnits(Layer):
     """Gated recurrent units: h_t = z_t * h_{t-1} + (1 - z_t) * candidate, with the reset gate after the product.
 
-    Keras' GRU is not used for two reasons: it creates a random state that nothing uses but every checkpoint would
-    store, and it multiplies the inputs one position at a time instead of in one product.
+    Keras' GRU is not used for two reasons: it creates an unused random state, which every checkpoint would store, and
+    it multiplies the inputs one position at a time instead of in one product.
 
     Args:
       units: width of the state.
@@ -89,7 +89,7 @@ class GatedUnits(Layer):
 
     Call arguments:
       x: float [batch, length, hidden].
-      valid: bool [batch, length]; positions that are False leave the state unchanged.
+      valid: bool [batch, length]; False leaves the state unchanged at that position.
 
     Example:
 
@@ -120,7 +120,7 @@ class GatedUnits(Layer):
             return state, state
 
         start = ops.zeros((ops.shape(x)[0], self.units), self.compute_dtype)
-        # One tensor, because for several tensors Keras' scan needs a static length.
+        # A single tensor, because for several ones Keras' scan needs a static length.
         inputs = ops.concatenate([self.project(x), ops.cast(valid, self.compute_dtype)[:, :, None]], axis=-1)
         _, states = ops.scan(advance, start, ops.transpose(inputs, (1, 0, 2)), reverse=self.backward)
         return ops.transpose(states, (1, 0, 2))

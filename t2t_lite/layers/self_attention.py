@@ -1,7 +1,7 @@
 """Self-attention over a whole sequence or step by step with a cache, with optional rotary or relative positions.
 
-The replacements for self-attention (table 1 of the paper) have the same methods as this layer: `call`, `start_cache`,
-`grow_cache` and `step`. Stepping gives the same results as `call`.
+The replacements for self-attention (table 1 of the paper) have the same methods: `call`, `start_cache`, `grow_cache`
+and `step`. Stepping gives the same results as `call`.
 """
 
 import keras
@@ -25,12 +25,12 @@ class SelfAttention(MultiHeadAttention):
     Args:
       hidden_size, num_heads, key_size, value_size, dropout: see `MultiHeadAttention`.
       causal: whether a position sees only itself and earlier ones.
-      rotary: whether queries and keys are rotated by their positions, see `rotate`.
+      rotary: whether to rotate queries and keys by their positions, see `rotate`.
 
     Call arguments:
       x: float [batch, length, hidden].
-      padding_mask: bool [batch, 1, 1, length], True = a token and not padding; ignored if causal, because padding
-        follows all tokens and they never see it.
+      padding_mask: bool [batch, 1, 1, length], True = a token, not padding; ignored if causal, because padding follows
+        all tokens, which never see it.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
 
     Example:
@@ -93,7 +93,7 @@ class SelfAttention(MultiHeadAttention):
         key_positions: Array,
         seeds: Seeds | None = None,
     ) -> Array:
-        """Returns float [batch, queries, hidden]; for positions, see `scores`."""
+        """Returns float [batch, queries, hidden]; for positions see `scores`."""
         if type(self).scores is SelfAttention.scores:
             return super().call(queries, keys_values, attention_mask, seeds=seeds)
         keys, values = keys_values
@@ -149,12 +149,12 @@ class SelfAttention(MultiHeadAttention):
 class RelativeSelfAttention(SelfAttention):
     """Self-attention with learned vectors for relative positions (Shaw et al. 2018, arXiv 1803.02155).
 
-    Equations 3 and 4 there: a vector that depends on the distance to the query, and is shared by all heads, is added to
-    each key and value. Scores and outputs are computed as two products each, to avoid a tensor of
+    As in equations 3 and 4 there, a vector that depends on the distance to the query is added to each key and value;
+    all heads share it. Scores and outputs are computed as two products each, to avoid a tensor of
     [batch, queries, length, size].
 
     Args:
-      max_relative_position: k; larger distances count as k.
+      max_relative_position: k; greater distances count as k.
       others: see `SelfAttention`.
 
     Example:
@@ -201,11 +201,11 @@ class RelativeSelfAttention(SelfAttention):
         return self.combine_heads(ops.matmul(weights, values) + _by_query(weights, relative))
 
     def flops(self, queries: float, positions: float | None = None) -> float:
-        """Returns the operations of a sentence: scores and outputs are computed twice, also for the distances."""
+        """Returns the operations of a sentence. Scores and outputs are computed twice, once for the distances."""
         return super().flops(queries, positions) + 2 * queries * queries * self._width
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: also copies of queries and weights, sorted by query, and vectors of all pairs."""
+        """Returns the memory, including copies of queries and weights, sorted by query, and vectors for all pairs."""
         compute = compute_bytes(self)
         copies = self.num_heads * (self.key_size + length) * compute
         pairs = length**2 * (self.key_size + self.value_size) * (compute + FLOAT32)

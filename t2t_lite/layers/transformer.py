@@ -15,7 +15,7 @@ from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.norm import make_norm
 from t2t_lite.layers.ops import add_equal_shapes
 
-# Graph and kernels of a layer of either stack, measured on a CPU.
+# Graph and kernels of a layer in either stack, measured on a CPU.
 GRAPH_BYTES_OF_A_LAYER = 24 * MIB
 
 
@@ -66,13 +66,13 @@ class Residual(Layer):
         return self.norm(x) if self.norm_position == "post" else x
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: dropout's mask, if any, and the norm's."""
+        """Returns the memory of dropout's mask, if any, and of the norm."""
         mask = self._hidden_size * compute_bytes(self) if self.dropout else 0
         return StepBytes(mask, widest=2 * self._hidden_size) + self.norm.step_bytes(length)
 
 
 class SelfAttentionInterface(Protocol):
-    """The methods of `SelfAttention`, which its replacements have, too."""
+    """The methods of `SelfAttention` that its replacements also have."""
 
     def build(self, input_shape: Shape) -> None:
         """Creates the weights."""
@@ -228,7 +228,7 @@ class DecoderLayer(Layer):
         return [self.self_attention_residual, self.cross_attention_residual, self.feed_forward_residual]
 
     def __call__(self, *args: object, **kwargs: object) -> "DecoderOutput":
-        """Refuses symbolic tensors: Keras' functional models have no outputs that may be None."""
+        """Rejects symbolic tensors, because outputs of Keras' functional models cannot be None."""
         if any(isinstance(argument, keras.KerasTensor) for argument in keras.tree.flatten((args, kwargs))):
             raise UserError(
                 "DecoderLayer takes no symbolic tensors (keras.Input); call it in the call() of a layer or model"

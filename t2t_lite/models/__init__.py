@@ -1,4 +1,4 @@
-"""Sequence-to-sequence models. After this import, `keras.models.load_model` knows them, their loss and schedule."""
+"""Sequence-to-sequence models. After this import, `keras.models.load_model` can load them, their loss and schedule."""
 
 from t2t_lite.losses import SmoothedCrossEntropy
 from t2t_lite.models.base import Seq2SeqModel

@@ -21,25 +21,25 @@ from t2t_lite.layers.dropout import KerasSeeds, Seeds
 
 
 class Seq2SeqModel(keras.Model):
-    """The interface of a model that training and decoding rely on.
+    """The model interface that training and decoding use.
 
-    It is a Keras model, too: `compile`, `fit`, `evaluate`, `predict`, `summary`, `save` and `clone_model` work, with
-    `SmoothedCrossEntropy` and `InverseSqrt`. Batches for them are ((inputs, targets), targets).
+    It is also a Keras model: `compile`, `fit`, `evaluate`, `predict`, `summary`, `save` and `clone_model` work, with
+    `SmoothedCrossEntropy` and `InverseSqrt`. Their batches are ((inputs, targets), targets).
 
     Args:
       hparams: the settings.
       vocab_size: size of the target vocabulary.
       inputs_vocab_size: size of the source vocabulary; None: both sides share one.
-      dtype: "float32", "mixed_bfloat16", "mixed_float16" or such a policy, instead of hparams.precision.
+      dtype: "float32", "mixed_bfloat16", "mixed_float16" or such a policy; it overrides hparams.precision.
 
     Call arguments:
       inputs: int [batch, source length], padded with 0; or the pair (inputs, targets).
-      targets: int [batch, target length], padded with 0; the model shifts them right by one itself.
+      targets: int [batch, target length], padded with 0; the model itself shifts them right by one.
       seeds: the random numbers of a training step, see `Dropout`; None: no dropout, unless `training` is True.
-      training: whether to apply dropout without `seeds`, with numbers from Keras' generator.
+      training: whether to apply dropout without `seeds`, using Keras' generator.
 
     Raises:
-      UserError: if the dtype is another one, or the call arguments are not inputs and targets.
+      UserError: if the dtype is not supported, or the call arguments are not inputs and targets.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Seq2SeqModel(keras.Model):
         **kwargs: object,
     ) -> None:
         hparams = _with_precision(hparams, dtype)
-        # Variables are stored by path, so the name must not depend on how many models the process has created.
+        # Variables are stored by path, so the name must not depend on the number of models created in the process.
         options = {"name": type(self).__name__.lower(), "dtype": hparams.precision} | kwargs
         super().__init__(**cast(dict[str, Any], options))
         if hasattr(self, "grow_caches"):
@@ -63,23 +63,23 @@ class Seq2SeqModel(keras.Model):
         self.vocab_size = vocab_size
         self.inputs_vocab_size = inputs_vocab_size or vocab_size
         jax = keras.backend.backend() == "jax"
-        # Batches have many shapes, and TensorFlow's XLA would compile the model again for each; JAX always does.
+        # Batches have many shapes, and TensorFlow's XLA would recompile the model for each; JAX always compiles.
         self.supports_jit = jax
-        # The random numbers of `fit`. In JAX their state must be one of the model's variables; elsewhere it is none, so
-        # that checkpoints have only weights.
+        # The random numbers of `fit`. In JAX, their state must be a variable of the model; elsewhere it is not one, so
+        # that checkpoints contain only weights.
         self._fit_seeds: KerasSeeds | None = None
         if jax:
             self._generator = keras.random.SeedGenerator()
             self._fit_seeds = KerasSeeds(self._generator)
 
     def __call__(self, inputs: Array, targets: Array | None = None, *args: Forwarded, **kwargs: Forwarded) -> Array:
-        """Returns the logits, see `call`. Takes `inputs` and `targets`, or the pair of them as one argument."""
-        # Here and not only in `call`, so that Keras does not wrap the error.
+        """Returns the logits, see `call`. Takes `inputs` and `targets`, or both as a pair in one argument."""
+        # Checked here as well as in `call`, so that Keras does not wrap the error.
         inputs, targets = as_pair(inputs, targets)
         return super().__call__(inputs, targets, *args, **kwargs)
 
     def compute_output_shape(self, inputs_shape: Array, targets_shape: Shape | None = None) -> Shape:
-        """Returns the shape of the logits, given the shapes of inputs and targets, or the pair of them."""
+        """Returns the shape of the logits, given the shapes of inputs and targets, or a pair of them."""
         last = inputs_shape[1] if targets_shape is None else targets_shape
         return (*last, self.vocab_size)
 
@@ -98,23 +98,23 @@ class Seq2SeqModel(keras.Model):
         """Returns a built model with the given config, from `get_config`, and new weights.
 
         Raises:
-          UserError: if the config has settings that this version does not know.
+          UserError: if the config contains settings unknown to this version.
         """
         hparams = HParams.from_json(json.dumps(config["hparams"]), where="the config of the model")
         arguments: dict[str, Any] = dict(config) | {"hparams": hparams}
         model = cls(**arguments)
-        # The weights depend on no input. Keras would build a loaded model, but not a clone.
+        # The weights do not depend on inputs. Keras would build a loaded model, but not a clone.
         model.build()
         return model
 
     @property
     def max_positions(self) -> int | None:
-        """The longest sequence that the model accepts on either side, in tokens; None: any length."""
+        """The longest sequence that the model accepts on either side, in tokens; None: unlimited."""
         return None
 
     @property
     def alignment_layer(self) -> int:
-        """The decoder layer whose cross-attention, averaged over its heads, is closest to a word alignment."""
+        """The decoder layer whose head-averaged cross-attention is closest to a word alignment."""
         raise UserError(f"{type(self).__name__} has no cross-attention, and so no alignments")
 
     def build(self, input_shape: object = None) -> None:
@@ -127,7 +127,7 @@ class Seq2SeqModel(keras.Model):
         """Returns the logits of every target token, given the source and the previous target tokens (teacher forcing).
 
         Args:
-          inputs, targets, seeds, training: see the class. An implementation begins with `as_pair` and `seeds_for`.
+          inputs, targets, seeds, training: see the class. Implementations begin with `as_pair` and `seeds_for`.
 
         Returns:
           logits, float [batch, target length, vocab].
@@ -135,26 +135,26 @@ class Seq2SeqModel(keras.Model):
         raise NotImplementedError("a model defines call()")
 
     def factors_of_logits(self, inputs: Array, targets: Array, seeds: Seeds | None) -> tuple[Array, Array] | None:
-        """Returns what the logits of `call` are the product of, so that a loss need not have them all at once.
+        """Returns the two factors whose product is the logits of `call`, so that a loss can compute logits in chunks.
 
         Args:
           inputs, targets, seeds: see the class.
 
         Returns:
           (the decoder's output, float [batch, target length, hidden]; the weight of the projection, [vocab, hidden]);
-          None if the logits are not the product of the first and the transposed second. Training then computes `call`.
+          None if the logits are not the product of the first and the transposed second. Training then uses `call`.
         """
         return None
 
     def seeds_for(self, seeds: Seeds | None, training: bool | None) -> Seeds | None:
-        """Returns the random numbers of a call: `seeds`, or with `training` those of Keras' generator, or None."""
+        """Returns the random numbers for a call: `seeds`, or Keras' generator if `training`, or None."""
         return (self._fit_seeds or KerasSeeds()) if seeds is None and training else seeds
 
     def freeze(self) -> None:
         """Prepares the model for faster decoding, until `unfreeze`.
 
-        `set_weights`, `load_weights` and `fit` unfreeze the model. Otherwise weights must not change while it is
-        frozen: a `variable.assign` would go unnoticed.
+        `set_weights`, `load_weights` and `fit` unfreeze the model. Apart from these, do not change weights while it is
+        frozen: `variable.assign` has no effect on frozen copies.
         """
 
     def unfreeze(self) -> None:
@@ -169,8 +169,8 @@ class Seq2SeqModel(keras.Model):
           max_length: number of target positions to reserve in the state.
 
         Returns:
-          (encoded_source, state), nested structures of tensors whose first dimension is the batch. All hypotheses of a
-          sentence share the encoded source, and no step changes it. Each step takes the state and returns a new one.
+          (encoded_source, state), nested structures of tensors with batch as the first dimension. All hypotheses of a
+          sentence share the encoded source, which no step changes. Each step takes the state and returns a new one.
         """
         raise NotImplementedError("a model defines start_decoding()")
 
@@ -203,7 +203,7 @@ class Seq2SeqModel(keras.Model):
         Args:
           inputs, targets: see `call`.
           kind: "encoder" or "decoder" for self-attention, "cross" for cross-attention.
-          layer: the layer's number, from 0; -1 is the last one.
+          layer: the layer's index, from 0; -1 is the last one.
 
         Returns:
           float32 [batch, heads, queries, keys]; the weights of each query sum to 1.
@@ -214,13 +214,13 @@ class Seq2SeqModel(keras.Model):
         raise ValueError(f"{type(self).__name__} does not give its attention weights")
 
     def attention_layers(self) -> dict[str, int]:
-        """Returns the number of layers whose weights `attention` gives, by kind; a kind without weights is left out."""
+        """Returns the number of layers with weights for `attention`, by kind; kinds without weights are omitted."""
         return {}
 
-    # What a model costs. A model with formulas of its own overrides these.
+    # The cost of a model. A model with its own formulas overrides these.
 
     def parameter_parts(self) -> dict[str, int]:
-        """Returns the number of parameters by part, here by top-level layer, of a built model."""
+        """Returns the number of parameters of a built model by part; here, parts are top-level layers."""
         parts: dict[str, int] = {}
         for variable in self.weights:
             part = part_of(variable.path)
@@ -230,34 +230,34 @@ class Seq2SeqModel(keras.Model):
     def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
         """Returns the operations of one pair of sentences in a training step, forward and backward, by part.
 
-        Counted are matrix products and convolutions, see `layers.cost`; here in the graph of a forward pass, which is
-        traced. The backward pass makes two products for each one of the forward pass.
+        Counts matrix products and convolutions, see `layers.cost`; here in the traced graph of a forward pass. The
+        backward pass makes two products for each product of the forward pass.
 
         Args:
-          source_length, target_length: average tokens per sentence, end symbol included.
+          source_length, target_length: average tokens per sentence, including the end symbol.
         """
-        from t2t_lite.models.traced_cost import traced_step_flops  # needs TensorFlow
+        from t2t_lite.models.traced_cost import traced_step_flops  # imported late, because it needs TensorFlow
 
         return traced_step_flops(self, source_length, target_length)
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory of a training step beside weights, gradients and moments; here of a traced graph.
+        """Returns the memory of a training step, except weights, gradients and moments; here from a traced graph.
 
         Args:
-          length: tokens of both sides of every sentence.
+          length: tokens on both sides of every sentence.
         """
         from t2t_lite.models.traced_cost import traced_step_bytes
 
         return traced_step_bytes(self, length)
 
-    # Methods of keras.Model that write or change weights. A model that is not built yet is built first: its weights
-    # depend on no input.
+    # Methods of keras.Model that write or change weights. They first build a model that is not built, which needs no
+    # inputs.
 
     def save(self, filepath: str | PathLike, *args: Forwarded, **kwargs: Forwarded) -> None:
         """Saves the model to a .keras file, see `keras.Model.save`.
 
         Raises:
-          UserError: on an old HDF5 file, from which Keras cannot load models of other packages.
+          UserError: for an old HDF5 file, because Keras cannot load other packages' models from it.
         """
         if str(filepath).endswith((".h5", ".hdf5")):
             raise UserError(f"{filepath}: Keras could not load the model from an HDF5 file; save it to a .keras file")
@@ -280,7 +280,7 @@ class Seq2SeqModel(keras.Model):
         """Prepares `fit` and `train_on_batch`.
 
         Raises:
-          UserError: if the model's `call` would not learn from Keras that it is training.
+          UserError: if the model's `call` has no argument by which Keras tells it that it is training.
         """
         if "training" not in inspect.signature(self.call).parameters:
             raise UserError(
@@ -288,7 +288,7 @@ class Seq2SeqModel(keras.Model):
                 f"add `training=None`, and hand it on to the super class"
             )
         if self._fit_seeds is None:
-            # Not the global generator: a graph could neither create it nor follow keras.utils.set_random_seed.
+            # Not the global generator, because a graph could neither create it nor follow keras.utils.set_random_seed.
             self._fit_seeds = KerasSeeds(keras.random.SeedGenerator())
         self._unfreeze_graphs()
         return super().make_train_function(force)
@@ -299,24 +299,24 @@ class Seq2SeqModel(keras.Model):
 
     def _unfreeze_graphs(self) -> None:
         self.unfreeze()
-        # Keras' compiled functions may hold the frozen weights as constants.
+        # Keras' compiled functions may contain the frozen weights as constants.
         self.test_function = self.predict_function = None
 
-    # Methods of keras.Model that would not work.
+    # Methods of keras.Model that cannot work.
 
     def export(self, *args: object, **kwargs: object) -> NoReturn:
-        """Not offered: outputs need a beam search, which no exported graph of `call` has."""
+        """Not supported: outputs need a beam search, which an exported graph of `call` does not contain."""
         raise UserError("export() is not offered; save the model with save(), and translate with t2t_lite.decoding")
 
     def quantize(self, *args: object, **kwargs: object) -> NoReturn:
-        """Not offered: Keras can only quantize its own layers."""
+        """Not supported: Keras can quantize only its own layers."""
         raise UserError("quantize() is not offered; for less memory and time, use dtype='mixed_bfloat16'")
 
 
 def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> HParams:
-    """Returns the settings with the precision that `dtype` names, if any."""
+    """Returns the settings with the precision given by `dtype`, if any."""
     if dtype is None:
-        # A model by itself knows no device to choose by.
+        # A standalone model has no device to choose a precision for.
         return hparams.replace(precision=PRECISIONS[0]) if hparams.precision == AUTO_PRECISION else hparams
     name = dtype if isinstance(dtype, str) else dtype.name
     if name not in PRECISIONS:
@@ -325,15 +325,15 @@ def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> 
 
 
 def part_of(path: str) -> str:
-    """Returns the name of the top-level layer or variable in a variable's path, without number: "encoder"."""
+    """Returns the name, without number, of the top-level layer or variable in a variable's path: "encoder"."""
     return re.sub(r"(_\d+)+$", "", path.split("/")[1] if "/" in path else path)
 
 
 def as_pair(inputs: Array, targets: Array | None) -> tuple[Array, Array]:
-    """Returns inputs and targets; without targets, `inputs` is the pair of them, as in Keras' `fit` and `predict`.
+    """Returns inputs and targets; without targets, `inputs` is a pair of both, as in Keras' `fit` and `predict`.
 
     Raises:
-      UserError: if it is not.
+      UserError: if it is not a pair.
     """
     if targets is not None:
         return inputs, targets

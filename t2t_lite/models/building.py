@@ -1,4 +1,4 @@
-"""Builds models one at a time, because initial weights come from random numbers that the whole process shares."""
+"""Builds models one at a time, because initial weights come from random numbers shared by the whole process."""
 
 import contextlib
 import random
@@ -18,7 +18,7 @@ _BUILDING = threading.RLock()
 
 @contextlib.contextmanager
 def building(random_seed: int | None = None) -> Iterator[None]:
-    """Lets a block build models while no other thread does. Python's and NumPy's random states are restored after it.
+    """Builds models inside the block while no other thread does; then restores Python's and NumPy's random states.
 
     Args:
       random_seed: fixes the initial weights; None: they do not matter.
@@ -37,7 +37,7 @@ def building(random_seed: int | None = None) -> Iterator[None]:
 def make_model(
     hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None, random_seed: int | None = None
 ) -> Seq2SeqModel:
-    """Returns a built model. Other threads may do the same.
+    """Returns a built model. Thread-safe.
 
     Args:
       hparams: the settings; hparams.model is one of `MODELS`.
@@ -55,7 +55,7 @@ def make_model(
 def new_model(
     kind: Callable[..., object], hparams: HParams, vocab_size: int, inputs_vocab_size: int | None
 ) -> Seq2SeqModel:
-    """Returns a model that is not built yet, and checks it: plug-ins may return anything."""
+    """Returns an unbuilt model, and checks it, because plug-ins may return anything."""
     model = kind(hparams, vocab_size, inputs_vocab_size)
     if not isinstance(model, Seq2SeqModel):
         raise UserError(f"model '{hparams.model}' is {type(model).__name__}, which is not derived from Seq2SeqModel")

@@ -14,7 +14,7 @@ from t2t_lite.models.transformer import Transformer
 
 
 class AlignedSource(NamedTuple):
-    """An `EncodedSource` with the encoder's output itself."""
+    """An `EncodedSource` that also contains the encoder's output."""
 
     caches: list[Cache]  # see `EncodedSource`
     source_mask: Array  # see `EncodedSource`
@@ -22,7 +22,7 @@ class AlignedSource(NamedTuple):
 
 
 class AlignedState(NamedTuple):
-    """A `DecoderState` with the number of source tokens that each hypothesis has consumed."""
+    """A `DecoderState` with the number of source tokens consumed by each hypothesis."""
 
     caches: list[State]  # see `DecoderState`
     counts: Array  # int32 [batch, beam]
@@ -30,17 +30,17 @@ class AlignedState(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class HardAlignmentTransformer(Transformer):
-    """A Transformer whose targets hold `hparams.hard_alignment_token` once for each source token, in order.
+    """A Transformer whose targets contain `hparams.hard_alignment_token` once for each source token, in order.
 
-    The number of these tokens so far is the index of the next source token, and the encoder's output there is added to
-    the embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
-    Parsing"). It has the same variables as a `Transformer`.
+    The number of these tokens so far is the index of the next source token. The encoder's output there is added to the
+    embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
+    Parsing"). The variables are the same as a `Transformer`'s.
 
     Arguments and methods: see `Seq2SeqModel`.
     """
 
     has_hard_alignment = True
-    costs_like_transformer = True  # what alignment adds is small
+    costs_like_transformer = True  # alignment adds little
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Loads models that `model.save` wrote."""
+"""Loads models saved by `model.save`."""
 
 import zipfile
 from pathlib import Path
@@ -10,10 +10,10 @@ from t2t_lite.errors import UserError
 
 
 def load_model_file(path: Path) -> keras.Model:
-    """Returns the model of a `.keras` file.
+    """Returns the model in a `.keras` file.
 
     Raises:
-      UserError: if there is no such file, or it cannot be read.
+      UserError: if the file does not exist or cannot be read.
     """
     if not path.is_file():
         raise UserError(f"no such file: {path}")

@@ -19,7 +19,7 @@ def count_parameters(hparams: HParams, vocab_size: int, inputs_vocab_size: int |
       inputs_vocab_size: size of the source vocabulary; None: both sides share one.
 
     Raises:
-      UserError: if there is no such model.
+      UserError: if the model does not exist.
     """
     return symbolic_model(hparams, vocab_size, inputs_vocab_size).parameter_parts()
 
@@ -36,7 +36,7 @@ def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | N
             model.build()
         return model
 
-    # Keras keeps a thread-local list of uninitialized variables, and would allocate them all at the end of the next
-    # StatelessScope. Running in a thread of its own discards that list with the thread.
+    # Keras keeps a thread-local list of uninitialized variables, and would allocate all of them at the end of the next
+    # StatelessScope. Running in a separate thread discards the list with the thread.
     with building(), ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(build).result()

@@ -1,4 +1,4 @@
-"""Builds the layers of a Transformer that the settings choose."""
+"""Builds the layers of a Transformer according to the settings."""
 
 import inspect
 from collections.abc import Sequence
@@ -33,10 +33,10 @@ def encoder_layer(
 
     Args:
       hparams: the settings.
-      index: its number.
-      policy: its dtype policy.
+      index: the layer's index.
+      policy: the layer's dtype policy.
       causal: whether a position sees only itself and earlier ones, as in a language model.
-      name: the first part of its name.
+      name: the prefix of the layer's name.
     """
     return EncoderLayer(
         self_attention(hparams, causal, index, policy),
@@ -48,7 +48,7 @@ def encoder_layer(
 
 
 def decoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> DecoderLayer:
-    """Returns decoder layer number `index`, counted from 0; `policy` is its dtype policy."""
+    """Returns decoder layer number `index`, counted from 0, with a dtype policy."""
     return DecoderLayer(
         self_attention(hparams, True, index, policy),
         MultiHeadAttention(**heads(hparams), name="cross_attention", dtype=policy),
@@ -60,7 +60,7 @@ def decoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> De
 
 
 def self_attention(hparams: HParams, causal: bool, index: int, policy: keras.DTypePolicy) -> SelfAttentionInterface:
-    """Returns the self-attention of layer number `index`, or its replacement, one of `SELF_ATTENTION_TYPES`."""
+    """Returns the self-attention or replacement of layer number `index`, one of `SELF_ATTENTION_TYPES`."""
     methods = ("start_cache", "grow_cache", "step") if causal else ()
     return _made(
         SELF_ATTENTION_TYPES,
@@ -80,7 +80,7 @@ def feed_forward(hparams: HParams, policy: keras.DTypePolicy) -> keras.layers.La
 
 
 def position_encoding(hparams: HParams, side: str, policy: keras.DTypePolicy) -> PositionEncoding:
-    """Returns the position encoding of a side, "inputs" or "targets", one of `POSITION_ENCODINGS`."""
+    """Returns the position encoding for a side, "inputs" or "targets", one of `POSITION_ENCODINGS`."""
     layer = _made(
         POSITION_ENCODINGS, hparams.position_encoding, hparams, f"{side}_positions", policy, methods=("step",)
     )
@@ -101,7 +101,7 @@ def _made(
     *arguments: object,
     methods: Sequence[str] = (),
 ) -> Any:  # noqa: ANN401  a layer of the kind that the registry has
-    """Returns the layer called `name` of an entry, and checks it: plug-ins may return anything."""
+    """Returns the layer `name` that an entry makes, and checks it, because plug-ins may return anything."""
     layer = registry[entry](hparams, *arguments, name=name, dtype=policy)
     what = f"{registry.kind} '{entry}'"
     if not isinstance(layer, keras.layers.Layer):
@@ -115,11 +115,11 @@ def _made(
     return layer
 
 
-# What is registered as self-attention type: functions of (hparams, causal, number of the layer, name and dtype).
+# Registered self-attention types: functions of (hparams, causal, number of the layer, name and dtype).
 
 
 def full_attention(hparams: HParams, causal: bool, index: int, **options: Any) -> SelfAttention:
-    """Returns attention to all positions, with the position encodings that are part of attention."""
+    """Returns attention to all positions, including those position encodings that are part of attention."""
     if hparams.position_encoding == "relative":
         distance = hparams.max_relative_position
         return RelativeSelfAttention(causal=causal, max_relative_position=distance, **heads(hparams), **options)
@@ -138,7 +138,7 @@ def recurrent(hparams: HParams, causal: bool, index: int, **options: Any) -> Rec
 
 
 def convolution(hparams: HParams, causal: bool, index: int, separable: bool = False, **options: Any) -> Convolution:
-    """Returns a convolution; the dilation grows with the number of the layer."""
+    """Returns a convolution; the dilation grows with the layer number."""
     options |= {"kernel_size": hparams.kernel_size, "dilation": hparams.dilation_growth**index}
     return Convolution(hparams.hidden_size, causal=causal, separable=separable, **options)
 
@@ -148,7 +148,7 @@ def separable_convolution(hparams: HParams, causal: bool, index: int, **options:
     return convolution(hparams, causal, index, separable=True, **options)
 
 
-# What is registered as feed-forward type: functions of (hparams, name and dtype).
+# Registered feed-forward types: functions of (hparams, name and dtype).
 
 
 def relu(hparams: HParams, **options: Any) -> FeedForward:
@@ -167,7 +167,7 @@ def parameter_attention(hparams: HParams, **options: Any) -> ParameterAttention:
     return ParameterAttention(hparams.hidden_size, *pairs, dropout=hparams.attention_dropout, **options)
 
 
-# What is registered as position encoding: functions of (hparams, name and dtype).
+# Registered position encodings: functions of (hparams, name and dtype).
 
 
 def sinusoidal(hparams: HParams, **options: Any) -> PositionEncoding:
@@ -191,7 +191,7 @@ def no_positions(hparams: HParams, **options: Any) -> PositionEncoding:
 
 
 def heads(hparams: HParams) -> dict[str, Any]:
-    """Returns the arguments of `MultiHeadAttention` that the settings choose."""
+    """Returns the arguments of `MultiHeadAttention` from the settings."""
     return {
         "hidden_size": hparams.hidden_size,
         "num_heads": hparams.num_heads,

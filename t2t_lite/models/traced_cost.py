@@ -1,8 +1,8 @@
-"""What any model costs, from the graph of a training step: a model without formulas of its own is traced.
+"""The cost of any model, from the traced graph of a training step, for models without their own formulas.
 
-The graph is made with placeholders for the weights, so nothing is allocated. Memory is simulated: operations run in the
-order of the graph, and a tensor lives until its last use. Sizes are taken at two numbers of sentences, which separates
-what grows with them from what does not.
+The graph uses placeholders for the weights, so nothing is allocated. Memory is simulated: operations run in graph
+order, and a tensor lives until its last use. Two numbers of sentences are simulated, to separate the sizes that grow
+with them from those that do not.
 """
 
 import math
@@ -31,13 +31,13 @@ _ROWS = (2, 4)
 # Graph and kernels of an operation and of a loop, measured on a CPU.
 _BYTES_OF_AN_OPERATION = 32 * 1024
 _BYTES_OF_A_LOOP = 8 * MIB
-# What a step takes without oneDNN, relative to the simulated tensors. The measured peaks of a plug-in's model were
+# The memory of a step without oneDNN, relative to the simulated tensors. The measured peaks of a plug-in's model were
 # 1.25 to 1.6 times an estimate without this factor (20 steps, five processes on two processors); with oneDNN, 0.9 to
 # 1.02 times.
 _WITHOUT_ONEDNN = 1.5
-# Features of a processor with which TensorFlow uses oneDNN, unless TF_ENABLE_ONEDNN_OPTS says otherwise.
+# Processor features for which TensorFlow uses oneDNN, unless TF_ENABLE_ONEDNN_OPTS overrides it.
 _ONEDNN_FEATURES = re.compile(r"\b(avx512_vnni|avx512_bf16|avx_vnni|amx_tile)\b")
-# Operations whose output is their input's buffer.
+# Operations whose output shares their input's buffer.
 _ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "IdentityN", "Bitcast"})
 _CALLS = {"PartitionedCall": "f", "StatefulPartitionedCall": "f"}
 _LOOPS = ("While", "StatelessWhile")
@@ -47,8 +47,8 @@ def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length
     """Returns the operations of one pair of sentences in a training step, by top-level layer.
 
     Args:
-      model: built, maybe without values.
-      source_length, target_length: average tokens per sentence; whole tokens are traced.
+      model: a built model; its variables may have no values.
+      source_length, target_length: average tokens per sentence; tracing rounds them up.
     """
     rows = _ROWS[0]
     lengths = [max(math.ceil(length), 1) for length in (source_length, target_length)]
@@ -56,16 +56,16 @@ def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length
     for name, products in _products(_trace(model, rows, *lengths, backward=False)[0]):
         part = _layer_of(name, model.name)
         parts[part] = parts.get(part, 0) + FORWARD_PASSES_OF_A_STEP * 2 * products / rows
-    share = source_length + target_length  # of lengths that are rounded up
+    share = source_length + target_length  # the lengths are rounded up
     return {part: count * share / sum(lengths) for part, count in parts.items()}
 
 
 def traced_step_bytes(model: "Seq2SeqModel", length: int) -> StepBytes:
-    """Returns the memory of a training step, beside weights and their gradients.
+    """Returns the memory of a training step, except weights and their gradients.
 
     Args:
-      model: built, maybe without values.
-      length: tokens of both sides of every sentence.
+      model: a built model; its variables may have no values.
+      length: tokens on both sides of every sentence.
     """
     graphs, in_chunks = zip(*(_trace(model, rows, length, length, backward=True) for rows in _ROWS))
     peaks = [_peak_bytes(graph) for graph in graphs]
@@ -91,9 +91,9 @@ def _has_onednn() -> bool:
 
 
 def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward: bool) -> tuple["tf.Graph", bool]:
-    """Returns the graph of loss, and of gradients if `backward`, for `rows` pairs of these lengths.
+    """Returns the graph of the loss, and of gradients if `backward`, for `rows` pairs of these lengths.
 
-    With gradients, it is without the logits if the model gives their factors; returns, too, whether it does.
+    The graph with gradients has no logits if the model gives their factors. Also returns whether that is the case.
     """
     if keras.backend.backend() != "tensorflow":
         raise UserError(
@@ -101,7 +101,7 @@ def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward:
         )
     import tensorflow as tf
 
-    # Made here, because a graph cannot create it.
+    # Created here, because a graph cannot create it.
     seeds = KerasSeeds(keras.random.SeedGenerator(1))
     variables = model.variables
     in_chunks = False
@@ -116,7 +116,7 @@ def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward:
             in_chunks = factors is not None
             if factors is None:
                 loss = _loss(model(inputs, targets, seeds=seeds))
-            else:  # stands for `linear_cross_entropy`, which has the logits of a chunk only
+            else:  # stands for `linear_cross_entropy`, which has only the logits of a chunk
                 loss = ops.sum(ops.cast(factors[0], "float32") * ops.mean(factors[1], axis=0))
         gradients = tape.gradient(loss, trainable) if backward else [loss]
         return [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
@@ -128,7 +128,7 @@ def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward:
 
 @ops.custom_gradient
 def _loss(logits: Array) -> tuple[Array, Callable[..., Array]]:
-    """Has the tensors of the training loss, though not its values."""
+    """Creates the tensors of the training loss, but not its values."""
     softmax = ops.softmax(ops.cast(logits, "float32"))
 
     def grad(*upstream: Array) -> Array:
@@ -142,7 +142,7 @@ def _loss(logits: Array) -> tuple[Array, Callable[..., Array]]:
 
 
 def _products(graph: "tf.Graph", times: int = 1, name: str = "") -> Iterable[tuple[str, float]]:
-    """Yields (name of the operation, multiplications); the body of a loop counts once per iteration."""
+    """Yields (name of the operation, multiplications); a loop's body counts once per iteration."""
     for operation in graph.get_operations():
         called = name or operation.name
         if operation.type in _LOOPS:
@@ -173,18 +173,18 @@ def _products_of(operation: "tf.Operation") -> float:
 
 
 def _function(graph: "tf.Graph", name: str) -> "tf.Graph":
-    # TensorFlow has no public function for it; tests/training/test_cost.py counts the products of a loop's body.
+    # TensorFlow lacks a public function for this; tests/training/test_cost.py counts the products in a loop's body.
     return graph._get_function(name).graph  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _rounds(loop: "tf.Operation") -> int:
-    """Returns the iterations of a loop that takes one entry of a tensor at a time."""
+    """Returns the iterations of a loop that reads a tensor one entry at a time."""
     sizes = [tensor.op.inputs[0].shape[0] for tensor in loop.inputs if tensor.op.type == "TensorListFromTensor"]
     return sizes[0] if sizes and sizes[0] else 1
 
 
 def _layer_of(name: str, model_name: str) -> str:
-    """Returns the top-level layer, without number, that an operation belongs to."""
+    """Returns the top-level layer, without number, of an operation."""
     parts = [re.sub(r"(_\d+)+$", "", part) for part in name.split("/")]
     inside = parts[parts.index(model_name) + 1 : -1] if model_name in parts else []
     return inside[0] if inside else model_name
@@ -194,7 +194,7 @@ def _layer_of(name: str, model_name: str) -> str:
 
 
 def _peak_bytes(graph: "tf.Graph") -> int:
-    """Returns the largest sum of live tensors; the arguments and results of the graph are not counted."""
+    """Returns the largest sum of live tensors, except the arguments and results of the graph."""
     operations = _in_order(graph)
     root: dict[str, str] = {}
     last_use: dict[str, int] = {}
@@ -220,7 +220,7 @@ def _peak_bytes(graph: "tf.Graph") -> int:
 
 
 def _in_order(graph: "tf.Graph") -> "list[tf.Operation]":
-    """Returns the operations in the order they were made in, but each after its inputs: loops get inputs afterwards."""
+    """Returns the operations in creation order, but each after its inputs, because loops get inputs later."""
     ordered, done = [], set()
     for operation in graph.get_operations():
         stack = [operation]
@@ -237,7 +237,7 @@ def _in_order(graph: "tf.Graph") -> "list[tf.Operation]":
 
 
 def _size(tensor: "tf.Tensor") -> int:
-    """Returns the bytes of a tensor; of a list that a loop collects, those of its entries."""
+    """Returns the bytes of a tensor; for a list that a loop collects, those of its entries."""
     if tensor.dtype.is_numpy_compatible and tensor.shape.rank is not None:
         return (tensor.shape.num_elements() or 0) * tensor.dtype.size
     if tensor.op.type not in _LOOPS:

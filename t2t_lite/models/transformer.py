@@ -22,14 +22,14 @@ from t2t_lite.models.sublayers import decoder_layer, encoder_layer, position_enc
 
 
 class EncodedSource(NamedTuple):
-    """The encoder's output, projected for cross-attention; the same for all steps and hypotheses."""
+    """The encoder's output, projected for cross-attention; shared by all steps and hypotheses."""
 
     caches: list[Cache]  # for each decoder layer, the `Cache` of its cross-attention, [batch, heads, source, depth]
     source_mask: Array  # bool [batch, 1, 1, source], True = a token, False = padding
 
 
 class DecoderState(NamedTuple):
-    """The decoder state that is passed from step to step."""
+    """The decoder state passed from step to step."""
 
     caches: list[State]  # for each decoder layer, its self-attention's cache, see `SelfAttention.step`
 
@@ -39,11 +39,11 @@ class Transformer(Seq2SeqModel):
     """The encoder-decoder of the paper. See `Seq2SeqModel` for its arguments and methods.
 
     Raises:
-      UserError: if the settings ask for hard alignment, which only `HardAlignmentTransformer` has.
+      UserError: if the settings request hard alignment, which only `HardAlignmentTransformer` supports.
     """
 
     has_hard_alignment = False
-    costs_like_transformer = True  # not inherited: a subclass that computes the same says so, others are traced
+    costs_like_transformer = True  # not inherited: subclasses with the same cost set it too, others are traced
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Transformer(Seq2SeqModel):
         self.embedding_dropout = Dropout(hparams.residual_dropout, name="embedding_dropout", dtype=policy)
         self.encoder_layers = [encoder_layer(hparams, i, policy) for i in range(hparams.num_encoder_layers)]
         self.decoder_layers = [decoder_layer(hparams, i, policy) for i in range(hparams.num_decoder_layers)]
-        # With pre-norm, the output of the last layer is not normalized.
+        # With pre-norm, the last layer's output is not normalized.
         self.final_norms = {}
         if hparams.norm_position == "pre":
             self.final_norms = {
@@ -88,12 +88,12 @@ class Transformer(Seq2SeqModel):
 
     @property
     def max_positions(self) -> int | None:
-        """See `Seq2SeqModel`; only positions such as learned ones are limited."""
+        """See `Seq2SeqModel`; only encodings such as learned positions have a limit."""
         return self.hparams.max_positions
 
     @property
     def alignment_layer(self) -> int:
-        """See `Seq2SeqModel`; the last layer but one (Garg et al. 2019, arXiv 1909.02074, section 3)."""
+        """See `Seq2SeqModel`; the second-to-last layer (Garg et al. 2019, arXiv 1909.02074, section 3)."""
         return max(0, len(self.decoder_layers) - 2)
 
     def build(self, input_shape: object = None) -> None:
@@ -126,29 +126,29 @@ class Transformer(Seq2SeqModel):
 
     @property
     def logits_are_product(self) -> bool:
-        """Whether no subclass, and no other projection, computes the logits in its own way."""
+        """Whether the logits are computed as usual, not in another way by a subclass or another projection."""
         kind = type(self)
         is_ours = kind.call is Transformer.call and kind._logits is Transformer._logits
         return is_ours and type(self.projection).logits is Embedding.logits
 
     def parameter_parts(self) -> dict[str, int]:
-        """See `Seq2SeqModel`; the parts are those of the paper's table 3, and other variables by layer."""
+        """See `Seq2SeqModel`; the parts are those of the paper's table 3, and layers for other variables."""
         return transformer_cost.parameter_parts(self)
 
     def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
-        """See `Seq2SeqModel`; by formulas, unless a layer or subclass has none."""
+        """See `Seq2SeqModel`; uses formulas, unless a layer or subclass has none."""
         if self._has_formulas():
             return transformer_cost.step_flops(self, source_length, target_length)
         return super().step_flops(source_length, target_length)
 
     def step_bytes(self, length: int) -> StepBytes:
-        """See `Seq2SeqModel`; by formulas, unless a layer or subclass has none."""
+        """See `Seq2SeqModel`; uses formulas, unless a layer or subclass has none."""
         if self._has_formulas():
             return transformer_cost.step_bytes(self, length)
         return super().step_bytes(length)
 
     def _has_formulas(self) -> bool:
-        # A subclass may compute anything. It has formulas if it says so: costs_like_transformer = True.
+        # A subclass may compute anything. It sets costs_like_transformer = True to declare that the formulas apply.
         return bool(vars(type(self)).get("costs_like_transformer")) and transformer_cost.formulas_hold(self)
 
     def freeze(self) -> None:
@@ -271,7 +271,7 @@ class Transformer(Seq2SeqModel):
     def _embed(self, ids: Array, side: str, seeds: Seeds | None, added: Array | None = None) -> Array:
         """Embeds whole sequences, int [batch, length], of the side "inputs" or "targets", with positional encoding.
 
-        `added`, float [batch, length, hidden] or None, is added before the dropout.
+        `added`, float [batch, length, hidden] or None, is added before dropout.
         """
         x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
         if self.token_dropout.rate:
@@ -288,5 +288,5 @@ def shift_right(targets: Array) -> Array:
 
 
 def _gives_weights(layers: list[Any]) -> bool:
-    """Returns whether all layers, at least one, have self-attention with weights; other kinds have none."""
+    """Returns whether there are layers and all of them have self-attention with weights."""
     return bool(layers) and all(hasattr(layer.self_attention, "attention") for layer in layers)

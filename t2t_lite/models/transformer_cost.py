@@ -1,4 +1,4 @@
-"""What a Transformer costs: parameters by part, operations and memory of a training step."""
+"""The cost of a Transformer: parameters by part, operations and memory of a training step."""
 
 import math
 import re
@@ -22,12 +22,12 @@ PARTS = {
     "decoder feed-forward": r"decoder_\d+/feed_forward/.*",
     "norms": r"(encoder|decoder)_\d+/\w+_residual/norm/\w+|(encoder|decoder)_norm/\w+",
 }
-# Copies of the largest embedding matrix: its gradient as input matrix, as output matrix, and their sum.
+# Copies of the largest embedding matrix: its gradients as input and as output matrix, and their sum.
 _COPIES_OF_EMBEDDING = 3
 
 
 def parameter_parts(model: "Transformer") -> dict[str, int]:
-    """Returns the number of parameters of each of `PARTS`, and of others by top-level layer."""
+    """Returns the number of parameters in each of `PARTS`, and the others by top-level layer."""
     counts = dict.fromkeys(PARTS, 0)
     for variable in model.weights:
         path = variable.path.partition("/")[2]
@@ -37,7 +37,7 @@ def parameter_parts(model: "Transformer") -> dict[str, int]:
 
 
 def formulas_hold(model: "Transformer") -> bool:
-    """Returns whether all layers have formulas that belong to their `call`."""
+    """Returns whether all layers have formulas that match their `call`."""
     layers = [*model.encoder_layers, *model.decoder_layers]
     parts = [part for layer in layers for part in (layer, *layer.residuals)]
     norms = [residual.norm for layer in layers for residual in layer.residuals]
@@ -72,7 +72,7 @@ def step_bytes(model: "Transformer", length: int) -> StepBytes:
         shared=copies + (chunk_bytes(model.vocab_size, hparams.hidden_size) if in_chunks else 0.0),
         graph=GRAPH_BYTES,
     )
-    # Positions and dropout on both sides, and the final norms of both stacks, if any, are like two residuals.
+    # Positions and dropout on both sides, and the final norms of both stacks, if any, cost as much as two residuals.
     residual = model.encoder_layers[0].residuals[0].step_bytes(length)
     layers = [layer.step_bytes(length) for layer in (*model.encoder_layers, *model.decoder_layers)]
     return sum(layers, around) + residual + residual

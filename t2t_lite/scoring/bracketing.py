@@ -11,7 +11,7 @@ from t2t_lite.scoring.summed_statistics import SummedStatistics
 class LabelledF1(Metric):
     """Labelled bracketing F1, 0 to 100, see `parseval`.
 
-    With `per_sentence`, `report` has a line for each sentence, in EVALB's format.
+    With `per_sentence`, `report` contains a line for each sentence, in EVALB's format.
     """
 
     def __init__(self, per_sentence: bool = False) -> None:
@@ -27,9 +27,9 @@ class LabelledF1(Metric):
         references: Sequence[str],
         names: tuple[str, str] = ("the hypotheses", "the references"),
     ) -> list[str]:
-        """Returns F1 and the other figures of EVALB. See `Metric.report`.
+        """Returns F1 and EVALB's other figures. See `Metric.report`.
 
-        Raises a UserError if a reference is no tree, or no hypothesis is.
+        Raises a UserError if a reference is not a tree, or no hypothesis is one.
         """
         return report(_scored(hypotheses, references, names), self._per_sentence)
 
@@ -43,7 +43,7 @@ class LabelledF1(Metric):
         return SummedStatistics("f1", brackets, lambda sums: f1_of(*sums))
 
     def line_scores(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-        """Returns F1 of each sentence, 0 for one that is not scored. See `Metric.line_scores`."""
+        """Returns the F1 of each sentence, 0 for unscored ones. See `Metric.line_scores`."""
         return [score.f1 for score in score_trees(references, hypotheses).sentences]
 
 

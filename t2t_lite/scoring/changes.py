@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from t2t_lite.scoring.metric import check_lines, check_references, figure_of, label_of, make_metric, options_taken
 
-# Scores the lines of metrics that cannot score single lines: BLEU of one line is 0 without a common 4-gram.
+# Scores lines if the metric cannot score single lines, such as BLEU, which is 0 without a common 4-gram.
 _OF_TEXTS = "chrf"
 
 
 class Change(NamedTuple):
-    """A line whose outputs differ."""
+    """A line for which the outputs differ."""
 
     line: int  # counted from 1
     references: tuple[str, ...]
@@ -18,10 +18,10 @@ class Change(NamedTuple):
     other: str  # the output of the other system
     first_score: float
     other_score: float
-    metric: str  # the name of the metric of these scores
+    metric: str  # the name of the metric for these scores
 
     def shown(self, first: str, other: str, sources: Sequence[str] | None) -> list[str]:
-        """Returns a line with the scores, and one for each text with its title; first and other name the systems."""
+        """Returns a line with the scores, and a titled line for each text; `first` and `other` name the systems."""
         texts = [] if sources is None else [("source", sources[self.line - 1])]
         texts += [*(("reference", text) for text in self.references), (first, self.first), (other, self.other)]
         width = max(len(title) for title, _ in texts)
@@ -30,7 +30,7 @@ class Change(NamedTuple):
         return [scores, *(f"{title:{width}}  {text}" for title, text in texts)]
 
     def to_json(self, sources: Sequence[str] | None) -> dict[str, Any]:
-        """Returns everything for JSON; for `sources` see `shown`."""
+        """Returns everything as JSON data; for `sources` see `shown`."""
         return {"source": None if sources is None else sources[self.line - 1], **self._asdict()}
 
 
@@ -42,16 +42,15 @@ def most_changed(
     count: int = 10,
     **options: object,
 ) -> list[Change]:
-    """Returns the `count` lines whose scores differ most between two systems, the largest difference first.
+    """Returns the `count` lines whose scores differ most between two systems, with the largest difference first.
 
-    The metric is that of the comparison; if it cannot score single lines (see `Metric.line_scores`), and for None, the
-    lines are scored by chrF2. Options that the metric of the lines does not take have no effect. Lines with equal
-    outputs are left out. Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of
-    references.
+    `metric` is the comparison's; if it cannot score single lines (see `Metric.line_scores`) or is None, chrF2
+    scores the lines. Options that the scoring metric does not take have no effect. Lines with equal outputs are
+    omitted. Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of references.
     """
     by, theirs = scores_of_lines(metric, other, *references, **options)
     own, ours = scores_of_lines(by, first, *references, **options)
-    if own != by:  # the metric scores the lines of one system only
+    if own != by:  # the metric can score only one system's lines
         by, theirs = scores_of_lines(own, other, *references, **options)
     scores = list(zip(ours, theirs, strict=True))
     changes = [
@@ -65,7 +64,7 @@ def most_changed(
 def scores_of_lines(
     metric: str | None, hypotheses: Sequence[str], *references: Sequence[str], **options: object
 ) -> tuple[str, list[float]]:
-    """Returns (the metric that scored the lines, the score of each line). Arguments and errors: see `most_changed`."""
+    """Returns (the metric used for the lines, the score of each line). Arguments and errors: see `most_changed`."""
     metric = metric or _OF_TEXTS
     check_references(metric, len(references))
     check_lines(hypotheses, *references)

@@ -1,4 +1,4 @@
-"""Metrics of outputs, and what is known of a registered metric before its code is imported.
+"""Metrics of outputs, and the facts about a registered metric that are known before its code is imported.
 
 A metric is registered in `METRICS` (`t2t_lite/registry.py`) with these facts, all optional:
 
@@ -6,13 +6,13 @@ needs               what it scores: TEXTS (the default), TREES in brackets, or T
 higher_is_better    whether the best checkpoint is the one with the highest score; True
 figure              its name in the evaluations of a run; the metric's name
 label               its name in reports and plots; the figure's name
-options             names of the arguments of its constructor that are flags of t2t-lite-score; none
+options             constructor arguments that are flags of t2t-lite-score; none
 several_references  whether `score` takes several sets of references; False
-beside              the metric that is always reported beside it; none
-evaluated_with      names of the metrics that t2t-lite-eval computes if this is the metric of the problem; none
+beside              the metric that is always reported next to it; none
+evaluated_with      metrics that t2t-lite-eval also computes if this is the problem's metric; none
 
-Metrics of TEXTS and TREES score decoded outputs, and derive from `Metric`. Metrics of TOKENS need no decoding: they are
-functions of the sums over the target tokens of a split, see `token_metrics.py`.
+Metrics of TEXTS and TREES score decoded outputs and derive from `Metric`. Metrics of TOKENS need no decoding: they are
+functions of sums over the target tokens of a split, see `token_metrics.py`.
 """
 
 import numbers
@@ -34,17 +34,17 @@ TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
 class Metric:
     """A score of decoded outputs. Subclass it, implement `score`, and register it with `@METRICS.register`.
 
-    The other methods have defaults: a metric needs them for reports, confidence intervals and significance tests.
+    The other methods have defaults; reports, confidence intervals and significance tests need them.
     """
 
     def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
         """Returns the score of a corpus.
 
-        A metric of one set of references may take it as an argument: `score(self, hypotheses, references)`. If it takes
-        several, it is registered with `several_references=True`.
+        A metric for a single set of references may declare it as an argument: `score(self, hypotheses, references)`. A
+        metric for several sets is registered with `several_references=True`.
 
         Args:
-          hypotheses: the outputs, detokenized texts or trees in brackets; "" where there is none.
+          hypotheses: the outputs, detokenized texts or trees in brackets; "" for a missing one.
           references: one or several sets of references, each with one line for each hypothesis.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method score(self, hypotheses, references)")
@@ -55,17 +55,17 @@ class Metric:
         *references: Sequence[str],
         names: tuple[str, str] = ("the hypotheses", "the references"),
     ) -> list[str]:
-        """Returns the lines of t2t-lite-score, if it prints more than the score; otherwise [].
+        """Returns the lines of t2t-lite-score if it prints more than the score; otherwise [].
 
         Args:
           hypotheses, references: see `score`.
-          names: what errors call them, such as their files.
+          names: the names of both in errors, such as their files.
         """
         del hypotheses, references, names
         return []
 
     def signature(self, num_references: int = 1) -> str:
-        """Returns what another score must share to be comparable, "name:value|..." as in sacreBLEU; "" if unknown.
+        """Returns what comparable scores must have in common, "name:value|..." as in sacreBLEU; "" if unknown.
 
         Args:
           num_references: number of sets of references.
@@ -74,14 +74,14 @@ class Metric:
         return ""
 
     def resampled(self) -> "SummedStatistics | SacrebleuMetric | None":
-        """Returns this metric as a function of sums over lines, or as one of sacreBLEU; None if it is neither.
+        """Returns this metric as a function of sums over lines, or as a sacreBLEU metric; None if it is neither.
 
-        Confidence intervals and significance tests resample the numbers of lines, see `significance.py`.
+        Confidence intervals and significance tests resample the lines' numbers, see `significance.py`.
         """
         return None
 
     def line_scores(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[float] | None:
-        """Returns the score of each line, to find the lines that differ most; None: chrF2 is used.
+        """Returns the score of each line, to find the lines that differ most; None: use chrF2.
 
         Args:
           hypotheses, references: see `score`.
@@ -91,7 +91,7 @@ class Metric:
 
 
 class InALanguage(Protocol):
-    """What is known of a problem here: the language of its outputs."""
+    """The part of a problem used here: the language of its outputs."""
 
     @property
     def output_language(self) -> str:
@@ -110,22 +110,22 @@ def figure_of(metric: str) -> str:
 
 
 def label_of(figure: str) -> str:
-    """Returns what reports and plots call a figure: "BLEU" for "bleu"; unknown figures have their own name."""
+    """Returns a figure's name in reports and plots: "BLEU" for "bleu"; unknown figures keep their own name."""
     metric = _metric_with(figure)
     return METRICS.fact(metric, "label", figure) if metric else figure
 
 
 def is_of_outputs(figure: str) -> bool:
-    """Returns whether a figure needs decoding; of unknown figures, which plug-ins have registered, True."""
+    """Returns whether a figure needs decoding; True for unknown figures, which come from plug-ins."""
     metric = _metric_with(figure)
     return not metric or needs_of(metric) != TOKENS
 
 
 def metric_named(name: str, argument: str) -> str:
-    """Returns the metric that an argument names, by its own name or by that of its figure ("f1").
+    """Returns the metric that an argument names by its own or its figure's name ("f1").
 
     Raises:
-      UserError: if there is none; the message suggests the nearest names.
+      UserError: if it does not exist; the message suggests the nearest names.
     """
     names = {}
     for metric in METRICS:
@@ -160,10 +160,10 @@ def report(
 
 
 def make_metric(name: str, **options: object) -> Metric:
-    """Returns the metric of outputs called `name`; options: its constructor's, see `options_for`.
+    """Returns the output metric called `name`; for its constructor's options see `options_for`.
 
     Raises:
-      UserError: if a plug-in has registered something else.
+      UserError: if a plug-in registered something else.
     """
     entry = METRICS[name]
     if not (isinstance(entry, type) and issubclass(entry, Metric)):
@@ -172,7 +172,7 @@ def make_metric(name: str, **options: object) -> Metric:
 
 
 def options_for(metric: str, problem: InALanguage) -> dict[str, str]:
-    """Returns the options of a metric that follow from a problem: the language of its outputs, if both know it."""
+    """Returns the options of a metric that a problem determines: the language of its outputs, if both support it."""
     takes_language = "language" in METRICS.fact(metric, "options", ())
     return {"language": problem.output_language} if takes_language and problem.output_language else {}
 
@@ -183,7 +183,7 @@ def options_taken(metric: str, options: Mapping[str, T]) -> dict[str, T]:
 
 
 def with_companions(metrics: Iterable[str]) -> list[str]:
-    """Returns metrics, each followed by the one that is always reported beside it, without repetitions."""
+    """Returns metrics without duplicates, each followed by the one that is always reported next to it."""
     metrics = list(metrics)
     companions = {name: METRICS.fact(name, "beside", "") for name in metrics}
     found = [each for name in metrics for each in (name, companions[name]) if each]
@@ -191,7 +191,7 @@ def with_companions(metrics: Iterable[str]) -> list[str]:
 
 
 def references_taken(metric: str, references: Sequence[T]) -> Sequence[T]:
-    """Returns those sets of references that a metric takes: all of them, or the first."""
+    """Returns the sets of references that a metric takes: all of them, or the first."""
     return references if METRICS.fact(metric, "several_references", False) else references[:1]
 
 
@@ -199,7 +199,7 @@ def score_of(name: str, metric: Metric, hypotheses: Sequence[str], *references: 
     """Returns `metric.score`.
 
     Raises:
-      UserError: if it is no number, or there are several sets of references and the metric takes one.
+      UserError: if it is not a number, or there are several sets of references and the metric takes one.
     """
     check_references(name, len(references))
     score = metric.score(hypotheses, *references)
@@ -209,7 +209,7 @@ def score_of(name: str, metric: Metric, hypotheses: Sequence[str], *references: 
 
 
 def check_references(metric: str, number: int) -> None:
-    """Raises UserError if a metric does not take that number of sets of references."""
+    """Raises UserError if a metric does not accept this number of sets of references."""
     if number > 1 and not METRICS.fact(metric, "several_references", False):
         several = ", ".join(METRICS.having("several_references", True))
         raise UserError(

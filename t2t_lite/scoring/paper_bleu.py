@@ -1,8 +1,8 @@
-"""BLEU as the paper computes it (Vaswani et al. 2017, section 6.1), of tokens with compounds split.
+"""BLEU as in the paper (Vaswani et al. 2017, section 6.1), on tokens with compounds split.
 
-The figures of the paper are those of multi-bleu.perl of Moses on tokenised text, after tensor2tensor's get_ende_bleu.sh
-has split compounds at their hyphens. They are higher than sacreBLEU's, and comparable only with figures that are made
-in the same way. The case counts, and nothing is smoothed.
+The paper's figures come from Moses' multi-bleu.perl on tokenised text, after tensor2tensor's get_ende_bleu.sh has split
+compounds at hyphens. They are higher than sacreBLEU's, and comparable only with figures computed in the same way. The
+score is case-sensitive and not smoothed.
 """
 
 import functools
@@ -19,16 +19,16 @@ from t2t_lite.scoring.sacrebleu_metrics import BySacrebleu
 # As in get_ende_bleu.sh: s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g
 _COMPOUND = re.compile(r"(\S)-(\S)")
 _CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
-# Blanks that do not separate tokens in multi-bleu.perl, which reads bytes, but would in Python: U+00A0 and others.
+# Blanks that separate tokens in Python but not in multi-bleu.perl, which reads bytes: U+00A0 and others.
 _OTHER_BLANK = re.compile(r"[^\S \t\n\r\f\v]")
 
 
 class PaperBleu(BySacrebleu):
     """BLEU of tokens with compounds split, as multi-bleu.perl computes it, 0 to 100.
 
-    The language is the BCP 47 code of the texts, which decides how they are tokenised; languages without rules of their
-    own in Moses are tokenised as English. `tokenized` texts are tokenised and their compounds split already. Raises a
-    UserError if `language` is no code.
+    `language` is the BCP 47 code of the texts, which determines their tokenisation; languages without rules in Moses
+    are tokenised as English. `tokenized` texts are already tokenised, with compounds split. Raises a UserError if
+    `language` is not a code.
     """
 
     def __init__(self, language: str = "en", tokenized: bool = False, lowercase: bool = False) -> None:
@@ -49,7 +49,7 @@ class PaperBleu(BySacrebleu):
     def report(
         self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
-        """Returns the line of multi-bleu.perl, with our label and a signature. See `Metric.report`."""
+        """Returns the line of multi-bleu.perl with our label and a signature. See `Metric.report`."""
         del names
         score = self.corpus_score(hypotheses, *references)
         assert isinstance(score, BLEUScore)
@@ -67,7 +67,7 @@ class PaperBleu(BySacrebleu):
 def tokens_with_split_compounds(text: str, language: str) -> str:
     """Returns a text's tokens, separated by blanks: Moses' tokens, with escapes, and compounds split at hyphens.
 
-    The text is a detokenized line, the language its BCP 47 code.
+    `text` is a detokenized line, and `language` its BCP 47 code.
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", _tokenizer(language)(text))
 

@@ -7,14 +7,14 @@ The rules of the comparison:
 - A constituent's label is cut at its first "-" or "=", even if that is its first character. TOP and labels equal to the
   tags above do not count. ADVP and PRT are treated as equal, also as tags. All other constituents count, including
   several with the same label over the same words, which match as a multiset.
-- The remaining words must be equal, or the sentence is an error. So a comma that is tagged as a noun is an error,
+- The remaining words must be equal, otherwise the sentence is an error. A comma tagged as a noun is therefore an error,
   unless another mistake compensates for it. A candidate without remaining words is skipped. Neither enters the totals.
 - A constituent of the candidate is crossing if it partially overlaps at least one constituent of the gold tree.
 - The length of a sentence is the number of words of the gold tree, without traces but with punctuation.
 
-Beyond EVALB: a parser without parts of speech gives words the tag XX, and may tag punctuation by its form. A corpus
-with any tag XX is "untagged": each candidate with as many words as its gold tree takes over all gold tags before the
-comparison; the words are still compared. The tagging accuracy is then meaningless and not reported.
+Beyond EVALB: a parser without parts of speech tags words XX, and may tag punctuation by its form. A corpus with any
+tag XX is "untagged": each candidate with as many words as its gold tree receives all gold tags before the comparison;
+the words are still compared. The tagging accuracy is then meaningless and not reported.
 
 EVALB's limits (200 words, 200 constituents, 5,000 characters) do not apply. If nothing matches, EVALB prints "nan" for
 F1; here it is 0.
@@ -48,7 +48,7 @@ _RULE = "=" * 76
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """The counts of a sentence. All of them except the length are 0 unless the status is COUNTED."""
+    """The counts of a sentence. Except for the length, they are 0 unless the status is COUNTED."""
 
     length: int  # number of words of the gold tree, with punctuation and without traces
     status: int  # COUNTED, ERROR (the words differ, or the candidate's brackets are malformed) or SKIPPED (no parse)
@@ -87,14 +87,14 @@ class SentenceScore:
 
 @dataclass(frozen=True)
 class Summary:
-    """The scores of a corpus, in percent except for the counts and the average; 0 instead of a division by 0."""
+    """The scores of a corpus, in percent except for counts and the average; 0 instead of a division by 0."""
 
     sentences: int  # number of all sentences
     errors: int  # number of sentences with status ERROR
     skipped: int  # number of sentences with status SKIPPED
-    valid: int  # number of the other sentences, on which the following scores are based
-    recall: float  # share of gold brackets that are matched
-    precision: float  # share of candidate brackets that are matched
+    valid: int  # number of the other sentences, which determine the following scores
+    recall: float  # share of matched gold brackets
+    precision: float  # share of matched candidate brackets
     f1: float  # harmonic mean of precision and recall
     complete_match: float  # share of sentences in which all brackets match
     average_crossing: float  # average number of crossing brackets per sentence
@@ -108,7 +108,7 @@ class Parseval:
     """The scores of a corpus, sentence by sentence."""
 
     sentences: tuple[SentenceScore, ...]  # the score of each sentence
-    untagged: bool = False  # whether any candidate has words without parts of speech
+    untagged: bool = False  # whether any candidate contains words without parts of speech
 
     @property
     def all(self) -> Summary:
@@ -133,7 +133,7 @@ class _Parse(NamedTuple):
 
 
 class _Counted(NamedTuple):
-    """The words, tags and brackets of a `_Parse` that count, without function tags."""
+    """The words, tags and brackets in a `_Parse` that count, without function tags."""
 
     words: list[str]
     tags: list[str]
@@ -141,10 +141,10 @@ class _Counted(NamedTuple):
 
 
 def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees") -> Parseval:
-    """Compares the candidates of a corpus, "" if there is no parse, with its gold trees: trees in brackets, one a line.
+    """Compares a corpus' candidates ("" for no parse) with its gold trees; trees are in brackets, one per line.
 
-    `where` names the gold trees in errors, such as their file. Raises a UserError if the numbers of lines differ, there
-    is nothing to score, or a gold tree is malformed or missing.
+    `where` names the gold trees in errors, such as their file. Raises a UserError if the numbers of lines differ,
+    there is nothing to score, or a gold tree is malformed or missing.
     """
     if len(golds) != len(candidates):
         raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates: give one candidate per gold tree")
@@ -165,7 +165,7 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
 
 
 def summarise(scores: Sequence[SentenceScore]) -> Summary:
-    """Returns the totals and averages of sentences. Ratios are computed from the sums over all sentences."""
+    """Returns the totals and averages over sentences. Ratios are computed from sums over all sentences."""
     status = Counter(score.status for score in scores)
     counted = [score for score in scores if score.status == COUNTED]
     total, valid = _total(counted), len(counted)
@@ -186,7 +186,7 @@ def summarise(scores: Sequence[SentenceScore]) -> Summary:
 
 
 def f1_of(matched: float, gold: float, candidate: float) -> float:
-    """Returns F1 in percent, given numbers of brackets; 0 if none matches."""
+    """Returns F1 in percent from numbers of brackets; 0 if none matches."""
     if not matched:
         return 0.0
     recall, precision = _percent(matched, gold), _percent(matched, candidate)
@@ -194,9 +194,9 @@ def f1_of(matched: float, gold: float, candidate: float) -> float:
 
 
 def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
-    """Returns a readable summary of all sentences and of the sentences of at most 40 words, as lines.
+    """Returns a readable summary of all sentences and of those with at most 40 words, as lines.
 
-    With `per_sentence` it begins with EVALB's table, one row per sentence and the total, for programs that read it. The
+    With `per_sentence` it begins with EVALB's table for other programs, with one row per sentence and the total. The
     columns about tags show "-" if any candidate is untagged.
     """
     lines = _table(parseval) if per_sentence else []
@@ -258,7 +258,7 @@ def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceSc
 
 
 def _count(parse: _Parse, tags: list[str]) -> _Counted:
-    """Returns the parts of a parse that count, if its words have the given tags."""
+    """Returns the parts of a parse that count if its words have the given tags."""
     counts = [tag not in _DELETED for tag in tags]
     before = list(accumulate(counts, initial=0))  # number of counting words before each word
     kept = [(leaf.word, _SAME.get(tag, tag)) for leaf, tag, count in zip(parse.leaves, tags, counts) if count]
@@ -271,7 +271,7 @@ def _count(parse: _Parse, tags: list[str]) -> _Counted:
 
 
 def _cut(label: str) -> str:
-    # Unlike `cleaning.bare`, EVALB also cuts at a "-" that is the first character.
+    # Unlike `cleaning.bare`, EVALB also cuts at a leading "-".
     return label.partition("-")[0].partition("=")[0]
 
 
@@ -280,7 +280,7 @@ def _crossing(gold: _Counted, candidate: _Counted) -> int:
     return sum(
         any(first < start < last < end or start < first < end < last for first, last in gold_spans)
         for _, start, end in candidate.brackets
-        if (start, end) not in gold_spans  # a gold span crosses no other: constituents of a tree are nested
+        if (start, end) not in gold_spans  # gold spans do not cross each other, because constituents are nested
     )
 
 

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER by sacreBLEU (Post 2018, W18-6319), with the signatures that make scores comparable."""
+"""BLEU, chrF and TER by sacreBLEU (Post 2018, W18-6319), with signatures that make scores comparable."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ from t2t_lite.scoring.summed_statistics import SummedStatistics, summed
 
 
 class BySacrebleu(Metric):
-    """A metric of texts that sacreBLEU computes."""
+    """A text metric computed by sacreBLEU."""
 
     def __init__(self, metric: SacrebleuMetric) -> None:
         self._metric = metric
 
     def prepared(self, lines: Sequence[str]) -> list[str]:
-        """Returns lines as sacreBLEU gets them."""
+        """Returns lines in the form passed to sacreBLEU."""
         return list(lines)
 
     def corpus_score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:

@@ -1,8 +1,8 @@
-"""How certain a score is: bootstrap confidence intervals, and paired tests of the difference between systems.
+"""The certainty of scores: bootstrap confidence intervals, and paired tests of the difference between systems.
 
-Both resample the lines of a corpus (Koehn 2004, W04-3250) as sacreBLEU does, with its default seed, so
-that they equal what the command `sacrebleu` says with --confidence, --paired-bs and --paired-ar, with two exceptions: a
-system is never significantly different from itself, and randomisation counts samples with the same difference.
+Both resample the lines of a corpus (Koehn 2004, W04-3250) like sacreBLEU, with its default seed, so that they equal
+the output of the command `sacrebleu` with --confidence, --paired-bs and --paired-ar, with two exceptions: a system
+is never significantly different from itself, and randomisation counts samples with the same difference.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ from t2t_lite.scoring.summed_statistics import SummedStatistics, summed
 BOOTSTRAP, RANDOMISATION = "bootstrap", "randomisation"
 # The paired tests, with sacreBLEU's numbers of samples.
 TESTS = {BOOTSTRAP: 1000, RANDOMISATION: 10_000}
-# What the p-values are, for reports.
+# The meaning of the p-values, for reports.
 EXPLANATIONS = {
     BOOTSTRAP: f"paired bootstrap resampling ({TESTS[BOOTSTRAP]:,} samples, Koehn 2004) by sacreBLEU's formula, which "
     "is in effect one-sided: of equal systems, one in ten has p < 0.05",
     RANDOMISATION: f"paired approximate randomisation ({TESTS[RANDOMISATION]:,} samples, Riezler and Maxwell 2005), "
     "two-sided",
 }
-_CHUNK = 2**24  # numbers in a chunk of samples, which bounds the memory
-_ROUNDING = 1e-9  # of differences of scores
+_CHUNK = 2**24  # numbers per chunk of samples, which bounds the memory
+_ROUNDING = 1e-9  # tolerance for differences of scores
 
 
 class Interval(NamedTuple):
@@ -44,11 +44,11 @@ class Comparison(NamedTuple):
     score: float
     low: float
     high: float
-    p_value: float | None  # how probable so large a difference is by chance; None: this is the first system
+    p_value: float | None  # the probability of so large a difference by chance; None: this is the first system
 
 
 class ComparisonByBothTests(NamedTuple):
-    """As `Comparison`, with the p-values of both tests."""
+    """Like `Comparison`, with the p-values of both tests."""
 
     name: str
     score: float
@@ -66,10 +66,10 @@ def interval(
     seed: int = 12345,
     **options: object,
 ) -> Interval | None:
-    """Returns a score with its confidence interval; None if the metric, a registered name, cannot be resampled.
+    """Returns a score with its confidence interval; None if the metric, given by name, cannot be resampled.
 
-    The seed is that of the `num_samples` samples of the lines, drawn with replacement; options are of the metric's
-    constructor. Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of references.
+    `seed` is for the `num_samples` samples of lines, drawn with replacement; `options` go to the metric's constructor.
+    Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of references.
     """
     sums = _resampled(metric, len(references), options)
     return _System(sums, hypotheses, references, num_samples, seed).interval() if sums else None
@@ -84,20 +84,20 @@ def compare(
     seed: int = 12345,
     **options: object,
 ) -> list[Comparison]:
-    """Compares systems, hypotheses by name, with the first of them. For the other arguments see `interval`.
+    """Compares systems, given as hypotheses by name, with the first one. For the other arguments see `interval`.
 
     Args:
       test: "bootstrap", paired bootstrap resampling (Koehn 2004), or "randomisation", paired approximate randomisation
         (Riezler and Maxwell 2005, W05-0908).
-      num_samples: number of samples of the test; None: 1,000 for bootstrap, 10,000 for randomisation. The confidence
-        intervals are of as many samples with bootstrap, of 1,000 with randomisation.
+      num_samples: number of samples of the test; None: 1,000 for bootstrap, 10,000 for randomisation. Confidence
+        intervals use the same number with bootstrap, and 1,000 with randomisation.
 
     Returns:
-      a `Comparison` for each system. The p-value of a system whose lines all score as the first one's is 1.
+      a `Comparison` for each system. The p-value is 1 for a system whose lines all score like the first system's.
 
     Raises:
-      UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, or
-        there is no such test or no system.
+      UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, the
+        test does not exist, or there are no systems.
     """
     if test not in TESTS:
         raise UserError(f"`test={test}` is unknown; give {' or '.join(TESTS)}", status=2)
@@ -111,7 +111,7 @@ def compare(
 def compare_by_both_tests(
     metric: str, systems: Mapping[str, Sequence[str]], *references: Sequence[str], seed: int = 12345, **options: object
 ) -> list[ComparisonByBothTests]:
-    """Compares systems with the first of them by both tests. Arguments and errors are those of `compare`."""
+    """Compares systems with the first one by both tests. Arguments and errors are those of `compare`."""
     found = _compared(metric, systems, references, TESTS, TESTS[BOOTSTRAP], seed, options)
     return [ComparisonByBothTests(*row) for row in found]
 
@@ -119,7 +119,7 @@ def compare_by_both_tests(
 def holm(p_values: Sequence[float]) -> list[float]:
     """Returns the p-values of several tests, corrected for their number, in the same order (Holm 1979).
 
-    The probability that any of them is below a level by chance is at most that level.
+    The probability that any of them falls below a level by chance is at most that level.
     """
     corrected, largest = [0.0] * len(p_values), 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
@@ -137,7 +137,7 @@ def _compared(
     seed: int,
     options: Mapping[str, object],
 ) -> Iterator[tuple[Any, ...]]:
-    """Yields (name, score, low, high, the p-value by each of `tests`) of each system. Errors: see `compare`."""
+    """Yields (name, score, low, high, the p-value by each of `tests`) for each system. Errors: see `compare`."""
     if not systems:
         raise UserError("`systems` is empty; give at least one")
     sums = _resampled(metric, len(references), options)
@@ -156,10 +156,10 @@ def _resampled(metric: str, num_references: int, options: Mapping[str, object]) 
 
 
 class _System:
-    """The statistics of a system's lines, with the scores of bootstrap samples of them.
+    """The statistics of a system's lines, and the scores of bootstrap samples of the lines.
 
     Attributes:
-      lines: the numbers of each line whose sums determine the score.
+      lines: the numbers of each line; their sums determine the score.
       score: the score.
       samples: the score of each sample.
     """
@@ -176,7 +176,7 @@ class _System:
         self._metric = metric
         self.lines = [list(numbers) for numbers in metric.of_lines(hypotheses, *references)]
         self.score = float(metric.score_of_sums(sum_of_lists(self.lines)))
-        # The samples of sacrebleu.significance, which has all of them in memory at a time.
+        # The samples of sacrebleu.significance, which keeps all of them in memory at once.
         numbers = np.array(self.lines, dtype="float32")
         generator = np.random.default_rng(seed)
         size = len(self.lines)
@@ -184,7 +184,7 @@ class _System:
         self.samples = self.scores(sums)
 
     def scores(self, sums: Iterable[np.ndarray]) -> np.ndarray:
-        """Returns the score of each vector of sums over lines."""
+        """Returns the score for each vector of sums over lines."""
         return np.array([self._metric.score_of_sums(list(each)) for each in sums])
 
     def interval(self) -> Interval:
@@ -197,21 +197,21 @@ class _System:
 def _p_value(first: _System, other: _System, test: str, num_samples: int, seed: int) -> float:
     """Returns the p-value of the difference between two systems."""
     if first.lines == other.lines:
-        return 1.0  # sacreBLEU's bootstrap test would count no sample as extreme and say 0.001
+        return 1.0  # sacreBLEU's bootstrap test would count no sample as extreme and return 0.001
     difference = abs(first.score - other.score)
     if test == BOOTSTRAP:
-        # How often the difference of samples is further from its mean than the difference is large.
+        # How often the difference in a sample deviates from its mean by more than the observed difference.
         of_samples = np.abs(other.samples - first.samples)
         return (np.sum(of_samples - of_samples.mean() > difference).item() + 1) / (num_samples + 1)
-    # How often the difference is larger if the outputs of lines are exchanged at random.
+    # How often the difference is larger after randomly exchanging outputs of lines.
     ours, theirs = np.array(first.lines, dtype="float64"), np.array(other.lines, dtype="float64")
     generator, missing, parts = np.random.default_rng(seed), num_samples, []
     while missing > 0:
-        # Multiples of 32 give the random numbers that sacreBLEU draws at once.
+        # With multiples of 32, the random numbers equal those that sacreBLEU draws at once.
         rows = min(missing, max(32, _CHUNK // len(ours) // 32 * 32))
         parts.append(generator.integers(2, size=(rows, len(ours)), dtype=bool) @ (ours - theirs))
         missing -= rows
     kept = np.concatenate(parts)
     exchanged = np.abs(first.scores(theirs.sum(0) + kept) - first.scores(ours.sum(0) - kept))
-    # Equal differences count, which sacreBLEU leaves out: if few lines differ, most exchanges give the same difference.
+    # Equal differences count, unlike in sacreBLEU: if few lines differ, most exchanges give the same difference.
     return (np.sum(exchanged >= difference - _ROUNDING) + 1) / (num_samples + 1)

@@ -1,4 +1,4 @@
-"""Metrics as functions of sums over lines, which is what intervals and paired tests resample."""
+"""Metrics as functions of sums over lines, which intervals and paired tests resample."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -9,9 +9,9 @@ Numbers: TypeAlias = Sequence[float]
 
 
 class SummedStatistics:
-    """A metric that is made of two functions.
+    """A metric that consists of two functions.
 
-    `of_lines` returns a list of numbers for each line, given the hypotheses and one or several sets of references;
+    `of_lines` returns a list of numbers for each line, given the hypotheses and one or several sets of references.
     `score_of_sums` returns the score, given the sums of these numbers over the lines.
     """
 
@@ -22,11 +22,11 @@ class SummedStatistics:
 
 
 def summed(metric: SummedStatistics | SacrebleuMetric) -> SummedStatistics:
-    """Returns a metric of sacreBLEU as `SummedStatistics`, and these as they are."""
+    """Converts a sacreBLEU metric to `SummedStatistics`; returns `SummedStatistics` unchanged."""
     if isinstance(metric, SummedStatistics):
         return metric
-    # sacreBLEU resamples by itself, but has no public function for several tests of the same samples. These two methods
-    # are the only private ones of it that are used; tests/scoring/test_significance.py compares with its own results.
+    # sacreBLEU can resample, but has no public function for several tests on the same samples. These two methods are
+    # its only private ones used here; tests/scoring/test_significance.py compares the results with its own.
     return SummedStatistics(
         type(metric).__name__,
         lambda hypotheses, *references: metric._extract_corpus_statistics(hypotheses, references),

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import TOKENS
 
-# Caps the perplexity of a diverged training at what a float32 holds, for TensorBoard.
+# Caps the perplexity of a diverged training at what a float32 can represent, for TensorBoard.
 _MAX_NATS = 88.0
 
 
 class TokenSums(NamedTuple):
-    """Sums over the real target tokens of a split, end symbols included; all floats."""
+    """Sums over the real target tokens of a split, including end symbols; all are floats."""
 
     smoothed: float  # the loss in nats with label smoothing, as in training
     plain: float  # the loss in nats without label smoothing

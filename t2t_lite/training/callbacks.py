@@ -1,4 +1,4 @@
-"""Callbacks: code of a caller that follows a training and can stop it."""
+"""Callbacks: user code that follows a training and can stop it."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,9 +9,9 @@ from t2t_lite.errors import UserError
 class Callback:
     """Follows a training. Subclass it and override what you need; `t2t_lite.train` takes a list of them.
 
-    Each method may return True to stop the training. It then ends with a checkpoint of the step that was just made;
-    with several workers, or several steps a call, it makes some more steps first. Running the same training again
-    resumes it. An exception ends the training at once, with the checkpoints that exist.
+    Each method may return True to stop the training, which then writes a checkpoint of the current step; with several
+    workers, or several steps per call, it makes a few more steps first. Running the same training again resumes it. An
+    exception ends the training at once; the existing checkpoints remain.
     """
 
     def on_step(self, step: int, figures: Mapping[str, float]) -> bool | None:
@@ -19,20 +19,20 @@ class Callback:
 
         Args:
           step: the number of the step, from 1.
-          figures: of this step: loss (nats per real target token, with label smoothing), nll_loss (without),
+          figures: of this step: loss (nats per real target token, with label smoothing), nll_loss (without it),
             target_tokens, gradient_norm, learning_rate, epoch (from 1) and skipped (1 if loss or gradients were not
-            finite, so that the step changed nothing; else 0).
+            finite, in which case the step changed nothing; else 0).
         """
 
     def on_checkpoint(self, step: int, path: Path) -> bool | None:
-        """Called on the chief after a checkpoint was written to `path`, without suffix, and before its evaluation."""
+        """Called on the chief after writing a checkpoint to `path` (without suffix) and before evaluating it."""
 
     def on_evaluation(self, step: int, figures: Mapping[str, float]) -> bool | None:
         """Called after each complete evaluation of the dev split, with the figures of `Evaluator`."""
 
 
 def check_callbacks(callbacks: Iterable[Callback]) -> None:
-    """Raises UserError if an object is no `Callback`, such as one of Keras, which follows `Model.fit` only."""
+    """Raises UserError if an object is not a `Callback`, such as a Keras callback, which only follows `Model.fit`."""
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise UserError(
@@ -42,12 +42,12 @@ def check_callbacks(callbacks: Iterable[Callback]) -> None:
 
 
 class Callbacks:
-    """Calls several callbacks as one, in their order, and remembers whether one of them has asked to stop."""
+    """Calls several callbacks in order, and remembers whether one of them asked to stop."""
 
     def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
         self._callbacks = list(callbacks)
         self.stop = False
-        # Whether one of them wants the figures of each step; these must be read before the next step begins.
+        # Whether any callback wants the figures of each step, which must be read before the next step begins.
         self.follow_steps = any(
             getattr(callback.on_step, "__func__", None) is not Callback.on_step for callback in self._callbacks
         )

@@ -9,12 +9,12 @@ from t2t_lite.errors import UserError
 
 
 def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_dir: Path) -> None:
-    """Checks that a model with these settings can be trained on this data; a UserError says why not."""
+    """Checks that a model with these settings can be trained on this data; if not, a UserError gives the reason."""
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
     check_hard_alignment(manifest, hparams, data_dir)
     if hparams.bpe_dropout:
-        from t2t_lite.data.bpe_dropout import new_tokens_of  # needs NumPy
+        from t2t_lite.data.bpe_dropout import new_tokens_of  # imported late, because it needs NumPy
 
         new_tokens_of(problem, data_dir, manifest, hparams.bpe_dropout, hparams.max_length)
 
@@ -23,10 +23,10 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
     """Checks that pairs are short enough for training and evaluation with these settings.
 
     Raises a UserError if no training pair has at most `max_length` tokens on both sides, or if positions are learned
-    and a dev pair is longer than that (all dev pairs are evaluated).
+    and a dev pair exceeds `max_length` (all dev pairs are evaluated).
     """
     limit = hparams.max_length
-    # Exact if the manifest has the histogram of longer sides; otherwise only a lower bound for the shortest pair.
+    # Exact if the manifest has a histogram of the longer side; otherwise only a lower bound for the shortest pair.
     shortest = max(min(map(int, histogram)) for histogram in manifest.splits["train"]["lengths"].values())
     if shortest > limit:
         raise UserError(

@@ -2,22 +2,22 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:  # --help must answer at once
+if TYPE_CHECKING:  # not at run time, so that --help answers at once
     from t2t_lite.models.base import Seq2SeqModel
 
 
 class Rate(NamedTuple):
-    """How fast a device multiplies matrices."""
+    """The speed of a device in matrix products."""
 
     tflops: float  # 10^12 operations per second
-    what: str  # what kind of rate that is
-    source: str  # where the figure is from
+    what: str  # the kind of rate
+    source: str  # the source of the figure
 
 
 _PAPER = ("sustained in float32", "the paper, section 6.1")
 _TENSOR_CORES = "dense peak in 16 bits with sums in float32"
 _MXU = "peak in bfloat16 of a chip"
-# Rates with sparsity, which some of these sources print in larger letters, are twice as high and no use for training.
+# Some of these sources print rates with sparsity more prominently; these are twice as high and useless for training.
 RATES = {
     "K80": Rate(2.8, *_PAPER),
     "K40": Rate(3.7, *_PAPER),
@@ -34,12 +34,12 @@ RATES = {
     "TPUv4": Rate(275, _MXU, "cloud.google.com/tpu/docs/v4"),
     "TPUv5e": Rate(197, _MXU, "cloud.google.com/tpu/docs/v5e"),
 }
-# Of the rate, what trainings reach: the paper's base and big 29% and 42% (docs/configurations.md).
+# The share of the rate that training reaches: 29% for the paper's base model, 42% for big (docs/configurations.md).
 ASSUMED_UTILISATION = (0.3, 0.5)
 
 
 def rate_of(device: str) -> Rate | None:
-    """Returns the rate of a device in `RATES`, whose name may have blanks, hyphens and other letter cases; or None."""
+    """Returns a device's rate in `RATES`, ignoring blanks, hyphens and letter case in its name; or None."""
     return {_plain(name): rate for name, rate in RATES.items()}.get(_plain(device))
 
 
@@ -50,7 +50,7 @@ def _plain(name: str) -> str:
 def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
     """Returns the paper's estimate of training cost: seconds times devices times rate (section 6.1).
 
-    The rate is what one device sustains, in 10^12 operations per second, for example from `RATES`.
+    `tflops` is the rate that one device sustains, in 10^12 operations per second, for example from `RATES`.
     """
     return seconds * devices * tflops * 1e12
 
@@ -58,8 +58,8 @@ def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
 def training_step_flops(model: "Seq2SeqModel", source_length: float, target_length: float) -> dict[str, float]:
     """Counts the operations by part of one optimizer step, forward and backward, see `Seq2SeqModel.step_flops`.
 
-    All sentences are taken to have the average length in tokens, with end symbol, and no padding. A step has the
-    `batch_tokens` target tokens of the settings, and source tokens in proportion. The model is built, maybe without
+    Assumes that all sentences have the average length in tokens, including the end symbol, without padding. A step has
+    `batch_tokens` target tokens, and source tokens in proportion. The model must be built, but its variables may lack
     values.
     """
     pairs = model.hparams.batch_tokens / target_length * (2 if model.hparams.rdrop_alpha else 1)

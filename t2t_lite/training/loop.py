@@ -1,4 +1,4 @@
-"""The training loop: runs steps, and reports, saves checkpoints and evaluates between them."""
+"""The training loop: runs steps and, between them, reports, saves checkpoints and evaluates."""
 
 import signal
 import time
@@ -36,8 +36,8 @@ from t2t_lite.training.step.micro_batching import distribute_batches, first_repl
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import all_gather, has_gpus, has_workers
 
-# A run ends after this many consecutive steps whose loss or gradients are not finite. A dynamic loss scale is halved at
-# each of them, and may need more steps to reach a usable value.
+# A run ends after this many consecutive steps with non-finite loss or gradients. Each of these steps halves a dynamic
+# loss scale, which may need more of them to reach a usable value.
 MAX_SKIPPED_IN_ROW = 5
 MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE = 20
 # Why a training ended.
@@ -47,7 +47,7 @@ LAST_STEP, EARLY_STOPPING, SIGNAL, CALLBACK = "last step", "early stopping", "si
 class Ending(NamedTuple):
     """How a training ended."""
 
-    step: int  # the last step that was made
+    step: int  # the last step made
     reason: str  # one of the four above
     signal: int = 0  # the number of the signal, if that was the reason
 
@@ -76,13 +76,13 @@ class TrainingLoop:
         )
         self._calls = StepCalls(self._train_step, data, is_several=most > 1)
         self._length = CallLength(most, (self._checkpoint_steps, self._log_steps), self._hparams.train_steps)
-        self._finished = 0.0  # when the last call that was read had ended
-        self._evaluator = None  # created at the first evaluation, so as not to delay the first step
+        self._finished = 0.0  # when the last call that was read ended
+        self._evaluator = None  # created at the first evaluation, which keeps the first step fast
         self._evaluates = self._options.schedule == "train_and_evaluate"
         self._throughput = self._make_throughput()
 
     def _agree_on_reading(self) -> int:
-        """Agrees with other workers after which steps all read figures. Returns the most steps of a call."""
+        """Agrees with other workers on the steps after which all read figures. Returns the most steps per call."""
         options, strategy = self._options, self._strategy
         self._reads_every_step = bool(all_gather(strategy, float(self._callbacks.follow_steps)).any())
         self._checkpoint_steps = int(all_gather(strategy, options.save_checkpoints_steps)[0])
@@ -91,7 +91,7 @@ class TrainingLoop:
         return 1 if self._reads_every_step else int(all_gather(strategy, most).min())
 
     def _batches_from(self, epoch: int, position: int) -> tf.distribute.DistributedDataset:
-        """Returns the training data from a batch on."""
+        """Returns the training data, starting at a batch."""
         training, hparams = self._training, self._hparams
         data = epochs(
             training.run_dir.problem,
@@ -117,7 +117,7 @@ class TrainingLoop:
         return Throughput(replicas, flops / self._hparams.batch_tokens, known_peak, measure)
 
     def run(self) -> Ending:
-        """Trains."""
+        """Trains until something stops the run."""
         if ending := self._end_before_it_begins():
             return ending
         self._check_memory()
@@ -132,7 +132,7 @@ class TrainingLoop:
             number = 1 if self._is_decided_here(requests) else self._length.steps_after(self._step)
             started = self._calls.start(self._step, number, [*map(float, requests), self._length.wanted])
             self._step += number
-            # Devices that compute by themselves have begun these steps when the figures of the last ones are read.
+            # Asynchronous devices have begun these steps by the time the figures of the previous ones are read.
             agreed = self._finish(before) if before else np.zeros(2, bool)
             checkpoint = schedule.is_due_by_steps(self._step)
             is_read_now = checkpoint or self._reads_at_once(requests) or agreed.any()
@@ -154,7 +154,7 @@ class TrainingLoop:
                 return Ending(self._step, LAST_STEP)
 
     def _check_memory(self) -> None:
-        """Runs the largest possible micro-batches, so that a lack of memory shows at once and not after hours."""
+        """Runs the largest possible micro-batches, so that a lack of memory shows at once rather than after hours."""
         longest = self._training.manifest.longest("train", self._hparams.max_length)
         rows, length = self._training.micro_batches.largest_shape(longest)
         ids = np.ones([self._training.micro_batches.num_parallel, rows, length], "int32")
@@ -173,23 +173,23 @@ class TrainingLoop:
             ) from error
 
     def _reads_at_once(self, requests: Sequence[bool]) -> bool:
-        """Returns whether a step must have ended before the next one begins.
+        """Returns whether a step must end before the next one begins.
 
-        The first one is reported at once, and the second one shows how many steps a call may make.
+        The first step is reported at once, and the second one determines how many steps a call may make.
         """
         alone = 2 if self._length.most > 1 else 1
         return self._step <= self._first_step + alone or self._reads_every_step or self._is_decided_here(requests)
 
     def _is_decided_here(self, requests: Sequence[bool]) -> bool:
-        """Returns whether there are requests, and no other worker that has to follow them, too."""
+        """Returns whether there are requests and no other workers that must follow them."""
         return any(requests) and not has_workers(self._strategy)
 
     def _finish(self, started: StartedSteps) -> np.ndarray:
-        """Waits for steps and counts them. Returns whether any worker wants to stop and to save, bool [2]."""
+        """Waits for steps and counts them. Returns whether any worker wants to stop, and to save: bool [2]."""
         steps = started.read()
-        # Not the time in which the call before it was computed.
+        # Excludes the time in which the previous call was computed.
         now, begun = time.monotonic(), max(started.begun, self._finished)
-        if started.last > self._first_step + 1:  # the first step is traced
+        if started.last > self._first_step + 1:  # the first step includes tracing
             self._length.measured(len(steps) / max(now - begun, 1e-9))
         self._finished = now
         for made in steps:
@@ -200,7 +200,7 @@ class TrainingLoop:
         return np.array(wishes) > 0
 
     def _count(self, made: MadeStep) -> None:
-        """Counts a step, reports when due, and ends a run that skips too many steps in a row."""
+        """Counts a step, reports when due, and ends a run that skips too many consecutive steps."""
         step = made.number
         self._throughput.add(made.report, made.waited)
         self._progress.after_step(step)
@@ -209,7 +209,7 @@ class TrainingLoop:
         is_first, is_last = step == self._first_step + 1, step >= self._hparams.train_steps
         if is_first or is_last or step % self._log_steps == 0:
             self._report(made)
-        if is_first:  # not earlier, so as not to delay the first step
+        if is_first:  # not earlier, to keep the first step fast
             self._throughput.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None
         most = MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MAX_SKIPPED_IN_ROW
@@ -247,7 +247,7 @@ class TrainingLoop:
         }
 
     def _is_stopped_here(self) -> bool:
-        """Returns whether a callback stops the run now: before its last step, and without other workers."""
+        """Returns whether a callback stops the run now, before its last step and without other workers."""
         is_last = self._step >= self._hparams.train_steps
         return self._callbacks.stop and not is_last and not has_workers(self._strategy)
 
@@ -265,7 +265,7 @@ class TrainingLoop:
         self._callbacks.on_checkpoint(self._step, path)
 
     def _evaluate(self) -> Ending | None:
-        """Evaluates if the schedule includes evaluation. Returns how the run ends now, or None."""
+        """Evaluates if the run includes evaluation. Returns the ending if the run ends now, else None."""
         if self._evaluates:
             self._evaluator = self._evaluator or self._make_evaluator()
             try:
@@ -306,7 +306,7 @@ class TrainingLoop:
             return False
         evaluations = read_evaluations(self._path) if self._is_chief else {}
         without_gain = evaluations_without_gain(evaluations, metric)
-        # Only the chief reads evaluations; the other workers contribute 0.
+        # Only the chief reads evaluations; the other workers contribute False.
         if not all_gather(self._strategy, float(without_gain >= patience)).any():
             return False
         best = ", ".join(f"ckpt-{step}" for step in best_steps(evaluations, metric, 1))
@@ -317,7 +317,7 @@ class TrainingLoop:
         return True
 
     def _end_before_it_begins(self) -> Ending | None:
-        """Makes up for the evaluation that a stopped process missed. Returns how the run ends already, or None."""
+        """Runs the evaluation that a stopped process missed. Returns the ending if the run ends already, else None."""
         if self.misses_evaluation():
             ending = self._evaluate()
         else:
@@ -326,7 +326,7 @@ class TrainingLoop:
         return Ending(self._step, LAST_STEP) if is_trained and not ending else ending
 
     def misses_evaluation(self) -> bool:
-        """Returns whether the last checkpoint was to be evaluated and was not. Every worker must call it together."""
+        """Returns whether the last checkpoint's evaluation is due but missing. All workers must call it together."""
         if not self._evaluates or not self._step:
             return False
         every = self._options.save_checkpoints_steps
@@ -336,7 +336,7 @@ class TrainingLoop:
         return bool(all_gather(self._strategy, float(is_due)).any())
 
     def _stop(self, where: str = "after") -> Ending:
-        """Returns how a run ends that something asks to stop; its last step is saved."""
+        """Returns the ending of a run that is asked to stop, after its last step was saved."""
         number = self._signals.number
         if number:
             name = signal.Signals(number).name

@@ -1,7 +1,7 @@
 """Estimates the memory of a training step, to split batches into micro-batches that fit.
 
-The model says what a step keeps (`Seq2SeqModel.step_bytes`); this module adds weights, gradients and moments. The
-estimate errs on the high side, because a run that runs out of memory is lost. tests/training/test_memory.py compares it
+The model reports what a step keeps (`Seq2SeqModel.step_bytes`); this module adds weights, gradients and moments. The
+estimate errs on the high side, because running out of memory ends a run. tests/training/test_memory.py compares it
 with the peak memory of real training processes.
 """
 
@@ -15,17 +15,17 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.registry import OPTIMIZERS
 
-# The share of the free memory that a step may take. The rest is for the input pipeline, evaluation, checkpoints and
+# The share of the free memory that a step may use. The rest is for the input pipeline, evaluation, checkpoints and
 # other processes.
 USABLE_SHARE = 0.8
-# Batches of changing shapes fragment the memory. The peaks of equal trainings differ by up to 9%.
+# Batches of varying shapes fragment the memory. The peaks of identical trainings differ by up to 9%.
 ALLOCATOR_OVERHEAD = 1.3
-# float32 copies of the weights: weights, gradients and, with micro-batches on several devices, the sum of gradients
-# before and after an addition; each further micro-batch that is computed at once has gradients of its own. The
-# optimizer's moments, Adam's two, come on top.
+# float32 copies of the weights: weights, gradients and, with micro-batches on several devices, the gradient sum before
+# and after an addition. Each additional parallel micro-batch adds one copy of the gradients. The optimizer's moments
+# (two for Adam) are added to these.
 COPIES_OF_WEIGHTS = 4
-_MOMENTS = 2  # of an optimizer that does not say how many it has
-# Temporary tensors of one layer: intermediate results that are not kept, and gradients, of the widest tensor's size.
+_MOMENTS = 2  # for an optimizer that does not give its number
+# Temporary tensors of one layer, as large as the widest tensor: gradients, and intermediate results that are not kept.
 TEMPORARY_TENSORS = 10
 
 
@@ -39,10 +39,10 @@ class MemoryEstimate(NamedTuple):
 def estimate_memory(model: Seq2SeqModel, length: int, num_parallel: int = 1) -> MemoryEstimate:
     """Estimates the memory of a training step with sentences of `length` tokens on both sides.
 
-    `num_parallel` micro-batches are computed at once; `per_token` is that of a position in any of them.
+    `num_parallel` micro-batches are computed at once; `per_token` applies to a position in any of them.
 
-    Attention needs more per position in longer sentences. The model is built, maybe without values, see
-    `symbolic_model`.
+    Attention needs more memory per position in longer sentences. The model must be built, but its variables may have no
+    values, see `symbolic_model`.
     """
     hparams, step = model.hparams, model.step_bytes(length)
     moments = OPTIMIZERS.fact(hparams.optimizer, "moments", _MOMENTS)
@@ -62,7 +62,7 @@ def choose_max_tokens(
     length: int,
     num_parallel: int = 1,
 ) -> int:
-    """Returns how many positions, rows times length of the longer side, a device can hold at once.
+    """Returns how many positions (rows times length of the longer side) a device can hold at once.
 
     Args:
       hparams: the settings.
@@ -70,8 +70,8 @@ def choose_max_tokens(
       inputs_vocab_size: size of the source vocabulary; None: both sides share one.
       free_bytes: the device's free memory before the model is built, from `free_memory`.
       length: tokens of the longest possible sentence.
-      num_parallel: number of micro-batches that share these positions; if there is no room for the longest sentence in
-        each of them, the result is that of one.
+      num_parallel: number of micro-batches that share these positions; if the longest sentence does not fit into each
+        of them, the result is for a single micro-batch.
 
     Raises:
       UserError: if a single sentence of that length does not fit.

@@ -98,7 +98,7 @@ class TrainOptions(Options):
         3600, "with `schedule=eval`, exit after this many seconds without a new checkpoint", at_least=0
     )
 
-    free_bytes: int | None = None  # free memory of each device before the strategy is made; None: unknown
+    free_bytes: int | None = None  # free memory of each device before the strategy is created; None: unknown
 
     def __post_init__(self) -> None:
         super().__post_init__()

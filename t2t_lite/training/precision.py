@@ -1,4 +1,4 @@
-"""Which precision a device is fast in, by the speed of a small matrix product; what precision=auto chooses."""
+"""Determines the faster precision of a device from the speed of a small matrix product; precision=auto uses it."""
 
 import os
 from pathlib import Path
@@ -11,19 +11,19 @@ from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 from t2t_lite.training.strategy import all_gather
 
 FLOAT32, BFLOAT16 = "float32", "mixed_bfloat16"
-# Casts and all that is no matrix product cost mixed precision a part of its gain (docs/results.md): with products 1.9
-# times as fast, a step of transformer_multi30k was 1.5 times as fast; with products as fast as in float32, 0.73 times.
+# Casts and operations other than matrix products reduce the gain of mixed precision (docs/results.md): with products
+# 1.9 times as fast, a step of transformer_multi30k was 1.5 times as fast; with equally fast products, 0.73 times.
 _LEAST_GAIN = 1.3
-# A product must take long beside its start; on a CPU without bfloat16 instructions a larger one takes a second.
+# A product must take much longer than its launch; on a CPU without bfloat16 instructions, a larger one takes a second.
 _SIZES = {"CPU": 1024, "GPU": 8192}
 _measured: dict[str, float] = {}
 
 
 def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tuple[str, str]:
-    """Returns what precision=auto means for a training, and a line that says why. Every worker must call it together.
+    """Returns the precision that precision=auto selects, and a line with the reason. All workers must call it together.
 
-    With several workers, the first one chooses. `stored` is the precision that the run began with, which it keeps on
-    any device so that resuming is exact; None: new.
+    With several workers, the first one chooses. `stored` is the precision that the run began with and keeps on any
+    device, so that resuming is exact; None: a new run.
     """
     if stored:
         choice, why = stored, "as the run began"
@@ -38,7 +38,7 @@ def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tu
 
 
 def slow_precision(precision: str) -> str:
-    """Returns a warning if a precision of 16 bits gains nothing on this device, else "".
+    """Returns a warning if a 16-bit precision brings no gain on this device, else "".
 
     Raises a UserError if the device cannot compute in this precision.
     """
@@ -58,9 +58,9 @@ def slow_precision(precision: str) -> str:
 
 
 def product_gflops(precision: str) -> float:
-    """Returns the speed of a matrix product on the first device, in GFLOP/s; 0: it cannot be computed.
+    """Returns the speed of a matrix product on the first device, in GFLOP/s; 0: the device cannot compute it.
 
-    It is measured once in a process. Call it after the strategy was made, because it initializes the devices.
+    Measures once per process. Call it after creating the strategy, because it initializes the devices.
     """
     if precision not in _measured:
         kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
@@ -71,7 +71,7 @@ def product_gflops(precision: str) -> float:
 
 
 def measured_gflops() -> dict[str, float]:
-    """Returns what `product_gflops` has measured in this process, by precision."""
+    """Returns the measurements of `product_gflops` in this process, by precision."""
     return dict(_measured)
 
 
@@ -81,9 +81,9 @@ def _figures(precision: str) -> str:
 
 
 def _is_bfloat16_refused() -> bool:
-    """Returns whether a product in bfloat16 would end the process.
+    """Returns whether a bfloat16 product would crash the process.
 
-    TensorFlow gives it to oneDNN if the processor has AVX512, and oneDNN refuses it if it may use less.
+    TensorFlow uses oneDNN for it if the processor has AVX512, and oneDNN fails if ONEDNN_MAX_CPU_ISA forbids AVX512.
     """
     allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
     if (

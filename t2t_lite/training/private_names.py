@@ -1,4 +1,4 @@
-"""What TensorFlow and Keras have no public way for; tests/training/test_private_names.py fails when it changes."""
+"""Private parts of TensorFlow and Keras without public equivalent; tests/training/test_private_names.py checks them."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,15 +7,15 @@ import keras
 import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
-# Methods of Keras' optimizers that do more than update one variable, if an optimizer overrides them.
+# Methods of Keras' optimizers that, if overridden, do more than update one variable.
 OF_ALL_VARIABLES = ("apply", "_backend_update_step", "_apply_weight_decay")
 
 
 def number_collectives_anew() -> None:
     """Makes the next `MirroredStrategy` number its collectives from a new key.
 
-    They must not be confused with those of an earlier strategy in the same process, such as a notebook. TensorFlow's
-    own tests do the same.
+    This keeps them apart from the collectives of an earlier strategy in the same process, such as a notebook.
+    TensorFlow's own tests do the same.
     """
     tf.distribute.MirroredStrategy._collective_key_base += 1000
 

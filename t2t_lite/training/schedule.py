@@ -1,7 +1,7 @@
-"""The learning rate of a training: the schedules that the setting `learning_rate_schedule` selects.
+"""The learning rate of a training: the schedules selected by the setting `learning_rate_schedule`.
 
-Each grows linearly over learning_rate_warmup_steps to the same peak. They are functions of (step, hparams), where step
-is the number of the update, counted from 1, as a number or a tensor, and return a float32 scalar.
+Each grows linearly over learning_rate_warmup_steps to the same peak. A schedule is a function of (step, hparams) that
+returns a float32 scalar. `step`, a number or a tensor, is the number of the update, counted from 1.
 """
 
 import math
@@ -17,7 +17,7 @@ from t2t_lite.registry import LEARNING_RATE_SCHEDULES
 def learning_rate(step: int | Array, hparams: HParams) -> Array:
     """Returns the learning rate of update `step`, counted from 1, by the schedule of the settings, float32 scalar.
 
-    Raises a UserError if the schedule of a plug-in returns nothing.
+    Raises a UserError if a plug-in's schedule returns nothing.
     """
     rate = LEARNING_RATE_SCHEDULES[hparams.learning_rate_schedule](step, hparams)
     if rate is None:
@@ -34,17 +34,17 @@ def inverse_sqrt(step: int | Array, hparams: HParams) -> Array:
 
 
 def cosine(step: int | Array, hparams: HParams) -> Array:
-    """Returns the rate of half a cosine from the peak to 0 at learning_rate_decay_steps (Loshchilov 2017)."""
+    """Returns the rate on a half cosine from the peak to 0 at learning_rate_decay_steps (Loshchilov 2017)."""
     return constant(step, hparams) * 0.5 * (1.0 + ops.cos(math.pi * _progress(step, hparams)))
 
 
 def linear(step: int | Array, hparams: HParams) -> Array:
-    """Returns the rate of a line from the peak to 0 at learning_rate_decay_steps."""
+    """Returns the rate on a line from the peak to 0 at learning_rate_decay_steps."""
     return constant(step, hparams) * (1.0 - _progress(step, hparams))
 
 
 def constant(step: int | Array, hparams: HParams) -> Array:
-    """Returns the rate that stays at the peak."""
+    """Returns the peak rate, which stays constant."""
     share = ops.cast(step, "float32") / hparams.learning_rate_warmup_steps
     return peak_learning_rate(hparams) * ops.minimum(share, 1.0)
 
@@ -57,7 +57,7 @@ def peak_learning_rate(hparams: HParams) -> float:
 
 
 def _progress(step: int | Array, hparams: HParams) -> Array:
-    """Returns the share of the steps between the peak and learning_rate_decay_steps that are over, 0 to 1."""
+    """Returns the completed share of the steps between the peak and learning_rate_decay_steps, 0 to 1."""
     warmup = hparams.learning_rate_warmup_steps
     over = (ops.cast(step, "float32") - warmup) / (hparams.learning_rate_decay_steps - warmup)
     return ops.clip(over, 0.0, 1.0)

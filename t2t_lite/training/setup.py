@@ -1,4 +1,4 @@
-"""Sets up a training run: checks, model on its devices, micro-batch limit, initial or restored state."""
+"""Sets up a training run: checks, the model on its devices, the micro-batch limit, the initial or restored state."""
 
 import dataclasses
 from collections.abc import Callable
@@ -44,9 +44,9 @@ class Training:
 
 
 def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> Training:
-    """Checks settings and data, builds the model and restores the last checkpoint, if there is one.
+    """Checks settings and data, builds the model and restores the last checkpoint if there is one.
 
-    Takes the arguments of `train`, and raises the same errors.
+    Takes the arguments of `train` and raises the same errors.
     """
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
@@ -73,7 +73,7 @@ def vocab_sizes(run_dir: RunDir, manifest: Manifest) -> tuple[int, int]:
 
 
 def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None:
-    """Checks that some training pair is within `max_length`; reads the data if the manifest cannot tell."""
+    """Checks that some training pair fits `max_length`; reads the data if the manifest does not tell."""
     limit, lengths = run_dir.hparams.max_length, manifest.splits["train"]["lengths"]
     longest = max(int(length) for histogram in lengths.values() for length in histogram)
     if LONGER in lengths or longest <= limit:
@@ -116,15 +116,15 @@ def bound_micro_batches(
     strategy: tf.distribute.Strategy,
     options: TrainOptions,
 ) -> MicroBatches:
-    """Returns the micro-batch limit: the requested number of positions, or what fits in the free memory.
+    """Returns the micro-batch limit: the requested number of positions, or the number that fits in the free memory.
 
-    The limit is at most 1.25 times a device's share of a batch, with batch_by=shapes 2.5 times: few batches have more
-    padding, and every run starts by testing the largest micro-batch. All workers use the smallest limit of any worker.
-    A CPU computes several micro-batches at once, unless memory has no room for several of the longest sentence.
+    The limit is at most 1.25 times a device's share of a batch (2.5 times with batch_by=shapes): few batches have more
+    padding, and every run first tests the largest micro-batch. All workers use the smallest limit of any worker. A CPU
+    computes several micro-batches at once, unless the longest sentence does not fit into memory several times.
 
     Args:
       hparams: the settings.
-      manifest: the data's manifest, which has the sentence lengths.
+      manifest: the data's manifest, which contains the sentence lengths.
       inputs_size, targets_size: vocabulary sizes.
       strategy: the devices.
       options: max_tokens_per_replica, free_bytes and xla_compile.
@@ -133,7 +133,7 @@ def bound_micro_batches(
       UserError: if not even one sentence fits.
     """
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
-    # Batches of few shapes have pairs whose sides differ by more, each in a shape of its own.
+    # Batches of few shapes contain pairs whose sides differ more in length, each in a shape of its own.
     largest = (10 if hparams.batch_by == "shapes" else 5) * share // 4 + 1
     most, length = options.max_tokens_per_replica, manifest.longest("train", hparams.max_length)
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
@@ -144,14 +144,14 @@ def bound_micro_batches(
     most = int(all_gather(strategy, min(most or largest, largest)).min())
     if most < num_parallel * length:
         num_parallel = 1
-    # Half a share each, which limits the padding of the last micro-batch.
+    # Half a share per micro-batch limits the padding of the last one.
     return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0, num_parallel=num_parallel)
 
 
 def _initialize(
     state: TrainingState, model: Seq2SeqModel, run_dir: RunDir, options: TrainOptions, say: Callable[[str], None]
 ) -> None:
-    """Loads the last checkpoint, or else the warm-start weights of another run."""
+    """Loads the last checkpoint, or else the warm-start weights from another run."""
     restored = state.restore(run_dir.path, say)
     if restored:
         say(f"resuming from {restored}")

@@ -14,23 +14,23 @@ from t2t_lite.system.quiet import is_prepared
 from t2t_lite.training import private_names
 from t2t_lite.training.tf_config import workers_of_environment
 
-# Micro-batches that a CPU computes at once.
+# Number of micro-batches that a CPU computes at once.
 _PARALLEL_ON_CPU = 2
 
 
 def make_strategy(
     name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0, xla_compile: bool | None = None
 ) -> tf.distribute.Strategy:
-    """Returns the strategy for this training. Call it before TensorFlow computes anything.
+    """Returns the strategy of this training. Call it before TensorFlow computes anything.
 
     Args:
       name: "one_device"; "mirrored": the GPUs of this machine; "multi_worker": the devices of all machines in
         TF_CONFIG; "tpu"; "auto": multi_worker if TF_CONFIG names several workers, else mirrored if there are several
         GPUs.
-      num_gpus: how many of a machine's GPUs to use; None: all.
+      num_gpus: number of GPUs to use on a machine; None: all.
       virtual_devices: if above 0, split the CPU into this many devices and use them. They share its cores, so this
-        only serves to try out how training behaves on several GPUs.
-      xla_compile: whether steps are compiled, None: only on GPUs. If so, a CPU computes one micro-batch at a time, with
+        only helps to try out training on several GPUs.
+      xla_compile: whether steps are compiled; None: only on GPUs. If so, a CPU computes one micro-batch at a time, with
         all cores.
 
     Raises:
@@ -39,7 +39,7 @@ def make_strategy(
     if not virtual_devices and num_gpus is None:
         warn_if_unused(LOG.warning)
     if not tf.config.list_physical_devices("GPU"):
-        # On a CPU the meta optimizer adds a second or two to every start, and makes steps no faster (within 2%).
+        # On a CPU the meta optimizer adds a second or two to every start and does not speed up steps (within 2%).
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     workers, _ = workers_of_environment()
     if name == "auto":
@@ -52,7 +52,7 @@ def make_strategy(
     if name == "tpu":
         return _tpu_strategy()
     if is_prepared() and not (virtual_devices or xla_compile or name == "multi_worker"):
-        divide_cores()  # in a command only: other programs have other work for the cores
+        divide_cores()  # in a command only, because other programs need the cores for other work
     if virtual_devices:
         _hide_gpus(0)
         _split_cpu(virtual_devices)
@@ -70,16 +70,16 @@ def make_strategy(
 
 
 def num_parallel_micro_batches(strategy: tf.distribute.Strategy) -> int:
-    """Returns how many micro-batches to compute at the same time: two on a CPU with several cores, otherwise one.
+    """Returns the number of micro-batches to compute at once: two on a CPU with several cores, otherwise one.
 
-    Most operations of a step are too small for several cores, and follow each other in one micro-batch. With settings
-    of TensorFlow's threads in the environment (TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS), it is one.
+    Within one micro-batch, most operations of a step are sequential and too small for several cores. If the environment
+    sets TensorFlow's threads (TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS), the number is one.
     """
     return _PARALLEL_ON_CPU if is_one_cpu(strategy) and _divides_cores() else 1
 
 
 def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether a training has one device, which is a CPU, and no other workers."""
+    """Returns whether a training uses a single device, a CPU, and no other workers."""
     is_alone = strategy.num_replicas_in_sync == 1 and not has_workers(strategy)
     return is_alone and kinds_of_devices(strategy) == ["CPU"]
 
@@ -87,7 +87,7 @@ def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
 def device_memory(virtual_devices: int = 0) -> int | None:
     """Returns the free bytes of each device; None: unknown. Call it before `make_strategy`.
 
-    The virtual devices that the CPU will be split into share its memory.
+    The virtual devices into which the CPU will be split share its memory.
     """
     if tf.config.list_physical_devices("GPU") and not virtual_devices:
         return free_memory("GPU")
@@ -96,7 +96,7 @@ def device_memory(virtual_devices: int = 0) -> int | None:
 
 
 def kinds_of_devices(strategy: tf.distribute.Strategy) -> list[str]:
-    """Returns the kinds of devices of this worker that a strategy uses: "CPU", "TPU" or names of GPUs."""
+    """Returns the kinds of devices that a strategy uses on this worker: "CPU", "TPU" or names of GPUs."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return ["TPU"]
     if not tf.config.list_logical_devices("GPU"):
@@ -112,7 +112,7 @@ def has_gpus(strategy: tf.distribute.Strategy) -> bool:
 
 
 def describe_devices(strategy: tf.distribute.Strategy) -> str:
-    """Returns what a strategy computes on: "1 CPU", "8 GPUs: NVIDIA H100", "2 CPUs on 2 workers"."""
+    """Returns a description of the devices of a strategy: "1 CPU", "8 GPUs: NVIDIA H100", "2 CPUs on 2 workers"."""
     number, (first, *others) = strategy.num_replicas_in_sync, kinds_of_devices(strategy)
     kind = first if first in ("CPU", "TPU") else "GPU"
     workers = len(workers_of_environment()[0]) if has_workers(strategy) else 1
@@ -127,12 +127,12 @@ def describe_devices(strategy: tf.distribute.Strategy) -> str:
 
 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether training runs in several processes, which have to agree."""
+    """Returns whether training runs in several processes, which must agree."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def all_reduce_sum(strategy: tf.distribute.Strategy, numbers: np.ndarray) -> np.ndarray:
-    """Returns the sum of `numbers` over all workers, float64 of any shape. Every worker must call it together."""
+    """Returns the sum of `numbers` over all workers, float64 of any shape. All workers must call it together."""
     if not has_workers(strategy):
         return numbers
     replicas_of_worker = strategy.num_replicas_in_sync // len(workers_of_environment()[0])
@@ -145,7 +145,7 @@ def all_reduce_sum(strategy: tf.distribute.Strategy, numbers: np.ndarray) -> np.
 
 
 def all_gather(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
-    """Returns the `number` of each worker, float64 [workers]. Every worker must call it together."""
+    """Returns the `number` of each worker, float64 [workers]. All workers must call it together."""
     if not has_workers(strategy):
         return np.array([number])
     workers, index = workers_of_environment()
@@ -153,13 +153,13 @@ def all_gather(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
 
 
 def divide_cores() -> None:
-    """Gives an operation a part of the cores, so that the others compute another micro-batch, if this is a CPU.
+    """On a CPU, limits each operation to part of the cores, so that the others compute another micro-batch.
 
-    A matrix product of Eigen is rounded otherwise on another number of threads. Call it before TensorFlow computes
+    Eigen's matrix products round differently with another number of threads. Call it before TensorFlow computes
     anything.
     """
     if _divides_cores() and not tf.config.list_physical_devices("GPU"):
-        with contextlib.suppress(RuntimeError):  # TensorFlow has computed something already
+        with contextlib.suppress(RuntimeError):  # if TensorFlow has already computed something
             tf.config.threading.set_intra_op_parallelism_threads(num_cores() // _PARALLEL_ON_CPU)
 
 

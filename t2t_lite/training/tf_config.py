@@ -1,4 +1,4 @@
-"""The variable TF_CONFIG, which lists the workers of a training."""
+"""The environment variable TF_CONFIG, which lists the workers of a training."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from t2t_lite.errors import UserError
 def workers_of_environment() -> tuple[list[str], int]:
     """Returns (addresses of all workers, index of this worker); ([], 0) if TF_CONFIG is not set.
 
-    Raises a UserError if it is not JSON with a list of workers and the index of this one.
+    Raises a UserError if it is not JSON with a list of workers and the index of this worker.
     """
     text = os.environ.get("TF_CONFIG", "")
     if not text:

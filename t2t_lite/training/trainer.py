@@ -1,4 +1,4 @@
-"""Trains a model: sets up the run, then loops until the last step, or until something asks to stop."""
+"""Trains a model: sets up the run, then loops until the last step or until something stops it."""
 
 import contextlib
 import os
@@ -41,15 +41,15 @@ def train(
       data_dir: where the problem's data is.
       strategy: the devices.
       options: see `TrainOptions`.
-      callbacks: they follow the training and can stop it.
-      display: where to show the progress; None: the logger.
+      callbacks: objects that follow the training and can stop it.
+      display: shows the progress; None: the logger does.
 
     Returns:
-      the step and the reason of the end.
+      the last step and the reason for the end.
 
     Raises:
-      UserError: if data or checkpoints are unusable, the settings do not suit the data, disk or memory is full, or
-        loss or gradients are no longer finite.
+      UserError: if data or checkpoints are unusable, the settings do not fit the data, disk or memory is full, or loss
+        or gradients are no longer finite.
     """
     display = display or Display()
     with _lost_workers_reported(strategy):
@@ -73,7 +73,7 @@ def train(
 
 @contextlib.contextmanager
 def _lost_workers_reported(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns the errors that the loss of another worker causes into a UserError."""
+    """Turns the errors caused by the loss of another worker into a UserError."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
@@ -90,9 +90,9 @@ FORMAT = 1
 def start_record(model: Seq2SeqModel, strategy: tf.distribute.Strategy) -> dict[str, object]:
     """Returns the record of a start: devices, versions and the number of parameters.
 
-    `replicas` are the devices of all workers, `devices` the names of the kinds of devices of this worker, `cores` the
-    processors of this machine, `matmul_gflops` the measured speeds of a matrix product, by precision; empty if none was
-    needed.
+    `replicas` counts the devices of all workers, `devices` names the kinds of devices of this worker, `cores` counts
+    the processors of this machine, and `matmul_gflops` contains the measured speeds of a matrix product by precision;
+    it is empty if none was needed.
     """
     return {
         "format": FORMAT,

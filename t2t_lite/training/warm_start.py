@@ -17,7 +17,7 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.run_dir import RunDir, folder_to_start_from, open_run_dir
 
-# The parts of a model whose weight has a row per token, and the side of these tokens. Tied parts are one object.
+# The model parts whose weight has one row per token, and the side of these tokens. Tied parts are one object.
 _TOKEN_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
 
 # Maximum number of report lines per kind of difference.
@@ -27,8 +27,8 @@ _MAX_LINES = 8
 def resolve(path: Path) -> tuple[RunDir, Path]:
     """Returns (the opened run directory, the path without suffix) of the checkpoint to start from.
 
-    The path is a run directory, which stands for its last checkpoint; or a checkpoint in a run directory, with or
-    without the suffix ".index". An average is refused, because its weights are of no training. Raises a UserError if
+    The path is a run directory, which stands for its last checkpoint, or a checkpoint in a run directory, with or
+    without the suffix ".index". Averages are refused, because no training produced their weights. Raises a UserError if
     the path is neither, there is no checkpoint yet, it is an average, or the run directory is damaged.
     """
     path = Path(path)
@@ -55,20 +55,19 @@ def _trained(checkpoint: Path, path: Path) -> Path:
 
 
 def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
-    """Loads the weights of another run that fit a built model. Leaves optimizer and step unchanged.
+    """Loads the fitting weights of another run into a built model. Leaves optimizer and step unchanged.
 
-    A weight is loaded if its name and shape match. Embedding and output matrices are loaded row by row, for the tokens
-    that both vocabularies contain; learned positions are loaded up to the shorter length. Padding, end and unknown are
-    the same in every vocabulary that has them. All other weights keep their initial values. Variables that are mirrored
-    on several devices are changed on all of them. The vocabularies are the model's files, the same if both sides share
-    one.
+    A weight is loaded if its name and shape match. Embedding and output matrices are loaded row by row, for tokens in
+    both vocabularies; learned positions are loaded up to the shorter length. Padding, end and unknown are the same in
+    every vocabulary that has them. All other weights keep their initial values. Variables mirrored on several devices
+    are changed on all of them. The vocabularies are the model's files, the same file twice if both sides share one.
 
     Returns:
-      report lines: what was loaded, what was not, and why; a few dozen at most.
+      report lines: what was loaded, what was not and why; a few dozen lines at most.
 
     Raises:
-      UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model is
-        unchanged then.
+      UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model then
+        stays unchanged.
     """
     run_dir, checkpoint = resolve(path)
     arrays = storage.read(checkpoint, "model")
@@ -76,7 +75,7 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
     arrays = storage.with_current_names(arrays, variables)
     fit = _fit(arrays, variables, _rows_to_take(model, run_dir, vocabulary, inputs_vocabulary))
     settings = "; ".join(run_dir.hparams.difference(model.hparams))
-    # Biases and norms are useless without the matrices that they were trained with.
+    # Biases and norms are useless without the matrices they were trained with.
     if all(value.ndim < 2 for value in fit.values.values()):
         raise UserError(
             f"`warm_start_from={path}`: no matrix in {checkpoint} has the name and shape of one of this model "
@@ -85,7 +84,7 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
     for name, value in fit.values.items():
         variables[name].assign(value)
     lines = fit.lines(checkpoint, len(variables))
-    if settings:  # a weight may fit and yet have another meaning, for example with a different number of heads
+    if settings:  # a weight may fit but have another meaning, for example with a different number of heads
         lines.append(f"  settings of that run: {settings}")
     return lines
 
@@ -96,12 +95,12 @@ class _Rows(NamedTuple):
     other_name: str  # the weight's name in the other run
     here: list[int]  # row numbers in this model
     there: list[int]  # the same rows in the other run
-    unit: str  # what a row stands for, in reports
+    unit: str  # what a row represents, in reports
 
 
 @dataclasses.dataclass
 class _Fit:
-    """The weights of a checkpoint that fit a model, and notes on those that do not."""
+    """The weights of a checkpoint that fit a model, and notes on the others."""
 
     values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # by the name of the model's weight
     in_part: list[str] = dataclasses.field(default_factory=list)
@@ -149,10 +148,10 @@ def _fit(arrays: dict[str, np.ndarray], variables: dict, rows_to_take: dict[str,
 
 
 def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: Path) -> dict[str, _Rows]:
-    """Returns the rows to load, by weight name, for weights whose rows stand for tokens or positions."""
+    """Returns the rows to load by weight name, for weights whose rows represent tokens or positions."""
     here = _vocabularies(vocabulary, inputs_vocabulary)
     there = _vocabularies(run_dir.vocabulary, run_dir.inputs_vocabulary)
-    # The checkpoint does not tell which parts of the other model share a matrix; its settings do.
+    # The checkpoint does not tell which parts of the other model share a matrix, but its settings do.
     other = symbolic_model(run_dir.hparams, there["targets"].size, there["inputs"].size)
     found: dict[str, _Rows] = {}
     for part, side in _TOKEN_TABLES.items():
@@ -178,8 +177,8 @@ def _vocabularies(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, Vocabu
 
 
 def _shared_tokens(here: Vocabulary, there: Vocabulary) -> tuple[list[int], list[int]]:
-    """Returns the ids of the tokens that two vocabularies share: (ids here, ids of the same tokens there)."""
-    # Symbols mean the same in every vocabulary, whatever their text.
+    """Returns the ids of tokens in both vocabularies: (ids here, ids of the same tokens there)."""
+    # Symbols have the same meaning in every vocabulary, whatever their text.
     shared = {PAD_ID: PAD_ID, EOS_ID: EOS_ID}
     if here.unknown_id is not None and there.unknown_id is not None:
         shared[here.unknown_id] = there.unknown_id
@@ -211,6 +210,6 @@ def _by_layer(names: list[str], why: str) -> list[str]:
 
 
 def _bounded(kind: str, notes: list[str]) -> list[str]:
-    """Returns a line per note, up to `_MAX_LINES`, and one line that counts the rest."""
+    """Returns one line per note, up to `_MAX_LINES`, and one line with the number of the others."""
     more = [f"and {len(notes) - _MAX_LINES} more"] if len(notes) > _MAX_LINES else []
     return [f"  {kind}: {note}" for note in [*notes[:_MAX_LINES], *more]]

@@ -1,8 +1,8 @@
-"""Data generation on Apache Beam, for clusters. The shards equal those of `split_writer`, byte for byte.
+"""Data generation on Apache Beam, for clusters. The shards equal those of `split_writer` byte for byte.
 
 Workers read the sources and write the shards themselves, so --tmp_dir and --data_dir must be on a shared file system.
-Each worker encodes its own range of the text. It reads and skips the text before the range, which costs little compared
-to encoding. Records go through Beam's shuffle. A shard is sorted in memory, so use enough shards (--num_shards).
+Each worker encodes its own range of the text, after skipping the text before it, which costs little compared to
+encoding. Records go through Beam's shuffle. Shards are sorted in memory, so use enough of them (--num_shards).
 """
 
 import functools
@@ -32,7 +32,7 @@ from t2t_lite.registry import PROBLEMS
 from t2t_lite.system.installed import check_installed
 
 RANGES = 16  # default number of ranges into which the text is divided
-_STATISTICS = -1  # the key of statistics, where records have the number of their shard
+_STATISTICS = -1  # the key of statistics; records use their shard number as key
 _open_vocabulary = functools.cache(open_vocabulary)
 
 
@@ -68,16 +68,16 @@ class _Task:
 def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers: int) -> None:
     """Writes the missing shards of a split with Beam.
 
-    The runner is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); options are flags of the
-    pipeline, separated by blanks; the text is divided into `num_workers` ranges, 0: RANGES. Raises a UserError if Beam
-    is not installed or does not know the runner.
+    `runner` is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); `options` are flags of the
+    pipeline, separated by blanks; the text is divided into `num_workers` ranges, or RANGES if it is 0. Raises a
+    UserError if Beam is not installed or does not know the runner.
     """
     if not job.missing_shards() and job.name in job.manifest.splits:
         return
     beam, pipeline = _new_pipeline(runner, options)
     chunks = max(1, math.ceil((job.total or sum(1 for _ in job.pairs())) / job.plan.chunk_pairs))
     each = math.ceil(chunks / min(chunks, num_workers or RANGES))
-    # The last range has no end, because the number of pairs may be an estimate.
+    # The last range is open, because the number of pairs may be an estimate.
     ranges = [(first, first + each if first + each < chunks else None) for first in range(0, chunks, each)]
     statistics_path = job.work.absolute() / "statistics.json"
     task = _Task.of(job)
@@ -100,14 +100,14 @@ def check_runner(runner: str, options: str) -> None:
 
 
 def _new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
-    """Returns the module `apache_beam` and a new `Pipeline` of it."""
+    """Returns the module `apache_beam` and a new `Pipeline`."""
     check_installed(f"`runner={runner}`", {"apache_beam": "Apache Beam"}, "beam")
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
     try:
-        # Not Beam's default for "direct", which tries to download a program.
+        # Avoids Beam's default for "direct", which tries to download a program.
         made = FnApiRunner() if runner.lower() in ("direct", "directrunner") else runner
         return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
     except ValueError as error:

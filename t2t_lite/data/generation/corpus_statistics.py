@@ -10,10 +10,10 @@ from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, TextChecks
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.errors import UserError
 
-# A larger sample makes learning tokens slower and the tokens no better.
+# A larger sample slows down learning without improving the tokens.
 SAMPLE_PAIRS = 200_000
-FIRST_PAIRS = 100  # number of pairs that are compared to detect equal splits
-# Cuts the texts of the sample, which bounds its memory. Hashes use the same prefix, so cutting does not change them.
+FIRST_PAIRS = 100  # number of pairs to compare when detecting equal splits
+# Truncates texts in the sample to bound its memory. Hashes use the same prefix, so they stay the same.
 SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 
@@ -39,13 +39,13 @@ def corpus_statistics(
     count_pair: Callable[[int], None],
     size: int = SAMPLE_PAIRS,
 ) -> CorpusStatistics:
-    """Reads the `raw_pairs` once and returns their statistics; the same pairs give the same sample, of at most `size`.
+    """Reads `raw_pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
 
-    `checks` receives each pair, and `count_pair` the number of pairs so far, after each. Raises a UserError if an
+    `checks` receives each pair; after each, `count_pair` receives the number of pairs so far. Raises a UserError if an
     element of `pairs` is not an `Example`.
     """
     generator = random.Random(size)
-    sample: list[tuple[int, Example, Example]] = []  # number, pair, what the model sees of it
+    sample: list[tuple[int, Example, Example]] = []  # number, pair, the pair as the model sees it
     first_pairs: list[Example] = []
     count = kept = 0
     for count, pair in enumerate(pairs, start=1):
@@ -84,8 +84,8 @@ def examine_corpus(
 ) -> CorpusStatistics:
     """Computes the statistics of a problem's training text and reports defects of the text.
 
-    `say` receives lines about progress, `report` the text checks if the problem asks for them. Raises a UserError if no
-    pair is usable.
+    `say` receives lines about progress; `report` receives the text checks if the problem requests them. Raises a
+    UserError if no pair is usable.
     """
     checks = None
     if problem.checks_text:
@@ -95,7 +95,7 @@ def examine_corpus(
         statistics = corpus_statistics(problem, problem.raw_pairs(files), checks, progress)
     except UserError:
         if checks is not None and checks.pairs:
-            report(checks)  # it may show the cause
+            report(checks)  # the report may show the cause
         raise
     if not statistics.pairs:
         raise no_examples(problem, "train")
@@ -120,11 +120,11 @@ def no_examples(problem: Problem, split: str) -> UserError:
 
 
 def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:
-    """Returns a pair and its `for_model` version, both cut to the length that the sample keeps."""
+    """Returns a pair and its `for_model` version, both cut to the maximum length in the sample."""
     cut, seen = _cut(pair), problem.for_model(pair)
     if seen is pair:
         return cut, cut
-    # Cut at a blank: half a symbol at the end would count as another symbol.
+    # Cut at a blank, because half a symbol at the end would count as another symbol.
     return cut, Example(
         *(side if len(side) < SAMPLE_CHARACTERS else side[:SAMPLE_CHARACTERS].rpartition(" ")[0] for side in seen)
     )

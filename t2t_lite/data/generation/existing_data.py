@@ -1,4 +1,4 @@
-"""Checks data from an earlier run: whether it is complete, and made with the same settings and sources."""
+"""Checks that data from an earlier run is complete and was made with the same settings and sources."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import INCOMPLETE, is_same_file
 
-# The setting of data that was imported from shards of another toolkit: which one.
+# The setting that names the other toolkit from whose shards the data was imported.
 IMPORTED = "from"
 
 
@@ -26,13 +26,13 @@ def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
 
 
 def generation_settings(problem: Problem, max_cases: int) -> dict:
-    """Returns the settings that affect the records, apart from the sources and the vocabularies."""
+    """Returns the settings that affect the records, except sources and vocabularies."""
     own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
     return {**own, **rare_character_settings(problem, None), "max_cases": max_cases, **problem.options}
 
 
 def rare_character_settings(problem: Problem, manifest: Manifest | None) -> dict:
-    """Returns how BPE treats rare characters; for data older than these settings, the fixed behaviour of that time."""
+    """Returns the BPE settings for rare characters; for data older than these settings, the fixed values used then."""
     if manifest is None:
         return {"byte_fallback": problem.byte_fallback, "character_coverage": problem.character_coverage}
     before = {"byte_fallback": False, "character_coverage": 1.0} | manifest.settings
@@ -50,7 +50,7 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
                     f"the data in {data_dir} was imported, and this run has `{name}={value}`; use another `data_dir`"
                 )
         return
-    as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used
+    as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used unchanged
     made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
     for name in sorted(made_with.keys() | asked.keys()):
         if made_with.get(name) != asked.get(name):
@@ -62,7 +62,7 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
 
 
 def check_sources_in_place(manifest: Manifest, tmp_dir: Path, data_dir: Path) -> None:
-    """Raises UserError if a source has changed. Complete data needs no sources, but any that exist must be the same."""
+    """Raises UserError if a source has changed. Complete data needs no sources, but existing ones must be unchanged."""
     found = {name: tmp_dir / name for name in manifest.sources if (tmp_dir / name).is_file()}
     check_unchanged(found, {name: manifest.sources[name] for name in found}, data_dir)
 
@@ -78,7 +78,7 @@ def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_d
 
 
 def remove_leftovers(problem: Problem, data_dir: Path) -> None:
-    """Removes the temporary files of runs that were killed."""
+    """Removes the temporary files of killed runs."""
     for folder in data_dir.glob(f"{problem.data_name}-*{WORK}"):
         shutil.rmtree(folder)
     for start in (f"{problem.data_name}-", f"vocab.{problem.data_name}.", f"manifest.{problem.data_name}.json."):

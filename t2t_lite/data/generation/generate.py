@@ -1,4 +1,4 @@
-"""Data generation, one pass: statistics -> vocabulary -> plan -> shards -> manifest."""
+"""Data generation in one pass: statistics -> vocabulary -> plan -> shards -> manifest."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder
 
-MANY_DROPPED = 0.1  # share of a dev or test split
+MANY_DROPPED = 0.1  # share of dropped pairs in a dev or test split above which a warning is shown
 
 
 def generate(
@@ -43,15 +43,15 @@ def generate(
     Args:
       problem: the problem; a reversed problem uses the forward problem's data.
       data_dir: the folder to write to.
-      tmp_dir: the folder of the source files; missing ones are downloaded to it.
+      tmp_dir: the folder of the source files; missing ones are downloaded into it.
       say: receives lines about progress.
-      options: further options; except for max_cases they do not change the data.
+      options: additional options; except for max_cases, they do not affect the data.
 
     Returns:
       the manifest.
 
     Raises:
-      UserError: if sources are missing, damaged or changed, or `data_dir` has unusable data.
+      UserError: if sources are missing, damaged or changed, or `data_dir` contains unusable data.
     """
     options = options or GenerateOptions()
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)
@@ -102,18 +102,18 @@ def _folder(data_dir: Path) -> Iterator[None]:
 
 @dataclasses.dataclass
 class _Pass:
-    """One run of data generation: the steps, in order."""
+    """One run of data generation: its steps, in order."""
 
     problem: Problem
     files: dict[str, Path]
     data_dir: Path
     say: Callable[[str], None]
     options: GenerateOptions
-    # The first pairs of the splits that this run has read, to detect equal splits.
+    # The first pairs of the splits read in this run, to detect equal splits.
     first_pairs: dict[str, list[Example]] = dataclasses.field(default_factory=dict)
 
     def run(self, manifest: Manifest | None) -> Manifest:
-        """Generates everything that is missing; `manifest` is the one of an interrupted run, or None."""
+        """Generates everything that is missing. `manifest` is from an interrupted run, or None."""
         vocabularies, manifest = self._vocabularies(manifest)
         for split in SPLITS[1:]:
             self._text(split)
@@ -122,7 +122,7 @@ class _Pass:
         return manifest
 
     def _vocabularies(self, manifest: Manifest | None) -> tuple[tuple[Vocabulary, Vocabulary], Manifest]:
-        """Learns the vocabularies of the inputs and targets unless they exist, and writes the first manifest."""
+        """Learns the vocabularies of inputs and targets unless they exist, and writes the first manifest."""
         names = [each["file"] for each in manifest.vocabularies] if manifest else []
         statistics = None
         if not names or not all((self.data_dir / name).exists() for name in names):

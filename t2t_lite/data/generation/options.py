@@ -10,7 +10,7 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.options import Options, option
 
 _KINDS = ("bpe", "wordpiece", "characters", "bytes", "words")
-# Those that change settings of the problem.
+# The options that change settings of the problem.
 _SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file")
 
 

@@ -1,4 +1,4 @@
-"""Progress reports for long passes over pairs: a line every few seconds with the speed and the time left."""
+"""Progress reports for long passes over pairs: every few seconds, a line with speed and remaining time."""
 
 import time
 from collections.abc import Callable
@@ -9,12 +9,12 @@ SECONDS = 10  # between two lines
 
 
 class PairProgress:
-    """Reports the number of pairs, of `total` if known, from time to time; `what` is "wmt_ende: train: counting"."""
+    """Reports the number of pairs, out of `total` if known, at intervals; `what` is "wmt_ende: train: counting"."""
 
     def __init__(self, what: str, say: Callable[[str], None], total: int | None = None) -> None:
         self._what, self._say, self._total = what, say, total
         self._begin = self._last_report = time.monotonic()
-        self._first: int | None = None  # pairs done before the first call, which do not count towards the speed
+        self._first: int | None = None  # pairs done before the first call, excluded from the speed
 
     def __call__(self, done: int) -> None:
         """Receives the number of pairs done so far."""

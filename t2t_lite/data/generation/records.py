@@ -16,18 +16,18 @@ from t2t_lite.data.problem import SIDES, Example, Problem
 from t2t_lite.data.vocab import Vocabulary
 
 ENCODE_BATCH = 8192
-LONGER = "longer"  # the longer side of a pair, whose length training compares with max_length
+LONGER = "longer"  # the longer side of a pair, which training compares with max_length
 
 
 @dataclass
 class Statistics:
     """Statistics of pairs and their records."""
 
-    # number of dropped pairs, by drop reason
+    # number of dropped pairs by drop reason
     dropped: collections.Counter[str] = field(default_factory=collections.Counter)
     # number of kept pairs whose source is also in another split, by split
     overlap: collections.Counter[str] = field(default_factory=collections.Counter)
-    # for "inputs", "targets" and the "longer" of both, a histogram of lengths in tokens, end symbol included
+    # for "inputs", "targets" and the "longer" of both, a histogram of lengths in tokens, including the end symbol
     lengths: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {side: collections.Counter() for side in (*SIDES, LONGER)}
     )
@@ -66,7 +66,7 @@ class Statistics:
         lengths = stored["lengths"]
         return cls(
             collections.Counter(stored["dropped"]),
-            collections.Counter(stored.get("overlap", {})),  # 0.8 did not count it
+            collections.Counter(stored.get("overlap", {})),  # version 0.8 did not count it
             {side: collections.Counter({int(n): count for n, count in of.items()}) for side, of in lengths.items()},
         )
 
@@ -84,8 +84,8 @@ def encode_pairs(
       problem: the problem.
       split: the split of the pairs.
       pairs: the pairs.
-      vocabularies: those of the inputs and the targets.
-      held_out: the sources of other splits, by split; pairs with one of them are counted.
+      vocabularies: the vocabularies of inputs and targets.
+      held_out: the sources of other splits, by split; pairs with such a source are counted.
     """
     statistics, kept = Statistics(), []
     for pair in pairs:
@@ -107,14 +107,14 @@ def encode_pairs(
 
 
 def source_of(problem: Problem, pair: Example) -> str:
-    """Returns the text by which pairs of different splits are compared: the inputs, if there are any."""
+    """Returns the text used to compare pairs of different splits: the inputs if there are any."""
     return pair.inputs if problem.has_inputs else pair.targets
 
 
-# A graph runs without Python's global lock. With Python's protocol buffers, two workers were hardly faster than one.
+# A graph runs without Python's global lock. With Python's protocol buffers, two workers were barely faster than one.
 @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32, 1)] * 2, autograph=False)
 def _records(inputs: tf.RaggedTensor, targets: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the same bytes as tf.train.Example.SerializeToString(deterministic=True), for each row of ids."""
+    """Returns the bytes of tf.train.Example.SerializeToString(deterministic=True) for each row of ids."""
     one = tf.ones([inputs.nrows(), 1], tf.int32)
 
     def message(kind: str, sizes: tf.Tensor, **fields: tf.Tensor) -> tf.Tensor:

@@ -1,9 +1,9 @@
 """External shuffle: distributes any number of records over random shards in random order, and can be resumed.
 
-The pairs of a split are encoded in chunks. The records of a chunk are assigned to random buckets and stored in a chunk
-file until the split is done. A shard consists of several buckets. It is written bucket by bucket, each in random order,
-so that only one bucket at a time is in memory. All random numbers are seeded with the number of the chunk or bucket, so
-neither the number of workers nor an interruption changes a byte.
+The pairs of a split are encoded in chunks. The records of a chunk are assigned to random buckets and stored in a
+chunk file until the split is done. A shard consists of several buckets and is written bucket by bucket, each in
+random order, so that only one bucket at a time is in memory. All random numbers are seeded with the number of the
+chunk or bucket, so the output does not depend on the number of workers or on interruptions.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from t2t_lite.files import written_whole
 SEED = 1706_03762
 _COLUMN = "record"
 _STATISTICS = "account"  # the metadata key of the statistics in a chunk file
-# The average number of records that are shuffled together in memory, and the number of pairs encoded together.
+# The average number of records shuffled together in memory, and the number of pairs encoded together.
 BUCKET_RECORDS = 2**16
 CHUNK_PAIRS = 2**15
 
@@ -37,9 +37,9 @@ class Plan:
 
     split: str  # the name of the split
     num_shards: int  # number of files
-    buckets_per_shard: int  # number of buckets per shard; each bucket must fit into memory
-    chunk_pairs: int  # number of pairs that are encoded together
-    made_of: str = ""  # a text that identifies what the records depend on, such as checksums of vocabularies
+    buckets_per_shard: int  # each bucket must fit into memory
+    chunk_pairs: int  # number of pairs encoded together
+    made_of: str = ""  # identifies everything that the records depend on, such as checksums of vocabularies
 
     @property
     def digest(self) -> str:
@@ -63,8 +63,8 @@ def plan_of(
 
     Args:
       total: number of pairs, if known.
-      vocabularies: those of the inputs and the targets.
-      sources: the checksum of each source, by name.
+      vocabularies: the vocabularies of inputs and targets.
+      sources: the checksum of each source by name.
       max_cases: maximum number of pairs of the train split; 0: all.
     """
     num_shards = problem.shards_of(split)
@@ -87,7 +87,7 @@ def buckets_of_chunk(plan: Plan, number: int, records: Sequence[bytes]) -> list[
 
 
 def in_random_order(plan: Plan, bucket: int, records: list[bytes]) -> list[bytes]:
-    """Returns all records of a bucket, given in chunk order, in the random order in which the shard has them."""
+    """Shuffles all records of a bucket, given in chunk order, into their order in the shard."""
     random.Random(f"{SEED} {plan.split} bucket {bucket}").shuffle(records)
     return records
 
@@ -132,6 +132,6 @@ def _read_bucket(folder: Path, number: int, bucket: int) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _opened(folder: Path, number: int) -> Iterator[pyarrow.ipc.RecordBatchFileReader]:
-    # Not memory-mapped: the pages of the whole file would stay in memory.
+    # Not memory-mapped, because the pages of the whole file would stay in memory.
     with pyarrow.OSFile(str(chunk_path(folder, number)), "rb") as file, pyarrow.ipc.open_file(file) as reader:
         yield reader

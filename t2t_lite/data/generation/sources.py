@@ -15,7 +15,7 @@ from t2t_lite.files import INCOMPLETE, sha256_of
 
 
 def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
-    """Returns the path of each of the problem's sources, by name. Existing files are used and never modified.
+    """Returns the path of each of a problem's sources by name. Existing files are used and never modified.
 
     Raises a UserError if a source is missing and cannot be downloaded, or has the wrong checksum.
     """
@@ -32,7 +32,7 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
 
 
 def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
-    """Raises UserError if flags are missing, or a missing source cannot be downloaded. Takes seconds at most."""
+    """Raises UserError if flags are missing or a missing source cannot be downloaded. Takes a few seconds at most."""
     problem.check_options()
     for source in problem.sources:
         if isinstance(source, OwnFile) and source.path.is_dir():
@@ -53,7 +53,7 @@ def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
 
 
 def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
-    """Returns the sources that are missing and would be downloaded."""
+    """Returns the missing sources that would be downloaded."""
     return [
         source
         for source in problem.sources
@@ -67,7 +67,7 @@ def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
 
 
 def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
-    """Returns instructions about which files to place where."""
+    """Returns instructions on which files to place where."""
     places = []
     if files := [source for source in lacking if isinstance(source, Source)]:
         folders = dict.fromkeys(source.url.rpartition("/")[0] + "/" for source in files)
@@ -80,12 +80,12 @@ def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
 
 
 def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
-    """Returns the SHA-256 of each source, by name; for a folder, the SHA-256 of its files' names and checksums."""
+    """Returns the SHA-256 of each source by name; for a folder, the SHA-256 of its files' names and checksums."""
     return {name: _digest_of(path) for name, path in files.items()}
 
 
 def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data_dir: Path) -> None:
-    """Raises UserError if the data in `data_dir` was made from other sources."""
+    """Raises UserError if other sources were used for the data in `data_dir`."""
     found = digests_of(files)
     for name in sorted(found.keys() | recorded.keys()):
         if name not in found or name not in recorded:
@@ -124,7 +124,7 @@ def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
 
 
 def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
-    """Returns the folder of the newest version of a data set prepared in `tmp_dir`, or None."""
+    """Returns the folder of a data set's newest version prepared in `tmp_dir`, or None."""
     prepared = [path.parent for path in (tmp_dir / source.name).glob("*/dataset_info.json")]
     prepared = [path for path in prepared if "incomplete" not in path.name]  # unfinished folders of tensorflow-datasets
     return max(prepared, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()], default=None)
@@ -133,11 +133,11 @@ def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
 def _prepared(source: TfdsSource, tmp_dir: Path) -> Path:
     if folder := prepared_folder(source, tmp_dir):
         return folder
-    from t2t_lite.data.tfds_source import prepare  # only needed if the data set is missing
+    from t2t_lite.data.tfds_source import prepare  # imported only if the data set is missing
 
     try:
         return prepare(source, tmp_dir)
-    except Exception as error:  # network, checksum, permission and parsing errors need the same action by the user
+    except Exception as error:  # network, checksum, permission and parsing errors require the same user action
         reason = (str(error).strip() or type(error).__name__).split("\n")[0]
         raise UserError(
             f"cannot download {source.name} to {tmp_dir} ({reason}); {_by_hand([source], tmp_dir)}"
@@ -161,7 +161,7 @@ def _check_published(source: Source, path: Path) -> None:
 
 
 def _fetch(source: Source, path: Path, problem: Problem) -> None:
-    import keras  # only needed if the file is missing
+    import keras  # imported only if the file is missing
 
     part_name = f"{source.name}.{INCOMPLETE}"
     try:
@@ -169,7 +169,7 @@ def _fetch(source: Source, path: Path, problem: Problem) -> None:
         part = keras.utils.get_file(
             part_name, source.url, file_hash=source.sha256, cache_dir=str(path.parent), cache_subdir=""
         )
-    except Exception as error:  # urllib, checksum and permission errors need the same action by the user
+    except Exception as error:  # urllib, checksum and permission errors require the same user action
         path.with_name(part_name).unlink(missing_ok=True)
         reason = str(error).split("\n")[0]
         raise UserError(
@@ -179,11 +179,11 @@ def _fetch(source: Source, path: Path, problem: Problem) -> None:
     os.replace(part, path)
 
 
-SECONDS = 3.0  # for name lookup and connection together
+SECONDS = 3.0  # timeout for name lookup and connection together
 
 
 def why_unreachable(url: str, seconds: float = SECONDS) -> str:
-    """Returns "" if the server of a URL, or the proxy configured for it, accepts a connection; else the reason."""
+    """Returns "" if a URL's server, or the proxy configured for it, accepts a connection; else the reason."""
     asked = urllib.parse.urlsplit(url)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(asked.scheme) or proxies.get("all")
@@ -204,7 +204,7 @@ def why_unreachable(url: str, seconds: float = SECONDS) -> str:
         except (OSError, UnicodeError) as error:
             found[0] = getattr(error, "strerror", None) or str(error)
 
-    # In a separate thread, because name lookup has no timeout.
+    # Uses a separate thread, because name lookup has no timeout.
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
     thread.join(seconds)

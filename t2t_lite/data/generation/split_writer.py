@@ -19,13 +19,13 @@ from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.system.cores import num_cores
 
-WORK = ".work"  # suffix of folders with intermediate files of a split
+WORK = ".work"  # suffix of folders with a split's intermediate files
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 def pairs_of(problem: Problem, split: str, files: dict[str, Path], max_cases: int) -> Iterator[Example]:
-    """Yields the pairs of a split that are used: for train the first `max_cases`, unless that is 0."""
+    """Yields the pairs of a split to use: for train the first `max_cases`, or all if that is 0."""
     limit = max_cases if split == "train" and max_cases else None
     return itertools.islice(problem.examples(split, files), limit)
 
@@ -36,11 +36,11 @@ class SplitJob:
 
     problem: Problem  # the problem
     plan: Plan  # how the records are distributed
-    files: dict[str, Path]  # the sources, by name
+    files: dict[str, Path]  # the sources by name
     max_cases: int  # maximum number of pairs of the train split; 0: all
-    vocabularies: tuple[Vocabulary, Vocabulary]  # those of the inputs and the targets
+    vocabularies: tuple[Vocabulary, Vocabulary]  # the vocabularies of inputs and targets
     data_dir: Path  # the folder for the shards
-    manifest: Manifest  # records each shard, and the split when it is done
+    manifest: Manifest  # records each shard and, when it is done, the split
     say: Callable[[str], None]  # receives lines about progress
     total: int | None = None  # number of pairs, if known
     held_out: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)  # see `encode_pairs`
@@ -87,9 +87,9 @@ class SplitJob:
         shutil.rmtree(self.work, ignore_errors=True)
 
     def check(self, statistics: Statistics) -> None:
-        """Compares the number of pairs with the published number, and reports a difference.
+        """Compares the number of pairs with the published number and reports a difference.
 
-        Raises a UserError if no pair is left, or the number differs for a test split: its scores would not be
+        Raises a UserError if no pair is left, or the number differs for a test split, whose scores would not be
         comparable.
         """
         name = self.problem.data_name
@@ -109,12 +109,12 @@ class SplitJob:
 
 
 def write_split(job: SplitJob, num_workers: int) -> None:
-    """Writes the missing shards of a split, so many chunks and shards in parallel; 0: the number of cores."""
+    """Writes the missing shards of a split, `num_workers` chunks or shards in parallel; 0: one per core."""
     missing = job.missing_shards()
     if not missing and job.name in job.manifest.splits:
         return
     workers = num_workers or num_cores()
-    # Threads are enough: nearly all time is spent in TensorFlow, which releases Python's global lock.
+    # Threads are enough, because TensorFlow takes nearly all of the time and releases Python's global lock.
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         chunks = _encode_missing(job, pool, workers)
         statistics = Statistics()
@@ -135,7 +135,7 @@ def write_split(job: SplitJob, num_workers: int) -> None:
 
 
 def _encode_missing(job: SplitJob, pool: concurrent.futures.Executor, workers: int) -> int:
-    """Encodes the chunks that do not exist from an earlier run, and returns the number of all chunks."""
+    """Encodes the chunks that an earlier run has not written, and returns the total number of chunks."""
     job.work.mkdir(parents=True, exist_ok=True)
     progress = PairProgress(f"{job.problem.data_name}: {job.name}: encoding", job.say, job.total)
     chunks = 0
@@ -162,7 +162,7 @@ def _encode_missing(job: SplitJob, pool: concurrent.futures.Executor, workers: i
 def _in_turn(
     pool: concurrent.futures.Executor, function: Callable[[_T], _R], arguments: Iterable[_T], workers: int
 ) -> Iterator[_R]:
-    """Yields the results of a function in the order of its arguments, with a bounded number of calls in parallel."""
+    """Yields the results of a function in argument order, with a bounded number of parallel calls."""
     waiting: list[concurrent.futures.Future[_R]] = []
     for argument in arguments:
         waiting.append(pool.submit(function, argument))

@@ -13,20 +13,20 @@ from typing import NamedTuple
 
 from t2t_lite.data.problem import Example, Unusable, WithMore
 
-BLOCK = 200  # pairs whose lengths are compared
-# Of the 145 blocks of Multi30k the least correlated has 0.82; with one side shuffled the most correlated has 0.19.
+BLOCK = 200  # number of pairs per correlation of lengths
+# Of Multi30k's 145 blocks, the least correlated has 0.82; with one side shuffled, the most correlated has 0.19.
 ALIGNED, APART = 0.5, 0.2
 
 
 class Stretch(NamedTuple):
-    """A range of lines whose sides do not seem to correspond."""
+    """A range of lines whose two sides do not seem to correspond."""
 
     first: int
     last: int
 
 
 class LineAlignment:
-    """Correlates the lengths of the two sides in blocks. Call add(line, inputs, targets) for each pair, in order."""
+    """Correlates the lengths of both sides in blocks. Call add(line, inputs, targets) for each pair, in order."""
 
     def __init__(self) -> None:
         self._blocks: list[tuple[int, int, float]] = []  # first line, last line, correlation
@@ -40,12 +40,12 @@ class LineAlignment:
         of_inputs.append(len(inputs))
         of_targets.append(len(targets))
         if len(of_inputs) == BLOCK:
-            if min(map(statistics.pstdev, self._lengths)) > 2:  # otherwise the correlation means nothing
+            if min(map(statistics.pstdev, self._lengths)) > 2:  # otherwise the correlation is meaningless
                 self._blocks.append((self._first, line, statistics.correlation(of_inputs, of_targets)))
             self._lengths, self._first = ([], []), 0
 
     def stretches(self) -> list[Stretch]:
-        """Returns the stretches whose sides do not seem to correspond; [] also if there is too little text to judge."""
+        """Returns the stretches whose sides do not seem to correspond; [] if there is too little text to judge."""
         apart: list[Stretch] = []
         for first, last, found in self._blocks:
             if found >= APART:
@@ -60,14 +60,14 @@ class LineAlignment:
         return apart if not together or statistics.median(together) >= ALIGNED else []
 
 
-# Up to this number, distinct pairs are counted exactly; above it, their number is estimated from a random subset.
+# Up to this number, distinct pairs are counted exactly; above it, the number is estimated from a random subset.
 MAX_HASHES = 2**18
 HASHED_CHARACTERS = 2000
-MAX_JUDGED = 10_000  # number of pairs whose direction is judged
-# How much more likely the swapped order must be, in nats per trigram. Of Multi30k's 29,000 pairs, none reaches half of
-# this margin.
+MAX_JUDGED = 10_000  # number of pairs to judge the direction of
+# How much more likely the swapped order must be, in nats per trigram. None of Multi30k's 29,000 pairs reaches half
+# of this margin.
 SWAPPED_MARGIN = 0.3
-_LINES = 5  # number of lines that are shown as examples
+_LINES = 5  # number of example lines to show
 REPEATED = "a repeated pair"
 
 
@@ -76,11 +76,11 @@ class Finding:
     """One kind of defect."""
 
     kind: str  # a description of the defect
-    dropped: bool  # whether pairs with it are dropped
-    count: int = 0  # number of pairs with it
+    dropped: bool  # whether pairs with the defect are dropped
+    count: int = 0  # number of pairs with the defect
     lines: list[int] = field(default_factory=list)  # the line numbers of the first such pairs, from 1
     is_estimate: bool = False  # whether the count is estimated from a sample
-    of: int | None = None  # number of pairs that were checked, if not all pairs of the training text
+    of: int | None = None  # number of pairs checked, if not all pairs of the training text
 
     def note(self, line: int) -> None:
         """Counts one more pair."""
@@ -90,15 +90,15 @@ class Finding:
 
 
 class TextChecks:
-    """Checks the pairs of a training text one after another, and compares them with dev and test.
+    """Checks the pairs of a training text one by one, and compares them with dev and test.
 
-    `splits` are the pairs of "dev" and "test", if they have their own files.
+    `splits` are the pairs of "dev" and "test" if they have their own files.
 
     Attributes:
       pairs: number of pairs.
       lines: number of lines on each side.
       words: for each side, "inputs" or "targets", a histogram of the number of words in usable texts.
-      reversed_splits: the names of `splits` in which most pairs seem to have the opposite direction.
+      reversed_splits: the names of the `splits` in which most pairs seem to have the opposite direction.
     """
 
     def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})) -> None:
@@ -138,8 +138,8 @@ class TextChecks:
                 other.overlap.note(self.pairs)
 
     def judge_directions(self, numbered: Sequence[tuple[int, Example]]) -> None:
-        """Looks for swapped sides in a random sample of (number of the pair from 1, pair)."""
-        # Drawn at random, because the sample may be in the order of the text.
+        """Looks for swapped sides in a random sample of (number of the pair, counted from 1; pair)."""
+        # Drawn at random, because the sample may be in text order.
         judged = sorted(random.Random(MAX_JUDGED).sample(list(numbered), min(len(numbered), MAX_JUDGED)))
         usual = Usual(pair for _, pair in judged)
         for number in swapped(judged, usual):
@@ -174,7 +174,7 @@ class TextChecks:
         return found + [each for each in rare if each.count]
 
     def stretches_apart(self) -> list[Stretch]:
-        """Returns the stretches of lines whose sides do not seem to correspond."""
+        """Returns the stretches of lines whose two sides do not seem to correspond."""
         return self._alignment.stretches()
 
     @property
@@ -188,7 +188,7 @@ class TextChecks:
 
 
 class _Split:
-    """The part of a dev or test split that is compared with the training text."""
+    """The part of a dev or test split to compare with the training text."""
 
     def __init__(self, name: str, pairs: Iterable[Example]) -> None:
         self.sources: set[int] = set()
@@ -209,7 +209,7 @@ def in_split(split: str) -> str:
 
 
 class _DistinctCount:
-    """Counts distinct pairs. A large number is estimated from the pairs whose hash ends with zeros (Flajolet 1990)."""
+    """Counts distinct pairs. Large numbers are estimated from pairs whose hash ends in zeros (Flajolet 1990)."""
 
     def __init__(self) -> None:
         self._hashes: set[int] = set()
@@ -263,14 +263,14 @@ class Usual:
 
 
 def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None, own: bool = True) -> list[int]:
-    """Returns the numbers of (number, pair) whose sides seem to be swapped, judged by character trigrams.
+    """Returns the numbers of the (number, pair) whose sides seem to be swapped, judged by character trigrams.
 
-    `usual` are the trigram counts of each language; None: those of the given pairs. If it includes these pairs (`own`),
-    a pair's own trigrams are subtracted from the counts before it is judged, so that it is not evidence for itself.
+    `usual` are the trigram counts of each language; None: those of the given pairs. If they include the given pairs
+    (`own`), a pair's trigrams are subtracted before judging it, so that it is not evidence for itself.
     """
     usual, found = usual or Usual(pair for _, pair in numbered), []
     for number, pair in numbered:
-        sides = [collections.Counter(_trigrams(text)) for text in pair]  # recomputed, to save memory
+        sides = [collections.Counter(_trigrams(text)) for text in pair]  # recomputed to save memory
         evidence = sum(
             sign * times * _log_odds(trigram, sides if own else _NOTHING, usual)
             for sign, side in zip((1, -1), sides)

@@ -21,9 +21,9 @@ def make_vocabularies(
     say: Callable[[str], None],
     manifest: Manifest | None,
 ) -> list[str]:
-    """Learns or imports the vocabulary of each side, or one for both. Returns the files' names, inputs before targets.
+    """Learns or imports one vocabulary per side or a shared one. Returns the file names, inputs before targets.
 
-    The manifest is that of an interrupted run, whose file names are kept; None: a new run. Raises a UserError if
+    `manifest` is from an interrupted run, whose file names are kept; None: a new run. Raises a UserError if
     --vocab_file does not fit the problem, or a vocabulary made from other text exists.
     """
     imported = _imported(problem)
@@ -64,7 +64,7 @@ def check_vocab_file(problem: Problem) -> None:
 
 
 def _imported(problem: Problem) -> list[str]:
-    """Returns the files of `vocab_file`, one for each vocabulary ("": learn that one); [] if it is not given."""
+    """Returns the files in `vocab_file`, one for each vocabulary ("": learn that one); [] if it is not set."""
     imported = problem.vocab_file.split(",") if problem.vocab_file else []
     number = 1 if problem.shared_vocabulary else 2
     if imported and len(imported) != number:
@@ -76,7 +76,7 @@ def _imported(problem: Problem) -> list[str]:
 
 
 def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manifest, data_dir: Path) -> None:
-    """Raises UserError if the vocabularies are not those of the manifest."""
+    """Raises UserError if the vocabularies differ from those in the manifest."""
     for vocabulary, made_with in zip(vocabularies, manifest.vocabularies):
         if vocabulary.sha256 != made_with["sha256"]:
             raise UserError(

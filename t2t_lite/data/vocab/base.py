@@ -1,6 +1,6 @@
-"""The base class of vocabularies, and helpers for those stored as a list of tokens in JSON.
+"""The base class of vocabularies, and helpers for those stored as JSON lists of tokens.
 
-Vocabularies need no TensorFlow, which takes seconds to import, except for `encode` and `encode_all`.
+Only `encode` and `encode_all` need TensorFlow, which takes seconds to import.
 """
 
 import itertools
@@ -26,7 +26,7 @@ SYMBOLS = ("<pad>", "</s>", "<unk>")  # the names of ids 0 to 2 in lists of toke
 
 
 class Vocabulary(ABC):
-    """A mapping between text and token ids. Id 0 is padding, 1 the end of sequence, usually 2 the unknown token.
+    """A mapping between text and token ids. Id 0 is padding, 1 the end of sequence, and usually 2 the unknown token.
 
     Attributes:
       size: number of tokens, ids 0 to 2 included.
@@ -34,7 +34,7 @@ class Vocabulary(ABC):
     """
 
     size: int
-    unknown_id: int | None = UNKNOWN_ID  # None: there is none, and id 2 is a token like others
+    unknown_id: int | None = UNKNOWN_ID  # None: there is no unknown token, and id 2 is an ordinary token
     starts_with_blank = False  # whether a token's text includes the blank before the word; decode removes the first one
 
     def __init__(self, path: Path) -> None:
@@ -47,11 +47,11 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """Turns texts into ids, each with the end symbol. Needs no TensorFlow."""
+        """Converts texts to ids, each with the end symbol. Needs no TensorFlow."""
 
     @abstractmethod
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
         """Returns the same as `encode`, outside of graphs and possibly faster."""
@@ -61,36 +61,36 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def _text_of(self, token: int) -> str:
-        """Returns the text that a token stands for, blanks included."""
+        """Returns a token's text, blanks included."""
 
     def _byte_of(self, token: int) -> int | None:
-        """Returns the byte that a token stands for, or None if it stands for whole characters."""
+        """Returns a token's byte, or None if it stands for whole characters."""
         return None
 
     def bytes_of(self, token: int) -> bytes:
-        """Returns the UTF-8 text that a token stands for, which a byte token has only a part of; b"" for no text."""
+        """Returns a token's UTF-8 text, of which a byte token has only a part; b"" for no text."""
         if token in (PAD_ID, EOS_ID):
             return b""
         byte = self._byte_of(token)
         return self._text_of(token).encode("utf-8") if byte is None else bytes([byte])
 
     def ends_run(self, token: int) -> bool:
-        """Returns whether a token ends a run of characters, between two of which a blank may be left out."""
+        """Returns whether a token ends a run of characters; the blank between two runs may be omitted."""
         return False
 
     def resources(self) -> list[object]:
-        """Returns the objects that TensorFlow must save beside a graph with `encode`."""
+        """Returns the objects that TensorFlow must save with a graph that contains `encode`."""
         return []
 
     def decode(self, ids: np.ndarray | Sequence[Sequence[int]]) -> list[str]:
-        """Turns rows of ids, padded with 0 or not, into texts. Anything after an end symbol is ignored."""
-        # In Python, because a graph of ragged strings takes 20 ms for one text.
+        """Converts rows of ids, with or without padding, to texts. Ignores everything after an end symbol."""
+        # In Python, because a graph of ragged strings takes 20 ms per text.
         rows = ids if isinstance(ids, list) else np.asarray(ids).tolist()
         texts = ["".join(self.tokens_of(row)) for row in rows]
         return [text.removeprefix(" ") for text in texts] if self.starts_with_blank else texts
 
     def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
-        """Turns int32 [batch, length], padded with 0 after the end symbol, into strings [batch]. Works in graphs."""
+        """Converts int32 [batch, length], padded with 0 after the end symbol, to strings [batch]. Works in graphs."""
         import tensorflow as tf
 
         texts = tf.constant([self.bytes_of(token) for token in range(self.size)])
@@ -101,10 +101,10 @@ class Vocabulary(ABC):
         return tf.strings.regex_replace(texts, "^ ", "") if self.starts_with_blank else texts
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
-        """Turns the ids of one text into the texts of its tokens, up to the end symbol and without padding.
+        """Converts the ids of one text to the texts of its tokens, up to the end symbol and without padding.
 
-        Joined, they give the text, except that some vocabularies put a blank before the first word. In a run of byte
-        tokens, the first token gets the text of the whole run and the others are "". Raises a UserError if an id is
+        Their concatenation is the text, but some vocabularies put a blank before the first word. In a run of byte
+        tokens, the first token gets the text of the whole run, and the others get "". Raises a UserError if an id is
         outside the vocabulary.
         """
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
@@ -146,6 +146,6 @@ def as_ragged(rows: Sequence[Sequence[int]]) -> "tf.RaggedTensor":
 
 
 def json_content(kind: str, tokens: Iterable[str], **more: object) -> bytes:
-    """Returns the content of a JSON vocabulary file; `more` are further entries."""
-    content = {"kind": kind, **more, "pieces": list(tokens)}  # the key in the file format, older than "tokens"
+    """Returns the content of a JSON vocabulary file; `more` are additional entries."""
+    content = {"kind": kind, **more, "pieces": list(tokens)}  # the key in the file format predates the name "tokens"
     return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()

@@ -23,7 +23,7 @@ _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
 
 
 def open_vocabulary(path: Path) -> Vocabulary:
-    """Returns the vocabulary in a file. Raises a UserError if there is no such file or it is not a vocabulary."""
+    """Returns the vocabulary in a file. Raises a UserError if the file does not exist or is not a vocabulary."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -49,7 +49,7 @@ def train_vocabulary(
     """Learns a vocabulary and writes it to `path` atomically. The same texts give the same file.
 
     Args:
-      size: number of tokens; fewer if the text does not yield as many.
+      size: number of tokens; fewer if the text does not yield enough.
       kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at blanks).
       symbols: texts that are always one token (ignored by "characters" and "bytes"); with "words" they come first.
       byte_fallback, character_coverage: for "bpe", see `train_bpe`.
@@ -68,7 +68,7 @@ def train_vocabulary(
     elif kind == "words":
         content = words.train_words(texts, size, symbols)
     else:
-        from t2t_lite.data.vocab import wordpiece_learning  # needs TensorFlow
+        from t2t_lite.data.vocab import wordpiece_learning  # imported late, because it needs TensorFlow
 
         content = wordpiece_learning.train_tokens(kind, texts, size, symbols)
     with written_whole(path) as partial:
@@ -78,10 +78,10 @@ def train_vocabulary(
 def import_vocabulary(source: Path, path: Path) -> None:
     """Imports a vocabulary file: copies a t2t-lite file, renumbers a SentencePiece model or a list of WordPiece tokens.
 
-    Subwords and tokens of tensor2tensor keep their ids. A list of WordPiece tokens has one token per line, and tokens
+    tensor2tensor's subwords and tokens keep their ids. A list of WordPiece tokens has one token per line, and tokens
     that continue a word begin with "##".
 
-    Raises a UserError if there is no such file or it has none of these formats.
+    Raises a UserError if the file does not exist or has none of these formats.
     """
     try:
         content = Path(source).read_bytes()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 BLANK = "\u2581"  # how SentencePiece writes a blank
-# In SentencePiece's files: the type of models of byte pairs, and the types of pieces of ordinary text.
+# In SentencePiece's files: the model type of byte pairs, and the piece types of ordinary text.
 _BYTE_PAIRS = 2
 _UNSET, _ORDINARY = 0, 1
 
@@ -54,22 +54,22 @@ class SentencePieceVocabulary(Vocabulary):
 
         from t2t_lite.data.vocab.tf_text import tensorflow_text
 
-        # Outside of the graph that is traced first, so that others can use it, too. What is held back is a line that
+        # Outside of the graph that is traced first, so that other graphs can use it, too. Holds back a line that
         # tensorflow-text's copy of SentencePiece prints for every model.
         with tf.init_scope(), stderr_held_back():
             return tensorflow_text.SentencepieceTokenizer(model=self._model, add_eos=True)
 
     def tokens(self) -> list[str]:
-        """Returns the text of every token, by id, with `BLANK` for a blank; those of ids 0 to 2 are symbols."""
+        """Returns the text of every token by id, with `BLANK` for a blank; ids 0 to 2 are symbols."""
         return self._tokens
 
     @property
     def is_bpe(self) -> bool:
-        """Whether the tokens are byte pairs, and not those of a unigram model."""
+        """Whether the tokens are byte pairs rather than those of a unigram model."""
         return self._proto().trainer_spec.model_type == _BYTE_PAIRS
 
     def merge_scores(self) -> dict[int, float]:
-        """Returns the score of each token of ordinary text, by id: of two possible merges, the higher one is made."""
+        """Returns the score of each ordinary token by id: of two possible merges, the higher one is made."""
         pieces = enumerate(self._proto().pieces)
         return {id: piece.score for id, piece in pieces if piece.type in (_UNSET, _ORDINARY)}
 
@@ -80,11 +80,11 @@ class SentencePieceVocabulary(Vocabulary):
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """See `Vocabulary`."""
-        # One by one: for a list, SentencePiece starts a thread, which takes ten times as long as a short text.
+        # One by one, because for a list SentencePiece starts a thread, which takes ten times as long as a short text.
         return [self._processor.encode(text, out_type=int, add_eos=True) for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
         import tensorflow as tf
 
         if tf.executing_eagerly():
@@ -94,7 +94,7 @@ class SentencePieceVocabulary(Vocabulary):
         return self._tokenizer.tokenize(texts)
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
-        """Returns the same as `encode`, outside of graphs, in 40% of the time: it creates no protocol buffers."""
+        """Returns the same as `encode`, outside of graphs and without protocol buffers, in 40% of the time."""
         return as_ragged(self.ids_of(texts))
 
     def resources(self) -> list[object]:
@@ -121,9 +121,9 @@ def train_bpe(
     SentencePiece uses for blanks; without it, for texts whose characters all have tokens.
 
     Args:
-      size: number of tokens; fewer if the text does not yield as many.
+      size: number of tokens; fewer if the text does not yield enough.
       symbols: texts that are always one token.
-      byte_fallback: whether 256 of the tokens are bytes, which encode the characters that have no token.
+      byte_fallback: whether 256 of the tokens are bytes, which encode characters without a token.
       character_coverage: with `byte_fallback`, the share of the texts' characters that get tokens; the rarest ones get
         none. Without it, all characters get tokens.
 
@@ -162,9 +162,9 @@ def train_bpe(
 
 
 def renumbered(model: bytes) -> bytes:
-    """Returns a SentencePiece model whose ids 0, 1, 2 are padding, end and unknown, and which has no start symbol.
+    """Renumbers a SentencePiece model, so that ids 0, 1, 2 are padding, end and unknown. Removes the start symbol.
 
-    Its other tokens keep their order, so that a text is tokenized as before. Raises a UserError if it is not a
+    The other tokens keep their order, so that texts are tokenized as before. Raises a UserError if it is not a
     SentencePiece model.
     """
     from google.protobuf import message
@@ -179,7 +179,7 @@ def renumbered(model: bytes) -> bytes:
     ours, spec = (PAD_ID, EOS_ID, UNKNOWN_ID, -1), proto.trainer_spec
     if (spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id) == ours:
         return model
-    # Control symbols cannot be reached from text, and but for those of padding and end none of them is needed.
+    # Text never produces control symbols, and only those for padding and end are needed.
     others = [piece for piece in proto.pieces if piece.type not in kinds.values()]
     first = [("<pad>", "CONTROL"), ("</s>", "CONTROL"), (unknown, "UNKNOWN")]
     del proto.pieces[:]
@@ -194,9 +194,9 @@ def renumbered(model: bytes) -> bytes:
 
 @functools.cache
 def model_class() -> Callable[[], Any]:
-    """Returns a class for SentencePiece's ModelProto with the fields that are changed here; it preserves all others.
+    """Returns a class for SentencePiece's ModelProto with the fields changed here; it preserves all other fields.
 
-    The class in the package sentencepiece needs a newer protobuf than TensorFlow's.
+    The class in the sentencepiece package needs a newer protobuf than TensorFlow's.
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -229,7 +229,7 @@ def model_class() -> Callable[[], Any]:
 
 
 def is_plain_list(content: bytes) -> bool:
-    """Returns whether a file could be a list with one WordPiece token per line, and not a SentencePiece model."""
+    """Returns whether a file may be a list with one WordPiece token per line rather than a SentencePiece model."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

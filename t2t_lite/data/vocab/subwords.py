@@ -1,11 +1,12 @@
-"""Subword vocabularies of tensor2tensor (`vocab.*.subwords`), with the ids and texts of its SubwordTextEncoder.
+"""tensor2tensor's subword vocabularies (`vocab.*.subwords`), with the ids and texts of its SubwordTextEncoder.
 
-A text is cut into runs of letters and digits and runs of anything else; a single blank between two runs is left out.
-"_" ends each run, and a run is written as the longest subwords that fit, from its start. "\\\\" and "\\u" stand for a
-backslash and "_", and "\\123;" for the character with this number where the vocabulary lacks it. So any text can be
-written, and comes back.
+A text is split into runs of letters and digits and runs of other characters; a single blank between two runs is
+omitted. Each run ends with "_" and is written greedily as the longest subwords from its start. "\\\\" and "\\u" stand
+for a backslash and "_", and "\\123;" for the character with this number if the vocabulary lacks it. Encoding is
+therefore lossless for any text.
 
-The file is JSON: {"kind": "subwords", "pieces": [...]}, by id. Ids 0 and 1 are padding and end; no token is unknown.
+The file is JSON: {"kind": "subwords", "pieces": [...]}, by id. Ids 0 and 1 are padding and end; there is no unknown
+token.
 """
 
 import functools
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 END_OF_RUN = "_"
 _RESERVED = 2  # padding and end
-# Characters that escapes are written with, which every vocabulary has.
+# Characters used in escapes; every vocabulary contains them.
 _ESCAPES = frozenset("\\_u;0123456789")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
-NO_CHARACTER = "\u3013"  # for a number of no character
+NO_CHARACTER = "\u3013"  # replaces a number that is not a character's
 
 
 class SubwordVocabulary(Vocabulary):
-    """The subwords of tensor2tensor, from the parsed content of a file."""
+    """tensor2tensor's subwords, from the parsed content of a file."""
 
     unknown_id = None
 
@@ -46,7 +47,7 @@ class SubwordVocabulary(Vocabulary):
         self._ids_of_run = functools.lru_cache(100_000)(self._subwords_of)
 
     def tokens(self) -> list[str]:
-        """Returns every subword as it is in the list, by id."""
+        """Returns every subword by id, as it is in the list."""
         return [*SYMBOLS[:_RESERVED], *self._own[_RESERVED:]]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
@@ -54,15 +55,15 @@ class SubwordVocabulary(Vocabulary):
         return [[*(id for run in runs_of(text) for id in self._ids_of_run(run)), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         return with_end_symbol(self._ops.encode(texts))
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
-        """See `Vocabulary`; in Python, which is twice as fast as a graph because most runs of a text are not new."""
+        """See `Vocabulary`; in Python, which is twice as fast as a graph because most runs of a text repeat."""
         return as_ragged(self.ids_of(texts))
 
     def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
-        """Turns int32 [batch, length], padded with 0, into strings [batch], as `decode` does."""
+        """Converts int32 [batch, length], padded with 0, to strings [batch], like `decode`."""
         return self._ops.decode(ids)
 
     def ends_run(self, token: int) -> bool:
@@ -70,7 +71,7 @@ class SubwordVocabulary(Vocabulary):
         return token >= _RESERVED and self._own[token].endswith(END_OF_RUN)
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
-        """See `Vocabulary`. The first subword of a run has the blank before it, and the whole run if it has escapes."""
+        """See `Vocabulary`. A run's first subword gets the blank before the run, and with escapes the whole run."""
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in ids:
             if not 0 <= token < self.size:
@@ -92,7 +93,7 @@ class SubwordVocabulary(Vocabulary):
         return parts
 
     def _subwords_of(self, run: str) -> list[int]:
-        """Returns the ids of a run: its longest subword, then the longest of the rest, and so on."""
+        """Returns the ids of a run: its longest first subword, then the longest of the rest, and so on."""
         text = self._escaped(run)
         found, start = [], 0
         while start < len(text):
@@ -124,18 +125,18 @@ class SubwordVocabulary(Vocabulary):
 
 @functools.lru_cache(10_000)
 def is_alphanumeric(character: str) -> bool:
-    """Returns whether a character is a letter or a number in Unicode; "" is not."""
+    """Returns whether a character is a letter or a number in Unicode; False for ""."""
     return bool(character) and unicodedata.category(character)[0] in "LN"
 
 
 def runs_of(text: str) -> list[str]:
-    """Cuts a text into runs of letters and digits, and of others, without single blanks between two runs."""
+    """Splits a text into runs of letters and digits and runs of others, without single blanks between two runs."""
     runs = ["".join(group) for _, group in itertools.groupby(text, is_alphanumeric)]
     return [run for number, run in enumerate(runs) if run != " " or number in (0, len(runs) - 1)]
 
 
 def unescaped(run: str) -> str:
-    """Returns the text of a run as subwords write it."""
+    """Returns the text of a run that is written in subwords."""
     return _ESCAPED.sub(_character, run.removesuffix(END_OF_RUN))
 
 
@@ -148,14 +149,14 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def is_subword_list(content: bytes) -> bool:
-    """Returns whether a file begins as those of tensor2tensor do."""
+    """Returns whether a file begins like a tensor2tensor subword file."""
     return content.lstrip(b"'\"").startswith(b"<pad>")
 
 
 def subword_list(content: bytes) -> bytes:
-    """Converts a file of tensor2tensor, a subword in quotes on each line, to the content of a vocabulary file.
+    """Converts a tensor2tensor file, with a quoted subword on each line, to the content of a vocabulary file.
 
-    Raises a UserError if it is not such a file.
+    Raises a UserError if the file has another format.
     """
     lines = [line.rstrip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
     own = [line[1:-1] if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"" else line for line in lines]

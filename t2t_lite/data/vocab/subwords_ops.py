@@ -10,19 +10,19 @@ from t2t_lite.data.vocab.base import EOS_ID, PAD_ID
 from t2t_lite.data.vocab.subwords import END_OF_RUN, NO_CHARACTER, is_alphanumeric
 from t2t_lite.data.vocab.tf_text import tensorflow_text
 
-# Marks subwords that continue a run in the tokenizer of words; no text has it.
+# Marks subwords that continue a run in the word tokenizer; it does not occur in texts.
 _CONTINUES = "\ue000\ue001"
 _UNKNOWN = "\ue001\ue000"
-# Longer runs than this are no text.
+# Longer runs are not text.
 _MOST_BYTES = 2**20
 
 
-# Bytes that no UTF-8 text has: they stand for a backslash, and surround the number of a character.
+# Bytes that do not occur in UTF-8 text: one stands for a backslash, the other surrounds a character's number.
 _BACKSLASH, _NUMBER = b"\xfe", b"\xff"
 
 
 class SubwordOps:
-    """Turns texts into ids and back, as `SubwordVocabulary` does in Python."""
+    """Converts texts to ids and back, like `SubwordVocabulary` in Python."""
 
     def __init__(self, subwords: Sequence[str], alphabet: Sequence[str]) -> None:
         is_word = np.zeros(sys.maxunicode + 1, bool)
@@ -30,7 +30,7 @@ class SubwordOps:
         is_known = np.zeros(sys.maxunicode + 1, bool)
         is_known[[ord(character) for character in alphabet]] = True
         self._is_word, self._is_known = tf.constant(is_word), tf.constant(is_known)
-        # The longest subword first, at the start of a run and within it: each is listed for both.
+        # The tokenizer takes the longest subword, at the start of a run and within it, so each is listed for both.
         own = [subword for subword in subwords if subword]
         ids = {subword: id for id, subword in enumerate(subwords)}
         listed = [*own, *(_CONTINUES + subword for subword in own), _UNKNOWN]
@@ -46,13 +46,13 @@ class SubwordOps:
         )
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings [batch] into ids, int32 [batch, (length)], without the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], without the end symbol."""
         runs = self._runs(texts)
         ids = self._tokenizer.tokenize(runs.flat_values)
         return runs.with_flat_values(ids.with_flat_values(tf.gather(self._ids, ids.flat_values))).merge_dims(1, 2)
 
     def _runs(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Cuts strings [batch] into escaped runs [batch, (runs)], see `runs_of`."""
+        """Splits strings [batch] into escaped runs [batch, (runs)], see `runs_of`."""
         numbers = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (characters)]
         characters = tf.strings.unicode_split(texts, "UTF-8")
         is_word = tf.gather(self._is_word, numbers.flat_values)
@@ -63,7 +63,7 @@ class SubwordOps:
         run_of = tf.cumsum(tf.cast(starts, tf.int64)) - 1
         text_of_run = tf.boolean_mask(text_of, starts)
         joined = tf.strings.unsorted_segment_join(escaped, run_of, tf.size(text_of_run))
-        # A single blank between two runs is left out.
+        # A single blank between two runs is omitted.
         other = tf.fill(tf.minimum(tf.shape(text_of_run), 1), tf.constant(-1, tf.int64))
         is_first = text_of_run != tf.concat([other, text_of_run[:-1]], 0)
         is_last = text_of_run != tf.concat([text_of_run[1:], other], 0)
@@ -80,14 +80,14 @@ class SubwordOps:
         return tf.where(characters == END_OF_RUN, "\\u", known)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns ids [batch, length] into strings [batch]."""
+        """Converts ids [batch, length] to strings [batch]."""
         before_end = tf.math.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) == 0
         joined = tf.strings.reduce_join(tf.gather(self._texts, tf.where(before_end, ids, PAD_ID)), axis=1)
         runs = tf.strings.split(joined, END_OF_RUN)
         runs = tf.ragged.boolean_mask(runs, runs != "")
         texts = self._unescaped(runs.flat_values)
         first = tf.strings.unicode_decode(texts, "UTF-8")[:, :1].to_tensor(0)[:, :1]
-        first = tf.pad(first, tf.stack([[0, 0], [0, 1 - tf.shape(first)[1]]]))[:, 0]  # no column if all are empty
+        first = tf.pad(first, tf.stack([[0, 0], [0, 1 - tf.shape(first)[1]]]))[:, 0]  # no column if all rows are empty
         is_word = tf.gather(self._is_word, first)
         run_of = runs.value_rowids()
         same_text = tf.concat([[False], run_of[1:] == run_of[:-1]], 0)[: tf.shape(run_of)[0]]
@@ -101,7 +101,7 @@ class SubwordOps:
         runs = tf.strings.regex_replace(runs, r"\\u", END_OF_RUN)
         runs = tf.strings.regex_replace(runs, r"\\0*([0-9]{1,7});", _NUMBER + rb"\1" + _NUMBER)
         runs = tf.strings.regex_replace(runs, r"\\[0-9]+;", NO_CHARACTER)
-        parts = tf.strings.split(runs, _NUMBER)  # every second one is a number
+        parts = tf.strings.split(runs, _NUMBER)  # every second part is a number
         is_number = tf.ragged.range(parts.row_lengths()).flat_values % 2 == 1
         numbers = tf.strings.to_number(tf.where(is_number, parts.flat_values, "0"), tf.int32)
         characters = tf.strings.unicode_encode(
@@ -112,11 +112,11 @@ class SubwordOps:
         )
         whole = _joined(parts.with_flat_values(tf.where(is_number, characters, parts.flat_values)))
         parts = tf.strings.split(whole, _BACKSLASH)
-        # Not as a separator, which is left out between two empty parts.
+        # Not as a separator, which would be omitted between two empty parts.
         before = tf.where(tf.ragged.range(parts.row_lengths()).flat_values > 0, "\\", "")
         return _joined(parts.with_flat_values(tf.strings.join([before, parts.flat_values])))
 
 
 def _joined(parts: tf.RaggedTensor) -> tf.Tensor:
-    """Joins strings [rows, (parts)] to strings [rows], without the memory of the longest row for each."""
+    """Joins strings [rows, (parts)] to strings [rows], without using the longest row's memory for each row."""
     return tf.strings.unsorted_segment_join(parts.flat_values, parts.value_rowids(), tf.cast(parts.nrows(), tf.int32))

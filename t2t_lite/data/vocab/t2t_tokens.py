@@ -1,4 +1,4 @@
-"""Vocabularies of tensor2tensor that are not learned: lists of tokens (TokenTextEncoder) and bytes (ByteTextEncoder).
+"""tensor2tensor's vocabularies that are not learned: lists of tokens (TokenTextEncoder) and bytes (ByteTextEncoder).
 
 The files are JSON: {"kind": "t2t_tokens", "pieces": [...]}, by id, and {"kind": "t2t_bytes"}. Ids 0 and 1 are padding
 and end.
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _RESERVED = ["<pad>", "<EOS>"]
-# The names that tensor2tensor's problems give to the token of unknown words, which is usually the next one.
+# tensor2tensor's names for the token of unknown words, which usually has the next id.
 _UNKNOWN = ("UNK", "<UNK>", "<unk>")
-# The subwords of a list of subwords with which it spells the characters that it lacks.
+# The subwords that a subword list needs to spell characters that it lacks.
 _ESCAPES = [character.encode() for character in "\\_u;0123456789"]
-# What Python splits a text at, as code points for TensorFlow's regular expressions.
+# The characters at which Python splits a text, as code points for TensorFlow's regular expressions.
 _WHITE_SPACE = r"[\t-\r\x1c-\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]+"
 
 
 class T2tTokenVocabulary(Vocabulary):
-    """Tokens separated by blanks, such as those of a text that was split by byte-pair encoding.
+    """Tokens separated by blanks, such as those of a text split by byte-pair encoding.
 
-    A word that is not in the list is the unknown token; without such a token it is an error.
+    A word that is not in the list becomes the unknown token; if there is none, it is an error.
     """
 
     starts_with_blank = True
@@ -45,19 +45,19 @@ class T2tTokenVocabulary(Vocabulary):
         super().__init__(path)
         self._own = content["pieces"]
         self.size = len(self._own)
-        # Of a token that is listed twice, the last id counts.
+        # For a token that is listed twice, the last id counts.
         self._ids = {token: id for id, token in enumerate(self._own) if id >= len(_RESERVED)}
         candidates = (self._own[UNKNOWN_ID : UNKNOWN_ID + 1], self._ids)
         named = (self._own.index(name) for tokens in candidates for name in _UNKNOWN if name in tokens)
         self.unknown_id = next(named, None)
 
     def tokens(self) -> list[str]:
-        """Returns a name for every token, by id: the token, with its id if it is listed twice or empty."""
+        """Returns a unique name for every token by id: the token, followed by its id if it is a duplicate or empty."""
         last = {token: id for id, token in enumerate(self._own)}
         return [token if token and last[token] == id else f"{token}<{id}>" for id, token in enumerate(self._own)]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`. Raises a UserError if a word is unknown and there is no token for that."""
+        """See `Vocabulary`. Raises a UserError if a word is unknown and there is no unknown token."""
         rows = [[self._ids.get(token, self.unknown_id) for token in text.split()] for text in texts]
         for row, text in zip(rows, texts):
             if None in row:
@@ -65,7 +65,7 @@ class T2tTokenVocabulary(Vocabulary):
         return [[*(id for id in row if id is not None), EOS_ID] for row in rows]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         import tensorflow as tf
 
         ids = self._table.lookup(tf.strings.split(tf.strings.regex_replace(texts, _WHITE_SPACE, " ")))
@@ -74,7 +74,7 @@ class T2tTokenVocabulary(Vocabulary):
             return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
-        """See `Vocabulary`. Raises a UserError if a word is unknown and there is no token for that."""
+        """See `Vocabulary`. Raises a UserError if a word is unknown and there is no unknown token."""
         return as_ragged(self.ids_of(texts))
 
     def resources(self) -> list[object]:
@@ -96,7 +96,7 @@ class T2tTokenVocabulary(Vocabulary):
 
 
 class T2tByteVocabulary(Vocabulary):
-    """The 256 bytes of UTF-8, which tensor2tensor's problems of characters use."""
+    """The 256 byte values of UTF-8, which tensor2tensor's character problems use."""
 
     unknown_id = None
     size = len(_RESERVED) + 256
@@ -106,7 +106,7 @@ class T2tByteVocabulary(Vocabulary):
         super().__init__(path)
 
     def tokens(self) -> list[str]:
-        """Returns a name for every token, by id; the names of bytes are <0x00> to <0xFF>."""
+        """Returns a name for every token by id; the names of bytes are <0x00> to <0xFF>."""
         return [*SYMBOLS[: len(_RESERVED)], *(f"<0x{byte:02X}>" for byte in range(256))]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
@@ -114,7 +114,7 @@ class T2tByteVocabulary(Vocabulary):
         return [[*(byte + len(_RESERVED) for byte in text.encode("utf-8", errors="replace")), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         from t2t_lite.data.vocab.wordpiece import FIRST_BYTE
         from t2t_lite.data.vocab.wordpiece_ops import bytes_of
 
@@ -128,17 +128,17 @@ class T2tByteVocabulary(Vocabulary):
 
 
 def is_token_list(content: bytes) -> bool:
-    """Returns whether a file is a list of tokens of tensor2tensor, which unlike subwords need no escapes."""
+    """Returns whether a file is a tensor2tensor token list, which unlike a subword list lacks the escapes."""
     lines = [line.strip() for line in content.split(b"\n")]
     return lines[:2] == [name.encode() for name in _RESERVED] and not set(lines).issuperset(_ESCAPES)
 
 
 def token_list(content: bytes) -> bytes:
-    """Converts a file of tensor2tensor, a token on each line, to the content of a vocabulary file."""
+    """Converts a tensor2tensor file, with one token per line, to the content of a vocabulary file."""
     own = [line.strip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
     return json_content("t2t_tokens", own)
 
 
 def byte_list() -> bytes:
-    """Returns the content of the file of a vocabulary of bytes."""
+    """Returns the file content of a byte vocabulary."""
     return json_content("t2t_bytes", [])

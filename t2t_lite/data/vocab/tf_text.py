@@ -1,4 +1,4 @@
-"""tensorflow-text, imported without the lines that its C++ code prints."""
+"""tensorflow-text, imported without the output of its C++ code."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from t2t_lite.system.quiet import stderr_held_back
 with stderr_held_back():
     import tensorflow_text as _tensorflow_text
 
-# It has no type information, and the types that a checker infers do not fit those of TensorFlow.
+# It has no type information, and the types that a checker infers do not fit TensorFlow's.
 tensorflow_text: Any = _tensorflow_text

@@ -1,11 +1,11 @@
 """Vocabularies stored as lists of tokens: WordPiece (Schuster and Nakajima 2012), characters, bytes.
 
 The file is JSON: {"kind": ..., "pieces": [...]}. Ids 0 to 2 are padding, end and unknown. Ids 3 to 258 are the 256
-bytes, which encode all text that has no token, so that decoding restores any text (except NUL with WordPiece). The
+bytes, which encode all text without tokens, so that encoding is lossless (except for NUL with WordPiece). The other
 tokens follow. WordPiece tokens include the blank before a word (" the"), and continuations of a word begin with "##".
 An imported list has neither blanks nor bytes: see `PlainListVocabulary`.
 
-Everything exists twice: in plain Python, for `ids_of`, and as TensorFlow ops, in `wordpiece_ops.py`.
+Everything is implemented twice: in plain Python, for `ids_of`, and as TensorFlow ops, in `wordpiece_ops.py`.
 """
 
 import functools
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 FIRST_BYTE = len(SYMBOLS)
 FIRST_TOKEN = FIRST_BYTE + 256
 JOINER = "##"
-# Words with more bytes than this have no tokens, as in TensorFlow's tokenizer of words.
+# Words with more bytes have no tokens, as in TensorFlow's word tokenizer.
 _MAX_WORD_BYTES = 100
-# Letters, marks and digits, as Unicode blocks that have few other characters. Exact classes such as \p{L} make
-# TensorFlow's regular expressions three times slower, and encoding should be as fast as that of byte-pair tokens.
+# Letters, marks and digits, as Unicode blocks with few other characters. Exact classes such as \p{L} slow down
+# TensorFlow's regular expressions threefold, and encoding should be as fast as with byte-pair tokens.
 _LETTERS = (
     ("0", "9"), ("A", "Z"), ("a", "z"), (0xAA, 0xAA), (0xB5, 0xB5), (0xBA, 0xBA), (0xC0, 0xD6), (0xD8, 0xF6),
     (0xF8, 0x1FFF), (0x2C00, 0x2DFF), (0x3040, 0xFEFE), (0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A),
@@ -43,7 +43,7 @@ _LETTERS = (
 )  # fmt: skip
 
 
-# The characters with Unicode's property White_Space; Python's own notion has four more.
+# The characters with Unicode's White_Space property; Python's own definition has four more.
 _WHITE_SPACE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 # Chinese characters, which BERT treats as words.
 _CHINESE = (
@@ -53,7 +53,7 @@ _CHINESE = (
 
 
 def parts_pattern(of_code_point: Callable[[int], str]) -> str:
-    """Returns the regular expression of the parts that a text is cut into, in the dialect that writes a character so.
+    """Returns the regular expression for the parts of a text; `of_code_point` writes a character in its dialect.
 
     A part is a word or any other single character, each with the blank before it; or a blank on its own.
     """
@@ -81,7 +81,7 @@ class TokenListVocabulary(Vocabulary):
         self._ids_of_text = kinds[self._kind]()
 
     def tokens(self) -> list[str]:
-        """Returns a name for every token, by id; the names of bytes are <0x00> to <0xFF>."""
+        """Returns a name for every token by id; the names of bytes are <0x00> to <0xFF>."""
         return [*SYMBOLS, *(f"<0x{byte:02X}>" for byte in range(256)), *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
@@ -89,7 +89,7 @@ class TokenListVocabulary(Vocabulary):
         return [[*self._ids_of_text(text), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         return with_end_symbol(self._ops(texts))
 
     @functools.cached_property
@@ -112,7 +112,7 @@ class PlainListVocabulary(Vocabulary):
     """An imported list of WordPiece tokens. Tokens that continue a word begin with "##".
 
     Texts are split at blanks and punctuation, as in BERT, and decoded with a blank between any two words. A list
-    without capitals is treated as one for lower-case text. Words without tokens are unknown.
+    without capital letters is used for lower-cased text. Words without tokens are unknown.
     """
 
     starts_with_blank = True
@@ -126,7 +126,7 @@ class PlainListVocabulary(Vocabulary):
         self._ids_of_word = functools.lru_cache(100_000)(lambda word: longest_first(word, self._ids) or [UNKNOWN_ID])
 
     def tokens(self) -> list[str]:
-        """Returns every token as it is in the list, by id."""
+        """Returns every token by id, as it is in the list."""
         return [*SYMBOLS, *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
@@ -135,7 +135,7 @@ class PlainListVocabulary(Vocabulary):
         return [[*(id for word in _words(line) for id in self._ids_of_word(word)), EOS_ID] for line in lines]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         import tensorflow as tf
 
         texts = tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
@@ -160,7 +160,7 @@ class PlainListVocabulary(Vocabulary):
 
 
 def _checked(tokens: list[str]) -> list[str]:
-    """Returns the tokens. Raises ValueError if TensorFlow's tokenizer would refuse them."""
+    """Returns the tokens. Raises ValueError if TensorFlow's tokenizer would reject them."""
     if len(set(tokens)) < len(tokens):
         raise ValueError("a token is listed twice")
     if any(len(token.encode()) > _MAX_WORD_BYTES for token in tokens):
@@ -181,7 +181,7 @@ def _character_ids(ids: Mapping[str, int], text: str) -> list[int]:
 
 
 class _Words:
-    """Cuts a text into words and characters, and these into tokens."""
+    """Splits a text into words and characters, and these into tokens."""
 
     def __init__(self, ids: Mapping[str, int], symbols: Sequence[str]) -> None:
         self._symbols = (
@@ -198,7 +198,7 @@ class _Words:
         if self._symbols is None:
             return self._part.findall(text)
         found, end = [], 0
-        # Symbols come first: otherwise a blank before one would be joined with its first character.
+        # Symbols come first, because a blank before one would otherwise be joined with its first character.
         for symbol in self._symbols.finditer(text):
             found += [*self._part.findall(text[end : symbol.start()]), symbol.group()]
             end = symbol.end()
@@ -208,7 +208,7 @@ class _Words:
 def longest_first(word: str, ids: Mapping[str, int]) -> list[int]:
     """Returns the ids of a word: its longest token, then the longest "##..." of the rest, and so on.
 
-    [] if a rest has none, or the word is very long.
+    Returns [] if a rest has no token, or the word is very long.
     """
     if len(word.encode("utf-8", errors="replace")) > _MAX_WORD_BYTES:
         return []
@@ -231,7 +231,7 @@ def _words(text: str) -> list[str]:
 
 @functools.lru_cache(10_000)
 def _is_alone(character: str) -> bool:
-    """Returns whether a character is a word of its own: a punctuation mark or a Chinese character."""
+    """Returns whether a character forms its own word: a punctuation mark or a Chinese character."""
     if "!" <= character <= "~":
         return not character.isalnum()
     is_chinese = any(first <= ord(character) <= last for first, last in _CHINESE)
@@ -241,8 +241,8 @@ def _is_alone(character: str) -> bool:
 def plain_list(content: bytes) -> bytes:
     """Converts an imported list of WordPiece tokens, one per line, to the content of a vocabulary file.
 
-    The list's own symbols in brackets ("[CLS]") are dropped, because ids 0 to 2 replace them. Raises a UserError if it
-    is not such a list.
+    The list's own symbols in brackets ("[CLS]") are dropped, because ids 0 to 2 replace them. Raises a UserError if the
+    file has another format.
     """
     lines = [line.rstrip("\r") for line in content.decode("utf-8-sig").split("\n")]
     tokens = [line for line in lines if line and not re.fullmatch(r"\[([A-Z]+|unused)\d*\]", line)]

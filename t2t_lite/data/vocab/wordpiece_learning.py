@@ -1,4 +1,4 @@
-"""Learns lists of tokens: WordPiece, characters."""
+"""Learns token lists: WordPiece and characters."""
 
 import collections
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from t2t_lite.data.vocab.wordpiece import FIRST_TOKEN, JOINER
 from t2t_lite.data.vocab.wordpiece_ops import UNKNOWN_WORD, cutter
 from t2t_lite.errors import UserError
 
-# Limits the time and memory of the learner, which grow with the number of distinct words.
+# Limits the learner's time and memory, which grow with the number of distinct words.
 MAX_WORDS = 100_000
 _T = TypeVar("_T", str, bytes)
 
 
 def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
-    """Learns a vocabulary of the kind "wordpiece", "characters" or "bytes" and returns the content of its file.
+    """Learns a vocabulary of kind "wordpiece", "characters" or "bytes" and returns its file content.
 
-    `size` is the number of tokens, the first 259 included; fewer if the text does not yield as many. Symbols are texts
+    `size` is the number of tokens, including the first 259; fewer if the text does not yield enough. Symbols are texts
     that are always one WordPiece token. "bytes" needs no texts. Raises a UserError if `size` leaves no room for tokens,
     or a text cannot be a symbol.
     """
@@ -59,8 +59,8 @@ def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -
         counts.update(words)
     words = [(word.decode(), count) for word, count in _by_frequency(counts) if word.decode() not in symbols]
     words = words[:MAX_WORDS]
-    # The learner searches for a frequency threshold that tokens must reach. All words above the threshold are tokens,
-    # so it is at least the frequency of the last word that fits, and rarely more than sixteen times that.
+    # The learner searches for the minimum frequency of tokens. All words above this threshold are tokens, so it is at
+    # least the frequency of the last word that fits, and rarely more than sixteen times that.
     least = words[min(size, len(words)) - 1][1]
     tokens = learner.learn(
         words,

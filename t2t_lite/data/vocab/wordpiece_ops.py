@@ -10,13 +10,13 @@ import tensorflow as tf
 from t2t_lite.data.vocab.tf_text import tensorflow_text
 from t2t_lite.data.vocab.wordpiece import FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
 
-# Ends the list of tokens of a tokenizer, so its id is their number.
+# The last token of a tokenizer, whose id therefore equals the number of tokens.
 UNKNOWN_WORD = "[UNK]"
 _PARTS = parts_pattern(lambda code_point: rf"\x{{{code_point:X}}}")
 
 
 def tokenizer(tokens: Sequence[str], **options: Any) -> Any:  # noqa: ANN401  tensorflow-text has no types
-    """Returns a tokenizer of words whose ids count from 0; that of a word without tokens is len(tokens)."""
+    """Returns a word tokenizer whose ids start at 0; a word without tokens has the id len(tokens)."""
     return tensorflow_text.FastWordpieceTokenizer(
         [*tokens, UNKNOWN_WORD],
         suffix_indicator=JOINER,
@@ -34,7 +34,7 @@ class _Characters:
 
     def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         characters = tf.strings.unicode_split(texts, "UTF-8")
-        # One row per character, with its code point; the last entry of the table is for all larger code points.
+        # One row per character, with its code point; the table's last entry is for all larger code points.
         numbers = tf.strings.unicode_decode(characters.flat_values, "UTF-8")
         places = numbers.with_flat_values(tf.minimum(numbers.flat_values, len(self._ids) - 1))
         ids = places.with_flat_values(tf.gather(self._ids, places.flat_values))
@@ -65,7 +65,7 @@ def cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
         texts = tf.strings.regex_replace(texts, "\x00", "\ufffd")
         if not symbols:
             return tensorflow_text.regex_split(texts, pattern, pattern)
-        # Split at symbols first: otherwise a blank before one would be joined with its first character.
+        # Split at symbols first, because a blank before one would otherwise be joined with its first character.
         around = tensorflow_text.regex_split(texts, escaped, escaped)
         parts = tensorflow_text.regex_split(around.flat_values, pattern, pattern)
         return around.with_flat_values(parts).merge_dims(1, 2)
@@ -74,14 +74,14 @@ def cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
 
 
 def bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Turns strings [batch] into the ids of their bytes, int32 [batch, (bytes)]."""
+    """Converts strings [batch] to the ids of their bytes, int32 [batch, (bytes)]."""
     split = tf.strings.bytes_split(texts)
     values = tf.reshape(tf.io.decode_raw(split.flat_values, tf.uint8), [-1])
     return split.with_flat_values(tf.cast(values, tf.int32) + FIRST_BYTE)
 
 
 def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.RaggedTensor:
-    """Joins the ids of the parts of each text, with byte tokens for parts that have no tokens: int32 [batch, (length)].
+    """Joins the ids of each text's parts, with byte tokens for parts without tokens: int32 [batch, (length)].
 
     Args:
       parts: strings [batch, (parts)].

@@ -1,4 +1,4 @@
-"""A vocabulary of whole words, for texts with few distinct words, such as the symbols of a tree.
+"""A whole-word vocabulary, for texts with few distinct words, such as the symbols of a tree.
 
 The file is JSON: {"kind": "words", "pieces": [...]}. Ids 0 to 2 are padding, end and unknown; the words follow.
 """
@@ -22,13 +22,13 @@ from t2t_lite.data.vocab.base import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Up to this number of distinct words, the vocabulary is assumed to be closed. With more, words that occur once become
-# unknown, so that the model learns to deal with unknown words.
+# Up to this number of distinct words, the vocabulary is assumed to be closed. Above it, words that occur once become
+# unknown, so that the model learns to handle unknown words.
 _CLOSED = 1000
 
 
 class WordVocabulary(Vocabulary):
-    """Words separated by blanks, from the parsed content of a file; a word that is not in it is unknown."""
+    """Words separated by blanks, from the parsed content of a file; other words are unknown."""
 
     starts_with_blank = True
 
@@ -39,16 +39,16 @@ class WordVocabulary(Vocabulary):
         self._ids = {word.encode(): id for id, word in enumerate(self._own, start=len(SYMBOLS))}
 
     def tokens(self) -> list[str]:
-        """Returns every word, by id; ids 0 to 2 are symbols."""
+        """Returns every word by id; ids 0 to 2 are symbols."""
         return [*SYMBOLS, *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """See `Vocabulary`."""
-        # As bytes, because TensorFlow splits at ASCII whitespace only.
+        # As bytes, because TensorFlow splits only at ASCII whitespace.
         return [[*(self._ids.get(word, UNKNOWN_ID) for word in _bytes_of(text).split()), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         import tensorflow as tf
 
         return with_end_symbol(self._table.lookup(tf.strings.split(texts)))
@@ -73,7 +73,7 @@ class WordVocabulary(Vocabulary):
 def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) -> bytes:
     """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` tokens.
 
-    If there are more than 1,000 distinct words, those that occur once are left out.
+    If there are more than 1,000 distinct words, words that occur only once are left out.
     """
     counts: collections.Counter[bytes] = collections.Counter()
     for text in texts:

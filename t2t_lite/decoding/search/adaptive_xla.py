@@ -1,7 +1,7 @@
-"""Compiles only the searches that pay: uncompiled at first, compiled once enough batches of a shape were seen.
+"""Compiles searches only when it pays: a shape is compiled after enough of its batches were searched uncompiled.
 
-XLA needs seconds for each shape, and then searches a few sentences in two thirds of the time, one in a third. For a
-file of a thousand lines that is a loss; for a server, or someone who types one sentence after the other, it is not.
+XLA needs seconds to compile a shape; then it searches a few sentences in two thirds of the time, and one in a third.
+This does not pay for a file of a thousand lines, but for a server or an interactive user.
 """
 
 import collections
@@ -21,14 +21,14 @@ from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.system.cores import num_cores, threads_per_operation
 
-# A shape is compiled when its batches have taken this long uncompiled: two or three times what compiling takes.
+# A shape is compiled after this much uncompiled search time: two or three times the compilation time.
 WORTH_COMPILING_SECONDS = 15.0
-# The largest batch that is compiled where that ends the parallel search of batches, see `_most_sentences`.
+# The largest batch to compile if compiled batches cannot be searched in parallel, see `_most_sentences`.
 MOST_SENTENCES = 16
 
 
 class AdaptiveSearcher:
-    """Searches batches as `Searcher` does, and compiled once those of a shape have taken `seconds` uncompiled."""
+    """Searches batches like `Searcher`, compiled once the uncompiled batches of a shape have taken `seconds`."""
 
     def __init__(
         self,
@@ -61,17 +61,17 @@ class AdaptiveSearcher:
             if worth_it:
                 self._asked.add(shape)
         if worth_it:
-            self._background.submit(self.compile, source_ids, inputs)  # it may last longer than its caller
+            self._background.submit(self.compile, source_ids, inputs)  # compilation may outlast the caller
         return result
 
     def is_compiled(self, source_ids: np.ndarray) -> bool:
-        """Returns whether a batch would run compiled."""
+        """Returns whether a batch of this shape would run compiled."""
         return self._compiled.padded_shape(source_ids) in self._ready
 
     def compile(
         self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
     ) -> SearchResult:
-        """Searches the outputs of one batch compiled; later batches of its shape run compiled, too."""
+        """Searches the outputs of one batch compiled; later batches of its shape then also run compiled."""
         result = self._compiled(source_ids, inputs, check)
         self._ready.add(self._compiled.padded_shape(source_ids))
         return result
@@ -82,9 +82,9 @@ class AdaptiveSearcher:
 
 
 def _most_sentences() -> float:
-    """Returns how many sentences a batch that is compiled may have.
+    """Returns the maximum number of sentences in a batch to compile.
 
-    Compiled, 32 sentences take three quarters of the time, and 128 nearly the same. But if each operation has one
+    Compiled, 32 sentences take three quarters of the time, and 128 almost the same time. But if each operation has one
     thread, compiled batches run one after the other, and several cores search more in parallel uncompiled.
     """
     return MOST_SENTENCES if threads_per_operation() == 1 < num_cores() else math.inf

@@ -1,4 +1,4 @@
-"""Beam search with an alive and a finished set of hypotheses per sentence; also greedy, diverse and sampling search.
+"""Beam search with sets of alive and finished hypotheses per sentence; also greedy, diverse and sampling search.
 
 The search follows Wu et al. 2016, "Google's Neural Machine Translation System", section 7
 (https://arxiv.org/abs/1609.08144), as implemented in tensor2tensor. It is independent of the model: a step function
@@ -30,7 +30,7 @@ from t2t_lite.decoding.search.sampling import Sampling
 from t2t_lite.decoding.search.scorer_terms import Coverage, Feature, ScorerTerm
 from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry, initial_ancestry, next_ancestry
 
-ALL_STEPS = 2**30  # more than any search has
+ALL_STEPS = 2**30  # more than any search needs
 # (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention), see `BeamSearch`.
 Step: TypeAlias = Callable[
     [tf.Tensor, tf.Tensor, DecoderState, BeamAncestry], tuple[tf.Tensor, DecoderState, tf.Tensor | None]
@@ -46,20 +46,20 @@ class BeamSearch:
     At every position, each alive hypothesis is extended by one token, and the 2 * beam_size best extensions of a
     sentence are kept: at most beam_size of them end, so at least beam_size stay alive. Hypotheses that end compete for
     the finished set; a hypothesis that reaches its length limit without the end symbol counts as finished. A sentence
-    is done when none of its alive hypotheses can still enter the finished set. It does not change after that, so its
+    is done when none of its alive hypotheses can still enter the finished set. The set then no longer changes, so the
     result does not depend on the other sentences of the batch. With one beam this is greedy search.
 
     With several groups (Vijayakumar et al. 2016, "Diverse Beam Search", arXiv 1610.02424), each group has its own alive
-    and finished sets of beam_size / groups hypotheses. The groups choose one after the other, and a token's score is
-    lowered by `diversity_strength` for each time an earlier group chose it at the same position. The returned
+    and finished sets of beam_size / groups hypotheses. The groups choose in turn, and a token's score is lowered by
+    `diversity_strength` for each time that an earlier group chose the token at the same position. The returned
     log-probabilities and scores do not include this penalty.
 
-    With `sampling`, every hypothesis is its own group and its tokens are drawn at random.
+    With `sampling`, every hypothesis is its own group, and its tokens are drawn at random.
 
     A step is a function (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention):
       ids: int32 [batch, beam], the last token of every hypothesis (0, the start symbol, at position 0);
       position: int32 [];
-      decoder_state: a nest of tensors [batch, ...]; the returned one has the same structure, shapes and dtypes;
+      decoder_state: a nest of tensors [batch, ...]; its structure, shapes and dtypes stay the same;
       ancestry: the `BeamAncestry` that locates the entries of each hypothesis in the state;
       logits: [batch, beam, vocab] of any float dtype;
       attention: float32 [batch, beam, source], for the coverage penalty; may be None without that penalty.
@@ -73,13 +73,13 @@ class BeamSearch:
     diversity_strength: float = 0.0  # penalty for a token that an earlier group chose, in nats
     coverage_beta: float = 0.0  # strength of the coverage penalty; 0: none
     # how many hypotheses of each group must be the best ones; the search stops when they are found, and the others may
-    # not be optimal. 0: all
+    # be suboptimal. 0: all
     num_wanted: int = 0
     sampling: Sampling | None = None  # None: search; requires groups = beam_size
     constraints: tuple[Constraint, ...] = ()  # rules about the next token, applied in this order
-    terms: tuple[ScorerTerm, ...] = ()  # further terms of the score
-    min_length: int = 0  # the least number of tokens of an output, the end symbol not included
-    # ids that outputs never contain, such as padding, which would not be scored; a `Prefix` constraint has its own
+    terms: tuple[ScorerTerm, ...] = ()  # additional terms of the score
+    min_length: int = 0  # minimum output length in tokens, without the end symbol
+    # ids that outputs never contain, such as padding, which cannot be scored; a `Prefix` constraint has its own
     never: tuple[int, ...] = (0,)
     eos_id: int = 1  # the end symbol
 
@@ -98,14 +98,14 @@ class BeamSearch:
 
     @property
     def features(self) -> dict[str, Feature]:
-        """What the search keeps of hypotheses besides their tokens, by the names in `BeamState.features`."""
+        """What the search stores about hypotheses besides their tokens, by name in `BeamState.features`."""
         found: dict[str, Feature] = {"coverage": Coverage(self.coverage_beta)} if self.coverage_beta else {}
         return found | ({"phrases": self.phrases} if self.phrases else {})
 
     def start(self, inputs: SearchInputs, decoder_state: DecoderState, max_length: int | tf.Tensor) -> BeamState:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
 
-        `decoder_state` is the model's before the first step; `max_length` is the number of positions to allocate.
+        `decoder_state` is the model's state before the first step; `max_length` is the number of positions to allocate.
         """
         batch, beam = tf.shape(inputs.limits)[0], self.beam_size
         ids = tf.zeros([batch, beam, max_length], tf.int32)  # [batch, beam, max_length]
@@ -154,7 +154,7 @@ class BeamSearch:
     def grown(
         self, state: BeamState, capacity: int | tf.Tensor, grow: Callable[[DecoderState], DecoderState]
     ) -> BeamState:
-        """Returns a state with room for `capacity` positions; `grow` does so with the state of the model."""
+        """Returns a state with room for `capacity` positions; `grow` enlarges the model's state."""
         more = [[0, 0], [0, 0], [0, capacity - tf.shape(state.ids)[2]]]
         return state._replace(
             ids=tf.pad(state.ids, more),
@@ -164,7 +164,7 @@ class BeamSearch:
         )
 
     def result(self, finished: SearchResult) -> SearchResult:
-        """Returns the finished hypotheses, best first; samples keep the order in which they were drawn."""
+        """Returns the finished hypotheses, best first; samples keep their drawing order."""
         if self.groups == 1 or self.sampling:
             return finished
         _, order = tf.math.top_k(finished.scores, self.beam_size)
@@ -179,7 +179,7 @@ class BeamSearch:
         logits.set_shape([None, self.beam_size, self.vocab_size])
         normalizer = log_normalizer(logits)  # [batch, beam, 1]
         unconstrained = logits
-        if self.min_length:  # in most steps nothing is forbidden, and a pass over all logits is saved
+        if self.min_length:  # most steps forbid nothing, so they skip a pass over all logits
             is_short = state.position < self.min_length
             logits = tf.cond(is_short, lambda: forbid(unconstrained, (self.eos_id,)), lambda: unconstrained)
         for constraint in self.constraints:
@@ -237,7 +237,7 @@ class BeamSearch:
     ) -> Candidates:
         """Returns the extensions of one group; their parents are indices into all beams.
 
-        `taken` is int32 [batch, n]: the tokens that earlier groups chose, -1 for no token; None for the first group.
+        `taken` is int32 [batch, n]: the tokens that earlier groups chose, -1 for none; None for the first group.
         """
         log_probs, penalty = state.log_probs[:, beams], None
         if taken is not None and self.diversity_strength:
@@ -277,8 +277,8 @@ def is_final(
 ) -> tf.Tensor:
     """Whether the `wanted` best finished hypotheses score at least as high as any alive one can: bool [batch].
 
-    Further tokens only lower a log-probability, the length penalty only grows, and the coverage penalty is at most 0.
-    So an upper bound of an alive hypothesis' score is its current log-probability divided by the penalty at the length
+    Each token only lowers a log-probability, the length penalty only grows, and the coverage penalty is at most 0.
+    Therefore an alive hypothesis' score is at most its current log-probability divided by the penalty at the length
     limit. A sentence without alive hypotheses (all have reached the limit) is final even if its finished set is not
     full.
     """

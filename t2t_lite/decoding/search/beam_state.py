@@ -8,14 +8,14 @@ import tensorflow as tf
 from t2t_lite.arrays import Array
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 
-# The state of a model: a nest of tensors [batch, ...], which a search passes from step to step and never looks into.
+# The state of a model: a nest of tensors [batch, ...], which a search passes from step to step unopened.
 DecoderState: TypeAlias = Any
-# What a model makes of a batch of sources, also a nest of tensors [batch, ...].
+# The encoder output for a batch of sources, also a nest of tensors [batch, ...].
 EncodedSource: TypeAlias = Any
 
-# Log-probability of a hypothesis that does not exist. Finite, because -inf turns into NaN in sums and products.
+# Log-probability of a missing hypothesis. It is finite, because -inf turns into NaN in sums and products.
 NONE = -1e9
-# Log-probabilities of existing hypotheses are above this, those of missing ones below.
+# Log-probabilities of existing hypotheses are above this value, those of missing ones below.
 EXISTS = NONE / 2
 
 
@@ -33,7 +33,7 @@ class SearchResult(NamedTuple):
 
 
 class SearchInputs(NamedTuple):
-    """The inputs of a search, per sentence. () marks an absent field, because a graph's signature takes no None."""
+    """The inputs of a search, per sentence. () marks an absent field, because graph signatures do not allow None."""
 
     limits: Array  # int32 [batch], maximum output length in tokens including the end symbol; 0: a row of padding
     source_mask: Array = ()  # bool [batch, source], True = a token; for the coverage penalty
@@ -47,21 +47,21 @@ class BeamState(NamedTuple):
     position: tf.Tensor  # int32 [], index of the next token
     ids: tf.Tensor  # int32 [batch, beam, max_length], tokens of the alive hypotheses, 0 from `position` on
     last: tf.Tensor  # int32 [batch, beam], the last token of every alive hypothesis, 0 at the start
-    # float32 [batch, beam], of the alive hypotheses, best first (with phrases: by banks); -1e9 for an empty slot
+    # float32 [batch, beam], of the alive hypotheses, best first (with phrases: by bank); -1e9 for an empty slot
     log_probs: tf.Tensor
     ancestry: BeamAncestry  # of the alive hypotheses, at `position`
     finished: SearchResult  # the best finished hypotheses so far, group by group
     done: tf.Tensor  # bool [batch, groups], groups whose finished set is final
     decoder_state: DecoderState
-    features: Mapping[str, Any] = {}  # what else the search keeps of the alive hypotheses, [batch, beam, ...], by name
+    features: Mapping[str, Any] = {}  # other data about the alive hypotheses, [batch, beam, ...], by name
 
 
 def merge_finished(finished: SearchResult, new: SearchResult, ended: tf.Tensor) -> SearchResult:
-    """Returns the best of the finished hypotheses and of the candidates that have ended: SearchResult [batch, beam].
+    """Returns the best of the finished hypotheses and the candidates that have ended: SearchResult [batch, beam].
 
     `new` is SearchResult [batch, candidates], `ended` is bool [batch, candidates].
     """
-    # A candidate that has not ended or does not exist ranks below an empty slot, so it never enters the set.
+    # A candidate that has not ended or does not exist ranks below empty slots, so it never enters the set.
     valid = ended & (new.log_probs > EXISTS)
     new = new._replace(scores=tf.where(valid, new.scores, 2 * NONE))
     # [batch, beam + candidates, ...]

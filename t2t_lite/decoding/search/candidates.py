@@ -13,7 +13,7 @@ class Candidates(NamedTuple):
     """One-token extensions of alive hypotheses, best first."""
 
     log_probs: tf.Tensor  # float32 [batch, candidates], at least -1e9
-    parents: tf.Tensor  # int32 [batch, candidates], the alive hypothesis that is extended, 0 <= parent < beam
+    parents: tf.Tensor  # int32 [batch, candidates], the extended alive hypothesis, 0 <= parent < beam
     tokens: tf.Tensor  # int32 [batch, candidates], the new token
     merits: tf.Tensor  # float32 [batch, candidates], log_probs minus the diversity penalty, for ranking
 
@@ -33,15 +33,15 @@ def best_candidates(
 ) -> Candidates:
     """Returns the extensions with the highest log-probabilities: Candidates.
 
-    The best tokens of each row are selected from the raw logits, and only these are normalized. The result equals a
-    top_k over all beam * vocabulary log-probabilities of a sentence, but these are never written to memory.
+    The best tokens of each row are selected from the raw logits, and only these are normalized. The result equals
+    top_k over all beam * vocabulary log-probabilities of a sentence, which are never written to memory.
 
     Args:
       logits: float32 [batch, beam, vocab].
       normalizer: float32 [batch, beam, 1], from `log_normalizer`.
       log_probs: float32 [batch, beam], of the alive hypotheses.
-      never: token ids to exclude. They are masked after the selection, because a pass over all logits costs more.
-      penalty: float32 [batch, vocab], lowers the merits of tokens, but not the log-probabilities; None: none.
+      never: token ids to exclude. They are masked after the selection, which is cheaper than a pass over all logits.
+      penalty: float32 [batch, vocab], lowers the merits of tokens but not their log-probabilities; None: no penalty.
 
     Returns:
       2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam there is one candidate,
@@ -61,7 +61,7 @@ def best_candidates(
     tokens = tf.gather(tf.reshape(tokens, [-1, beam_size * per_row]), chosen, batch_dims=1)  # [batch, candidates]
     unlowered = extended
     if penalty is not None:
-        # The log-probabilities are restored, but not those of forbidden tokens.
+        # Restores the log-probabilities, except those of forbidden tokens.
         unlowered += tf.where(extended > NONE, tf.gather(penalty, tokens, batch_dims=1), 0.0)
     return Candidates(unlowered, chosen // per_row, tokens, extended)
 
@@ -70,13 +70,13 @@ def blockwise_top_k(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor
     """Returns tf.math.top_k of logits [rows, vocab], up to the order of equal logits; faster for a large vocabulary.
 
     The `count` largest logits lie in the `count` blocks of the vocabulary with the largest maxima. Maxima are much
-    cheaper than a top_k. The top_k then searches only the maxima and the chosen blocks, in a third of the time or less.
+    cheaper than top_k, which then searches only the maxima and the chosen blocks, in a third of the time or less.
     Adjacent logits belong to different blocks, so that the maxima of many blocks are computed at once.
     """
     vocab_size = static_size(logits, 1)
     best_length = int((vocab_size / count) ** 0.5)
     near = [n for n in range(best_length // 2, 2 * best_length) if n > 1 and vocab_size % n == 0]
-    if vocab_size < 16 * count or not near:  # a small vocabulary, or one that cannot be divided into equal blocks
+    if vocab_size < 16 * count or not near:  # a small vocabulary, or one that equal blocks cannot divide
         return tf.math.top_k(logits, count)
     length = min(near, key=lambda n: abs(n - best_length))
     number = vocab_size // length

@@ -48,7 +48,7 @@ class NoRepeatNgram:
         del unconstrained, inputs
         ids, position, shape = state.ids, state.position, tf.shape(logits)
         starts = tf.maximum(tf.shape(ids)[2] - self.size + 1, 0)  # n-grams that fit into max_length
-        # Only n-grams whose last token has been chosen.
+        # Only n-grams whose last token is already chosen.
         same = tf.broadcast_to(tf.range(starts) + self.size <= position, [shape[0], shape[1], starts])
         for place in range(self.size - 1):
             newest = tf.gather(ids, tf.maximum(position - self.size + 1 + place, 0), axis=2)  # [batch, beam]
@@ -64,9 +64,9 @@ class NoRepeatNgram:
 
 @dataclasses.dataclass(frozen=True)
 class Prefix:
-    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), regardless of other constraints."""
+    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), whatever the other constraints."""
 
-    # ids that are forbidden after the prefix; a search with prefixes forbids them here, because a prefix may have them
+    # ids forbidden after the prefix; with prefixes they are forbidden here, because a prefix may contain them
     never: tuple[int, ...] = (0,)
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
@@ -74,12 +74,12 @@ class Prefix:
         logits = forbid(logits, self.never)
         prefixes = inputs.constraint_inputs["prefixes"]
         here = tf.range(tf.shape(prefixes)[1]) == state.position
-        wanted = tf.reduce_sum(tf.where(here, prefixes, 0), 1)[:, tf.newaxis, tf.newaxis]  # 0: the prefix is over
+        wanted = tf.reduce_sum(tf.where(here, prefixes, 0), 1)[:, tf.newaxis, tf.newaxis]  # 0: the prefix is complete
         forced = tf.where(tf.range(tf.shape(logits)[2]) == wanted, unconstrained, NONE)
         return tf.where(wanted > 0, forced, logits)
 
 
 def forbid(logits: tf.Tensor, tokens: tuple[int, ...]) -> tf.Tensor:
-    """Returns logits, float32 [batch, beam, vocab], with those of `tokens`, a tuple of ids, set to `NONE`."""
+    """Sets the logits of `tokens`, a tuple of ids, to `NONE`. The logits are float32 [batch, beam, vocab]."""
     forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(tokens, tf.int32), 1)
     return tf.where(forbidden, NONE, logits)

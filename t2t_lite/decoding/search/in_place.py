@@ -1,7 +1,7 @@
-"""Caches written in place, for searches that XLA does not compile.
+"""In-place cache updates for searches that XLA does not compile.
 
-Each step adds one position to the caches of all layers. XLA writes it in place; TensorFlow's operations for slices and
-scattering copy a cache whole to do so, which took a sixth of a search.
+Each step adds one position to the caches of all layers. XLA writes in place; TensorFlow's slicing and scatter
+operations copy the whole cache, which took a sixth of the search time.
 """
 
 import tensorflow as tf
@@ -12,7 +12,7 @@ from t2t_lite.arrays import Array
 def write_in_place(array: Array, place: int | Array, part: Array, axis: int) -> Array:
     """Returns the array with `part` written at `place` along an axis, -1 or -2; for `entries_written_by`.
 
-    The array itself is reused if nothing else reads it. It is written as a matrix, which is twice as fast.
+    Reuses the array if nothing else reads it. Writing it as a matrix is twice as fast.
     """
     width = part.shape[axis] * (1 if axis == -1 else part.shape[-1])
     start = place * (width // part.shape[axis])

@@ -8,7 +8,7 @@ from t2t_lite.arrays import Array
 def length_penalty(length: Array | float, alpha: Array | float) -> Array:
     """Returns the divisor of a hypothesis' log-probability: lp(Y) = ((5 + |Y|) / 6) ^ alpha.
 
-    Every further token lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the penalty is
+    Every token lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the penalty is
     1 (plain log-probability). For |Y| = 1 it is always 1. For alpha > 0 it grows with the length.
 
     Args:
@@ -25,5 +25,5 @@ def length_penalty(length: Array | float, alpha: Array | float) -> Array:
     if not isinstance(length, int | float | np.ndarray | np.generic):
         import tensorflow as tf
 
-        number = tf.cast(length, tf.float32)  # TensorFlow would divide integers in float64
+        number = tf.cast(length, tf.float32)  # TensorFlow divides integers in float64
     return ((5 + number) / 6) ** alpha

@@ -1,15 +1,15 @@
-"""Phrases that an output must contain (lexical constraints): which of them each hypothesis contains so far.
+"""Phrases that an output must contain (lexical constraints), and how much of them each hypothesis contains.
 
-The phrases of a sentence are written one after the other, as arrays of "places", one place for each token. A hypothesis
-is at a place if its last tokens are those of the phrase up to there (the Shift-And algorithm of Baeza-Yates and Gonnet
-1992). So a phrase that the hypothesis has begun continues with its next token or is lost, and may begin again at once.
+The phrases of a sentence are concatenated into arrays of "places", one for each token. A hypothesis is at a place if
+its last tokens are those of the phrase up to there (the Shift-And algorithm of Baeza-Yates and Gonnet 1992). A phrase
+that the hypothesis has begun therefore continues with its next token or is lost, and may begin again at once.
 
-A phrase counts only as whole words: it begins and ends where a word does. Its last token therefore counts as soon as
-the next one, or the end of the output, does not continue the word.
+A phrase counts only as whole words: it begins and ends at word boundaries. Therefore its last token counts once the
+next token, or the end of the output, does not continue the word.
 
-The beam is divided by how many tokens of their phrases hypotheses contain (dynamic beam allocation). Hypotheses with
-the same number of tokens are a bank, and each bank has the same share of the beam; what a bank cannot use goes to the
-others. So there is always a hypothesis that advances, and others that wait for a better place.
+The beam is divided by the number of phrase tokens that hypotheses contain (dynamic beam allocation). Hypotheses with
+the same number form a bank. Each bank has the same share of the beam; other banks receive what it cannot use. So
+there are always hypotheses that advance, and others that wait for a better place.
 """
 
 import dataclasses
@@ -21,23 +21,23 @@ from t2t_lite.arrays import Array
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, BeamState, SearchInputs
 from t2t_lite.decoding.search.candidates import Candidates
 
-# What a score is lowered by for each token of a missing phrase, if an output ends at its length limit without it. Above
-# all differences of scores, so that such outputs rank below all others.
+# The score is lowered by this for each token of a missing phrase if an output ends at its length limit without it.
+# It exceeds all score differences, so that such outputs rank below all others.
 MISSING = 1e5
 
 
 class PhraseState(NamedTuple):
-    """How far hypotheses are with the phrases that they must contain."""
+    """How much of the required phrases hypotheses contain."""
 
     at: Array  # bool [batch, beam, places], whether the last tokens are those of the phrase up to this place
-    found: Array  # bool [batch, beam, places], at a phrase's last place: whether it is followed by the end of a word
+    found: Array  # bool [batch, beam, places], at a phrase's last place: whether the word ended after it
 
 
 class Places(NamedTuple):
     """The places of all phrases, int32 [batch, places], from `constraint_inputs`."""
 
     tokens: Array  # the token, 0 for padding
-    numbers: Array  # the number of the token within its phrase, from 1
+    numbers: Array  # the index of the token within its phrase, from 1
     ends: Array  # the index of the phrase's last place
 
     @property
@@ -48,16 +48,16 @@ class Places(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Phrases:
-    """A `Constraint` and a `Feature`: outputs contain the phrases of their sentence, and end only then.
+    """A `Constraint` and a `Feature`: outputs contain all phrases of their sentence before they end.
 
     Source: Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine
     Translation" (https://arxiv.org/abs/1804.06609), with whole words and overlapping phrases added.
     """
 
-    # for each token, whether its text begins with a letter or digit, and so continues a word
+    # for each token, whether its text begins with a letter or digit and thus continues a word
     begins_in_word: tuple[bool, ...]
     ends_in_word: tuple[bool, ...]  # for each token, whether its text ends with a letter or digit
-    # for each token, whether no output begins with it, such as one that begins with a blank; (): none
+    # for each token, whether no output may begin with it, for example because of a leading blank; (): none
     never_first: tuple[bool, ...] = ()
     eos_id: int = 1  # the end symbol
 
@@ -68,16 +68,16 @@ class Phrases:
         return PhraseState(nothing, nothing)
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        """Forbids the end of hypotheses without all phrases. See `Constraint`."""
+        """Forbids hypotheses without all phrases to end. See `Constraint`."""
         del unconstrained
         may_end = self.missing(state.features["phrases"], inputs) == 0  # [batch, beam]
         end = tf.range(tf.shape(logits)[2]) == self.eos_id
         return tf.where(end & tf.logical_not(may_end)[:, :, tf.newaxis], NONE, logits)
 
     def proposals(self, logits: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        """Returns the tokens by which each hypothesis must be extended, whatever their rank: int32 [batch, beam, n].
+        """Returns the tokens that must extend each hypothesis, whatever their rank: int32 [batch, beam, n].
 
-        They are its best token, the next tokens of its phrases and, where a phrase is complete but for the end of its
+        They are its best token, the next tokens of its phrases and, if a phrase is complete except for the end of its
         last word, the best token that ends the word. 0 stands for no token.
 
         `logits` are float32 [batch, beam, vocab], after all constraints.
@@ -109,12 +109,12 @@ class Phrases:
         state: BeamState,
         inputs: SearchInputs,
     ) -> Candidates:
-        """Returns the best candidates and those of `proposals`, which may be forbidden; see `best_candidates`."""
+        """Returns the best candidates and the `proposals`, even forbidden ones; see `best_candidates`."""
         proposed = self.proposals(logits, state, inputs)
         batch, beam, count = tf.shape(proposed)[0], proposed.shape[1], tf.shape(proposed)[2]
         parents = tf.broadcast_to(tf.range(beam)[:, tf.newaxis], tf.shape(proposed))
         extended = tf.gather(logits, proposed, batch_dims=2) - normalizer + log_probs[:, :, tf.newaxis]
-        # A token that is proposed twice, or is among the candidates, counts once.
+        # A token that is proposed twice, or is already a candidate, counts once.
         is_earlier = tf.range(count) < tf.range(count)[:, tf.newaxis]
         again = tf.reduce_any((proposed[:, :, :, tf.newaxis] == proposed[:, :, tf.newaxis]) & is_earlier, -1)
         is_theirs = candidates.parents[:, tf.newaxis] == tf.range(beam)[:, tf.newaxis]  # [batch, beam, candidates]
@@ -139,23 +139,23 @@ class Phrases:
         return PhraseState(before & is_here, found)
 
     def score(self, extended: PhraseState, inputs: SearchInputs) -> tf.Tensor:
-        """Hypotheses without all phrases end only at the length limit. See `Feature`."""
+        """Hypotheses without all phrases can end only at the length limit. See `Feature`."""
         return -MISSING * tf.cast(self.missing(extended, inputs), tf.float32)
 
     def kept(self, merits: tf.Tensor, extended: PhraseState, inputs: SearchInputs, width: int) -> tf.Tensor:
-        """Returns which candidates stay alive, int32 [batch, width], given their merits or `NONE`."""
+        """Returns the candidates that stay alive, int32 [batch, width], given their merits or `NONE`."""
         return allocated(merits, self.banks(extended, inputs), tf.shape(extended.at)[2] + 1, width)
 
     def missing(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
-        """Returns how many tokens belong to phrases that outputs lack if they end here: int32 [batch, hypotheses]."""
+        """Returns the number of tokens in the phrases missing from outputs that end here: int32 [batch, hypotheses]."""
         places = _places(inputs)
         lacks = tf.logical_not(self._found(phrases, places)) & (places.numbers > 0)[:, tf.newaxis]
         return tf.reduce_sum(tf.cast(lacks, tf.int32), -1)
 
     def banks(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
-        """Returns how many tokens of phrases hypotheses contain: int32 [batch, hypotheses].
+        """Returns the number of phrase tokens in hypotheses: int32 [batch, hypotheses].
 
-        All tokens of the phrases that they contain, and the tokens of the longest one that they have begun.
+        Counts all tokens of complete phrases, and the tokens of the longest phrase that has begun.
         """
         places = _places(inputs)
         found = self._found(phrases, places)
@@ -164,7 +164,7 @@ class Phrases:
         return whole + tf.reduce_max(begun, -1)
 
     def _found(self, phrases: PhraseState, places: Places) -> tf.Tensor:
-        """Returns for each place whether a hypothesis that ends here contains its phrase: bool [batch, n, places]."""
+        """Returns, for each place, whether a hypothesis that ends here contains its phrase: bool [batch, n, places]."""
         ends = (phrases.at | phrases.found) & places.is_last[:, tf.newaxis]
         return tf.gather(ends, tf.broadcast_to(places.ends[:, tf.newaxis], tf.shape(ends)), batch_dims=2)
 
@@ -178,7 +178,7 @@ def _places(inputs: SearchInputs) -> Places:
 
 
 def places_of(phrases: list[list[int]]) -> Places:
-    """Returns the places of a sentence's phrases, given their tokens, as lists of ints."""
+    """Returns the places of a sentence's phrases as lists of ints, given the phrases' tokens."""
     ends, end = [], -1
     for phrase in phrases:
         end += len(phrase)
@@ -188,18 +188,18 @@ def places_of(phrases: list[list[int]]) -> Places:
 
 
 def _shifted(at: tf.Tensor) -> tf.Tensor:
-    """Returns bool [batch, n, places] moved by one place: whether a hypothesis is at the place before."""
+    """Shifts bool [batch, n, places] by one place: whether a hypothesis is at the previous place."""
     return tf.pad(at[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
 
 
 def allocated(merits: tf.Tensor, banks: tf.Tensor, num_banks: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns which candidates get a place in the beam: int32 [batch, width].
+    """Returns the candidates that enter the beam: int32 [batch, width].
 
-    The best of each bank come first, from the highest bank to the lowest, then the second best, and so on. So the banks
-    have equal shares, and the rest goes to the higher ones.
+    The best candidate of each bank comes first, from the highest bank to the lowest, then the second best, and so on.
+    Banks thus have equal shares, and higher banks get the rest.
 
     `merits` are float32 [batch, candidates], `NONE` for candidates that do not stay alive; `banks` are int32 [batch,
-    candidates] and less than `num_banks`.
+    candidates], below `num_banks`.
     """
     merits, order = tf.math.top_k(merits, merits.shape[1] or tf.shape(merits)[1])  # [batch, candidates]
     banks = tf.gather(banks, order, batch_dims=1)

@@ -1,4 +1,4 @@
-"""Random sampling of the next token, instead of a search for the best."""
+"""Random sampling of the next token, as an alternative to search."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Sampling(NamedTuple):
     def candidates(
         self, logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor, uniforms: tf.Tensor
     ) -> Candidates:
-        """Returns the extension of each sentence's only hypothesis by a token that is drawn, see `best_candidates`.
+        """Extends each sentence's only hypothesis by a randomly drawn token, see `best_candidates`.
 
         `uniforms` is float32 [batch, 1], random numbers in [0, 1).
         """
@@ -32,8 +32,8 @@ class Sampling(NamedTuple):
 def sample_tokens(logits: tf.Tensor, uniforms: tf.Tensor, sampling: Sampling) -> tf.Tensor:
     """Draws one token, int32 [rows], from the distribution of each row of logits, float32 [rows, vocab].
 
-    The caller passes the random numbers, `uniforms`, float32 [rows] in [0, 1), so that a sample depends only on them
-    and on the logits.
+    The caller passes random numbers, `uniforms`, float32 [rows] in [0, 1), so that a sample depends only on them and
+    on the logits.
     """
     logits = logits / sampling.temperature
     size = static_size(logits, 1)
@@ -43,7 +43,7 @@ def sample_tokens(logits: tf.Tensor, uniforms: tf.Tensor, sampling: Sampling) ->
     probabilities = tf.nn.softmax(logits)
     up_to_here = tf.cumsum(probabilities, axis=1)
     if sampling.top_p < 1.0:
-        # Keep the most probable tokens, up to the first one with which the cumulative probability reaches top_p.
+        # Keep the most probable tokens, up to the one at which the cumulative probability reaches top_p.
         probabilities = tf.where(up_to_here - probabilities < sampling.top_p, probabilities, 0.0)
         up_to_here = tf.cumsum(probabilities, axis=1)
     drawn = uniforms[:, tf.newaxis] * up_to_here[:, -1:]

@@ -1,4 +1,4 @@
-"""What is added to the score of an output, besides the length penalty: the coverage penalty, and registered terms."""
+"""Terms added to an output's score besides the length penalty: the coverage penalty and registered terms."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +11,7 @@ from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs
 if TYPE_CHECKING:
     from t2t_lite.decoding.search.candidates import Candidates
 
-# Lower bound of a source token's coverage: the logarithm of less would outweigh any log-probability.
+# Lower bound of a source token's coverage: the logarithm of a smaller one would outweigh any log-probability.
 _MIN_COVERAGE = 1e-6
 
 
@@ -19,9 +19,9 @@ class ScorerTerm(Protocol):
     """A term of an output's score. It must be frozen and hashable, because a search is compiled for its terms."""
 
     def term(self, ids: tf.Tensor, lengths: tf.Tensor, inputs: SearchInputs) -> tf.Tensor:
-        """Returns what is added to the score of each output, float32 [batch, outputs], at most 0.
+        """Returns the term added to the score of each output, float32 [batch, outputs], at most 0.
 
-        A search stops when no alive hypothesis can have a better score, so what is above 0 counts as 0.
+        A search stops when no alive hypothesis can reach a better score, so positive values count as 0.
 
         Args:
           ids: int32 [batch, outputs, max_length], the tokens, 0 after the last one.
@@ -32,7 +32,7 @@ class ScorerTerm(Protocol):
 
 
 class Feature(Protocol):
-    """What a search keeps of each hypothesis besides its tokens, and what it adds to their scores."""
+    """Data that a search keeps about each hypothesis besides its tokens, and the resulting addition to the score."""
 
     def start(self, inputs: SearchInputs, beam_size: int) -> Any:  # noqa: ANN401  a nest of tensors
         """Returns the state of empty hypotheses: a nest of tensors [batch, beam, ...]."""
@@ -43,7 +43,7 @@ class Feature(Protocol):
         ...
 
     def score(self, extended: Any, inputs: SearchInputs) -> tf.Tensor:  # noqa: ANN401
-        """Returns what is added to the scores of hypotheses that end here, at most 0: float32 [batch, candidates]."""
+        """Returns the addition to the scores of hypotheses that end here, at most 0: float32 [batch, candidates]."""
         ...
 
 
@@ -69,7 +69,7 @@ class Coverage:
 
 
 def coverage_penalty(coverage: tf.Tensor, source_mask: tf.Tensor, beta: float) -> tf.Tensor:
-    """Returns the term added to a hypothesis' score: cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1)), at most 0.
+    """Returns the term cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1)) of a hypothesis' score, at most 0.
 
     Args:
       coverage: float32 [..., source], sum_j p_ij: the attention that each source token received from all output tokens.

@@ -1,4 +1,4 @@
-"""The memory of a search: how large batches may be, and a lower bound, to reject a search before it fails."""
+"""Memory of a search: the maximum batch size, and a lower bound that rejects a search before it fails."""
 
 import tensorflow as tf
 
@@ -12,12 +12,12 @@ from t2t_lite.system.free_memory import free_memory
 FLOAT32 = 4
 # Smaller searches are not checked against the free memory.
 WORTH_CHECKING = 2**28
-# The size of a batch's caches on a CPU, where each core has a batch and larger ones are no faster.
+# The size of a batch's caches on a CPU, where each core has its own batch and larger ones are no faster.
 CACHES_OF_BATCH = 2**28
 
 
 def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int) -> int:
-    """Returns how many positions a batch has: `batch_tokens`, on a CPU at most what fits into `CACHES_OF_BATCH`."""
+    """Returns the number of positions in a batch: `batch_tokens`, on a CPU limited by `CACHES_OF_BATCH`."""
     of_position = sum(map(_cache_bytes, _hparams_of(model))) * search.beam_size
     if not of_position or tf.config.list_physical_devices("GPU"):
         return batch_tokens
@@ -31,13 +31,13 @@ def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, 
     candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
     hparams_of_all = _hparams_of(model)
     caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
-    # Each hypothesis attends to the cache entries of all beams and masks those of other hypotheses.
+    # Each hypothesis attends to the cache entries of all beams, but masks those of other hypotheses.
     scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
     return logits + candidates + caches + scores * rows * beam * beam * capacity * FLOAT32
 
 
 def check_search_memory(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> None:
-    """Raises UserError if a search step needs more memory than is free. On a GPU the allocator reports that itself."""
+    """Raises UserError if a search step needs more memory than is free. On a GPU, the allocator reports this itself."""
     needed = search_bytes(model, search, rows, capacity)
     if needed < WORTH_CHECKING or tf.config.list_physical_devices("GPU"):
         return
@@ -57,11 +57,11 @@ def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
 
 def _hparams_of(model: Seq2SeqModel | Ensemble) -> list[HParams]:
     models = getattr(model, "models", [model])
-    return [each.hparams for each in models if hasattr(each, "hparams")]  # a custom model may have none
+    return [each.hparams for each in models if hasattr(each, "hparams")]  # custom models may have none
 
 
 def _cache_bytes(hparams: HParams) -> int:
-    """Returns the size of the caches for one position of one hypothesis, in bytes."""
+    """Returns the cache size for one position of one hypothesis, in bytes."""
     if hparams.self_attention_type not in ("full", "local"):
         return 0
     size = 2 if hparams.precision != "float32" else FLOAT32

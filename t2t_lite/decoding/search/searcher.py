@@ -1,7 +1,7 @@
 """Runs searches over batches, with growing caches and shrinking batches.
 
-XLA compiles a search for the shapes of its tensors, which takes seconds for each new shape. So the number of sentences,
-the source length and the cache capacity are then padded to powers of two. Caches start small and double when they are
+XLA compiles a search for the shapes of its tensors, which takes seconds for each new shape. Therefore the number of
+sentences, the source length and the cache capacity are padded to powers of two. Caches start small and double when
 full. When at most half of the sentences are unfinished, these move to a batch of half the size.
 """
 
@@ -28,33 +28,33 @@ from t2t_lite.models.base import Seq2SeqModel
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16
 INITIAL_CAPACITY = 32
-# Where nothing is compiled, shapes are exact, and smaller caches are cheaper: every step reads them whole.
+# Without compilation, shapes are exact, and smaller caches are cheaper because every step reads them whole.
 UNCOMPILED_CAPACITY = 8
 # A batch shrinks by this factor when at most 1/SHRINK of its sentences are unfinished, but not below MIN_BATCH
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
 MIN_BATCH = 8
 
-# How long a part of a search should take, after which its caller can end it.
+# How long a part of a search should take, after which the caller can end the search.
 _PART_SECONDS = 0.25
 
 
 class _Batch(NamedTuple):
-    """A batch in the middle of its search."""
+    """A batch during its search."""
 
     encoded_source: EncodedSource
     state: BeamState
     inputs: SearchInputs
 
 
-# A batch to be made: its sentences, int32 [rows], -1 for a row of padding; and the function that makes it.
+# A batch yet to be created: its sentences, int32 [rows], -1 for a padding row; and the function that creates it.
 _Waiting: TypeAlias = tuple[np.ndarray, Callable[[], _Batch]]
 
 
 class Searcher:
-    """Searches the outputs of batches of sentences, with a built model that has its weights.
+    """Searches the outputs of batches of sentences with a built model that has its weights.
 
-    `batch_tokens` is the maximum number of positions of a batch, padding included, of the source and of a beam's cache.
+    `batch_tokens` is the maximum number of positions in a batch, padding included, of the source and of a beam's cache.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Searcher:
         return 2 ** int(np.log2(max(1, self._batch_tokens // max(_padded_length(length), INITIAL_CAPACITY))))
 
     def padded_shape(self, source_ids: np.ndarray) -> tuple[int, int]:
-        """Returns (rows, source length) to which a batch int32 [batch, source length] is padded when it is compiled."""
+        """Returns (rows, source length) to which a compiled search pads a batch, int32 [batch, source length]."""
         count, length = source_ids.shape
         size = max(count, _smallest(self.batch_size_of(length), count)) if count > 1 else 1
-        # A source must not be longer than the learned positions.
+        # A source must not exceed the learned positions.
         return size, min(_padded_length(length), self._model.max_positions or _padded_length(length))
 
     def __call__(
@@ -85,7 +85,7 @@ class Searcher:
         """Searches the outputs of one batch: the hypotheses, NumPy arrays [batch, beam, ...].
 
         The sources are int32 [batch, source length], padded with 0; the inputs are NumPy arrays, with the same fields
-        set in each call; `source_mask` is set here. `check` is called several times a second, and what it raises ends
+        set in each call. `source_mask` is set here. `check` is called several times a second; an exception from it ends
         the search. Raises UserError if the search does not fit into memory.
         """
         count, size = len(source_ids), len(source_ids)
@@ -102,12 +102,12 @@ class Searcher:
     def _search_batch(
         self, source_ids: np.ndarray, inputs: SearchInputs, count: int, interruptible: "_Interruptible"
     ) -> SearchResult:
-        """Searches a batch whose first `count` rows are sentences, and the others padding."""
+        """Searches a batch whose first `count` rows are sentences, and whose other rows are padding."""
         size = len(source_ids)
         if self._search.coverage_beta:
             inputs = inputs._replace(source_mask=source_ids != 0)
         results, graphs = _Results(count, self._search.beam_size), self._graphs_for(inputs)
-        # Sentence index of each row; -1 for a row of padding.
+        # Sentence index of each row; -1 for a padding row.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
 
         def begin() -> _Batch:
@@ -116,7 +116,7 @@ class Searcher:
             source, state = graphs.one_compilation_at_a_time(source_ids.shape, graphs.begin, *begun)
             return graphs.advance_batch(_Batch(source, state, inputs), _until(size), interruptible)
 
-        # Each batch is created only when its turn comes, to save memory.
+        # To save memory, each batch is created only when its turn comes.
         waiting: list[_Waiting] = [(rows, begin)]
         while waiting:
             rows, make = waiting.pop()
@@ -126,7 +126,7 @@ class Searcher:
     def _split(
         self, graphs: "_Graphs", rows: np.ndarray, batch: _Batch, results: "_Results", interruptible: "_Interruptible"
     ) -> list[_Waiting]:
-        """Collects the finished sentences and returns the batches in which the others continue."""
+        """Collects the finished sentences and returns the batches in which the other sentences continue."""
         state = batch.state
         done = state.done.numpy().all(1)
         finished, alive = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
@@ -157,8 +157,8 @@ class _Graphs:
 
     begin(source_ids, inputs, capacity) -> (encoded_source, state): encodes the source.
     advance(encoded_source, state, inputs, until, steps) -> state: see `BeamSearch.advance`.
-    select(encoded_source, state, inputs, capacity, rows) -> (encoded_source, state, inputs): selects rows, -1 for a row
-      of padding, and grows the caches to `capacity`.
+    select(encoded_source, state, inputs, capacity, rows) -> (encoded_source, state, inputs): selects rows, -1 for a
+      padding row, and grows the caches to `capacity`.
     """
 
     def __init__(
@@ -206,22 +206,22 @@ class _Graphs:
         source_ids = tf.TensorSpec([None, None], tf.int32)
         compiled = {"jit_compile": True} if xla_compile else {}
         self.begin = graph(begin, input_signature=[source_ids, input_specs, number], **compiled)
-        # The dimensions that are None in these shapes vary from batch to batch.
+        # The dimensions that are None in these shapes vary between batches.
         encoded_source, state = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
             self.begin.get_concrete_function().structured_outputs,
         )
         self.advance = graph(advance, input_signature=[encoded_source, state, input_specs, number, number], **compiled)
-        self._compiled: set[Hashable] = set()  # the shapes for which graphs have been called
+        self._compiled: set[Hashable] = set()  # the shapes for which graphs were called
         self._lock = threading.Lock()
         rows = tf.TensorSpec([None], tf.int32)
         self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows])
-        # Now and not when they are called: TensorFlow would warn about every search that differs from the ones before.
+        # Traced now rather than when called: TensorFlow would warn about every search that differs from earlier ones.
         for function in (self.advance, self.select):
             function.get_concrete_function()
 
     def advance_batch(self, batch: _Batch, until: int, interruptible: "_Interruptible") -> _Batch:
-        """Calls `advance`, in parts, and returns the batch after it."""
+        """Calls `advance` in parts, and returns the batch after it."""
         encoded_source, state, inputs = batch
         shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((encoded_source, state.ids)))
         capacity = static_size(state.ids, 2)
@@ -235,7 +235,7 @@ class _Graphs:
         return batch._replace(state=interruptible.run(advance, state, is_over))
 
     def one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Calls a graph. Parallel compilations would take as long in total, and much more memory."""
+        """Calls a graph, one compilation at a time: parallel ones would take as long in total, and much more memory."""
         if not self._xla_compile or shapes in self._compiled:
             return graph(*arguments)
         with self._lock:
@@ -245,9 +245,9 @@ class _Graphs:
 
 
 class _Interruptible:
-    """Runs the steps of a search in parts that take about a quarter of a second each, but at least one step.
+    """Runs the steps of a search in parts of about a quarter of a second, with at least one step each.
 
-    `check` is called after each part, and what it raises ends the search; None: all steps are one part.
+    `check` is called after each part, and an exception from it ends the search; None: all steps form one part.
     """
 
     def __init__(self, check: Callable[[], None] | None) -> None:
@@ -305,14 +305,14 @@ def _until(size: int) -> int:
 
 
 def _smallest(size: int, count: int) -> int:
-    """Returns the smallest size of at least `count` that a batch of `size` can shrink to."""
+    """Returns the smallest size of at least `count` to which a batch of `size` can shrink."""
     while size // SHRINK >= max(count, MIN_BATCH):
         size //= SHRINK
     return size
 
 
 def _padded_length(length: int) -> int:
-    """Returns the length that a source of `length` tokens is padded to."""
+    """Returns the length to which a source of `length` tokens is padded."""
     return max(MIN_SOURCE_LENGTH, 2 ** int(np.ceil(np.log2(max(1, length)))))
 
 
@@ -331,7 +331,7 @@ def _exact_parts(alive: np.ndarray, most: int) -> Iterator[np.ndarray]:
 
 
 def _parts(alive: np.ndarray, size: int, most: int) -> Iterator[np.ndarray]:
-    """Divides the alive rows of a batch into batches of at most `most` rows: int32, -1 for a row of padding."""
+    """Divides the alive rows of a batch into batches of at most `most` rows: int32, -1 for a padding row."""
     while size > most:
         size = max(1, size // SHRINK)
     size = _smallest(size, len(alive))

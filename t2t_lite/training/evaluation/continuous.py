@@ -28,10 +28,10 @@ def evaluate_continuously(
     options: TrainOptions,
     display: Display | None = None,
 ) -> None:
-    """Evaluates all checkpoints of a run that have no figures yet, and new ones as they appear.
+    """Evaluates all checkpoints of a run that have no figures yet, and then new checkpoints as they appear.
 
-    Ends after the checkpoint of the run's last step, or after `options.eval_wait_secs` without a new checkpoint. Shows
-    the figures in `display`; None: in the logger. Raises a UserError if the data is unusable.
+    Ends after the checkpoint of the run's last step, or after `options.eval_wait_secs` without a new checkpoint.
+    `display` shows the figures; None: the logger does. Raises a UserError if the data is unusable.
     """
     hparams = run_dir.hparams
     inputs_size, targets_size = vocab_sizes(run_dir, check_data(data_dir, run_dir.problem))

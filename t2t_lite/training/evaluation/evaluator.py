@@ -1,4 +1,4 @@
-"""How every evaluation scores a split: metrics of tokens with teacher forcing, metrics of outputs with beam search."""
+"""Scores a split in every evaluation: token metrics with teacher forcing, output metrics with beam search."""
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
@@ -27,13 +27,13 @@ from t2t_lite.training.setup import bound_micro_batches, vocab_sizes
 from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 
-_SAMPLES = 3  # number of lines whose outputs are shown, the same at every evaluation
-# Called often with (how much is done, of how much, of what: "target tokens" or "lines decoded").
+_SAMPLES = 3  # number of lines whose outputs are shown, the same lines at every evaluation
+# Called often with (amount done, total, unit: "target tokens" or "lines decoded").
 Show: TypeAlias = Callable[[float, float, str], None]
 
 
 class Sample(NamedTuple):
-    """One line of the split with its translation or parse."""
+    """One line of the split and its translation or parse."""
 
     source: str
     output: str
@@ -41,9 +41,9 @@ class Sample(NamedTuple):
 
 
 class SplitLosses:
-    """Sums the losses of all targets of a split, of any length, with teacher forcing.
+    """Sums the losses over all targets of a split, whatever their length, with teacher forcing.
 
-    The model is built on the devices of `strategy`. `limit` is that of micro-batches, or the options that say it.
+    The model is built on the devices of `strategy`. `limit` is the micro-batch limit, or the options that determine it.
     `num_tokens` is the number of target tokens of the split.
     """
 
@@ -74,24 +74,24 @@ class SplitLosses:
 
 
 def decoder_of(problem: Problem, translator: Translator) -> Translator | Parser:
-    """Returns what decodes the lines of a problem: the translator, or a parser that has it."""
+    """Returns the decoder for a problem's lines: the translator, or a parser that uses it."""
     return Parser(translator) if problem.writes_trees else translator
 
 
 def outputs_of(decoder: Translator | Parser, lines: Sequence[str], **options: Any) -> list[str]:
-    """Returns the output of each line, as it is written to files; options: those of `Translator.translate`."""
+    """Returns the output of each line as written to files. `options` are those of `Translator.translate`."""
     return [one_line(text) for text in decoder.translate(lines, **options)]
 
 
 class Evaluator:
-    """Evaluates a model, built on the devices of `strategy`, on all pairs of a split, of any length.
+    """Evaluates a model, built on the devices of `strategy`, on all pairs of a split, whatever their length.
 
     Args:
-      options: with eval_decode, the split is translated or parsed as well, on one device of the chief; decode_hparams
-        and eval_lines say how, eval_metric is computed beside the problem's metric.
-      limit: the limit on the size of micro-batches, as in training; None: as the options say.
-      metrics: further metrics of outputs.
-      interruption: ends evaluations when a signal asks for it; None: nothing does.
+      options: with eval_decode, one device of the chief also translates or parses the split, controlled by
+        decode_hparams and eval_lines; eval_metric is computed in addition to the problem's metric.
+      limit: the limit on the size of micro-batches, as in training; None: derived from the options.
+      metrics: additional output metrics.
+      interruption: ends evaluations when a signal asks for it; None: nothing ends them early.
 
     Attributes:
       samples: some `Sample`s of the last evaluation, if it decoded.
@@ -120,9 +120,9 @@ class Evaluator:
             self._translation = _Translation(run_dir, data_dir, metrics, options, split)
 
     def __call__(self, show: Show = lambda done, total, what: None) -> dict[str, float]:
-        """Returns the figures by name: of all registered metrics of tokens and, on the chief, of those of outputs.
+        """Returns the figures by name: all registered token metrics and, on the chief, output metrics.
 
-        Raises Interrupted, on all workers, if a signal has reached any of them.
+        Raises Interrupted on all workers if a signal has reached any of them.
         """
         done = 0.0
 
@@ -145,7 +145,7 @@ class Evaluator:
 
 
 class _Translation:
-    """Translates or parses a split as the decoder does: in float32, with the problem's search settings."""
+    """Translates or parses a split like the decoder: in float32, with the problem's search settings."""
 
     def __init__(
         self, run_dir: RunDir, data_dir: Path, metrics: Collection[str], options: TrainOptions, split: str
@@ -159,7 +159,7 @@ class _Translation:
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         self._model = make_model(run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
         settings = problem.decode_hparams.changed(options.decode_hparams)
-        # Searches that are compiled at some time give other roundings from then on: a resumed run would find others.
+        # A search rounds differently once it is compiled, so a resumed run would get other figures.
         xla_compile = None if tf.config.list_physical_devices("GPU") else False
         translator = Translator(
             self._model, targets, settings, lambda line: None, inputs_vocabulary=inputs, xla_compile=xla_compile
@@ -169,11 +169,11 @@ class _Translation:
     def figures(
         self, model: Seq2SeqModel, show: Show, check: Callable[[], None]
     ) -> tuple[dict[str, float], list[Sample]]:
-        """Decodes with the weights of a model of the same settings. Returns (the figures, some samples).
+        """Decodes with the weights of a model that has the same settings. Returns (the figures, some samples).
 
-        `check` is called several times a second, in any thread; what it raises ends the evaluation.
+        `check` is called several times a second, in any thread; an exception from it ends the evaluation.
         """
-        done: list[int] = []  # of each batch; several threads append to it
+        done: list[int] = []  # one item per batch; several threads append to it
 
         def on_done(lines: int) -> None:
             done.append(lines)
@@ -190,7 +190,7 @@ class _Translation:
         for name, metric in self._metrics.items():
             check()
             figures[figure_of(name)] = score_of(name, metric, outputs, self._references)
-        # Spread over the split, and the same lines at every evaluation.
+        # The samples are spread over the split, and are the same lines at every evaluation.
         chosen = range(len(outputs) // (2 * _SAMPLES), len(outputs), max(1, len(outputs) // _SAMPLES))[:_SAMPLES]
         samples = [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]
         return figures, samples

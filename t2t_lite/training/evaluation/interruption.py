@@ -1,4 +1,4 @@
-"""Signals that stop a training: it finishes the step or ends the evaluation, and saves a checkpoint."""
+"""Signals that stop a training: it completes the step or aborts the evaluation, and saves a checkpoint."""
 
 import signal
 import threading
@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from t2t_lite.training.strategy import all_reduce_sum
 
-# Seconds between two messages of a worker that the others wait for.
+# Seconds between two messages from a worker to the workers that wait for it.
 _PAUSE = 0.25
 
 
 class StopSignals:
-    """Records SIGTERM and SIGINT. The first one is only recorded; the second one has its default effect.
+    """Records the first SIGTERM or SIGINT without further effect; the second has its default effect.
 
-    Use as a context manager. Outside the main thread, the only one that receives signals, it records nothing.
+    Use it as a context manager. Outside the main thread, which alone receives signals, it records nothing.
     `on_signal` is called in the signal handler.
     """
 
@@ -26,7 +26,7 @@ class StopSignals:
 
     def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:
         self._on_signal = on_signal
-        self.number = 0  # number of the received signal, 0: none
+        self.number = 0  # number of the received signal; 0: none
 
     def __enter__(self) -> "StopSignals":
         receives_signals = threading.current_thread() is threading.main_thread()
@@ -45,11 +45,11 @@ class StopSignals:
 
 
 class Interrupted(Exception):
-    """A signal has asked the training to stop. All workers raise it at the same place."""
+    """A signal asked the training to stop. All workers raise it at the same place."""
 
 
 class Interruption:
-    """Checks, many times in an evaluation, whether a signal has reached any worker; without signals it never has."""
+    """Checks often during an evaluation whether a signal has reached any worker. With `signals=None` it never has."""
 
     def __init__(self, strategy: tf.distribute.Strategy, signals: StopSignals | None) -> None:
         self._strategy, self._signals = strategy, signals
@@ -57,11 +57,11 @@ class Interruption:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Raises Interrupted if a signal has reached any worker. Every worker must call it together."""
+        """Raises Interrupted if a signal has reached any worker. All workers must call it together."""
         self._exchange(is_done=False)
 
     def check_while_others_wait(self) -> None:
-        """Raises the same on the only worker that works, from any thread; the others call `wait`."""
+        """Like `check`, for the only worker that works, in any thread, while the others call `wait`."""
         with self._lock:
             if self._is_interrupted:
                 raise Interrupted
@@ -70,16 +70,16 @@ class Interruption:
                 self._next = time.monotonic() + _PAUSE
 
     def end_waiting(self) -> None:
-        """Lets the others go on. It raises Interrupted on all if a signal has reached one of them."""
+        """Lets the other workers continue. Raises Interrupted on all workers if a signal has reached any of them."""
         self._exchange(is_done=True)
 
     def wait(self) -> None:
-        """Waits until the other worker calls `end_waiting`. Raises Interrupted as that does."""
+        """Waits until the working worker calls `end_waiting`. Raises Interrupted like `end_waiting`."""
         while not self._exchange(is_done=False):
             pass
 
     def _exchange(self, is_done: bool) -> bool:
-        """Tells the other workers of a signal and of the end of the work, and returns whether it has ended."""
+        """Shares with the other workers whether a signal arrived and the work is done. Returns whether it is done."""
         if self._signals is None:
             return is_done
         mine = np.array([self._signals.number > 0, is_done], float)

@@ -1,7 +1,7 @@
-"""Model selection: which metrics rank checkpoints, the record of their evaluations, and early stopping.
+"""Model selection: the metrics that rank checkpoints, the record of evaluations, and early stopping.
 
-Everything here is a function of `evaluations.json` in the run directory, so a resumed training decides like an
-uninterrupted one.
+Everything here depends only on `evaluations.json` in the run directory, so that a resumed training makes the same
+decisions as an uninterrupted one.
 """
 
 import json
@@ -20,13 +20,13 @@ _DUE = "evaluation_due"
 
 
 def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
-    """Returns the metrics of an evaluation with decoding: the problem's, and those of `names` that need outputs."""
+    """Returns the metrics of an evaluation with decoding: the problem's, and those in `names` that need outputs."""
     named = [metric_named(name, "metric") for name in names]
     return with_companions([problem.metric, *(metric for metric in named if needs_of(metric) != TOKENS)])
 
 
 def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> None:
-    """Raises UserError if an argument names no metric, or one that cannot score the outputs of a problem."""
+    """Raises UserError if `name` is not a metric, or not one that can score the outputs of a problem."""
     needs = needs_of(metric_named(name, argument))
     if needs not in (TOKENS, needs_of(problem.metric)):
         raise UserError(
@@ -36,13 +36,13 @@ def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> 
 
 
 def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
-    """Raises UserError if changes to a problem's search settings are invalid or do not suit it."""
+    """Raises UserError if changes to a problem's search settings are invalid or do not fit the problem."""
     if problem.decode_hparams.changed(decode_hparams).only_trees and not problem.writes_trees:
         raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
 
 
 def announce_evaluation(directory: Path, step: int) -> None:
-    """Records, before a checkpoint is written, that it is to be evaluated; a stopped training makes up for it."""
+    """Records, before a checkpoint is written, that it needs an evaluation; a resumed training catches up on it."""
     write_text(Path(directory) / _DUE, f"{step}\n")
 
 
@@ -52,7 +52,7 @@ def end_announcement(directory: Path) -> None:
 
 
 def is_evaluation_due(directory: Path, step: int) -> bool:
-    """Returns whether a checkpoint was to be evaluated, and has no figures."""
+    """Returns whether an announced evaluation of a checkpoint is still missing."""
     path = Path(directory) / _DUE
     announced = path.read_text(encoding="utf-8").strip() if path.exists() else ""
     return announced == str(step) and step not in read_evaluations(directory)
@@ -66,7 +66,7 @@ def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> Non
 
 
 def evaluations_without_gain(evaluations: dict[int, dict[str, float]], metric: str) -> int:
-    """Returns the number of evaluations after the best one so far."""
+    """Returns the number of evaluations since the best one."""
     best = best_steps(evaluations, metric, 1)
     figure = figure_of(metric_named(metric, "eval_metric"))
     return sum(figure in figures for step, figures in evaluations.items() if step > best[0]) if best else 0

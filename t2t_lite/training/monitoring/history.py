@@ -1,4 +1,4 @@
-"""Reads the figures of a run as columns, from the files that a training writes."""
+"""Reads the figures of a run as columns from the files that a training writes."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from t2t_lite.training.evaluation.model_selection import read_evaluations
 
-# Columns of equal length by name; a missing figure is NaN. `pandas.DataFrame` takes them as they are.
+# Columns of equal length by name; NaN marks missing figures. `pandas.DataFrame` accepts them directly.
 Columns: TypeAlias = dict[str, list[float]]
 
 
@@ -16,7 +16,7 @@ class Log(NamedTuple):
     """The lines of log.jsonl."""
 
     lines: list[dict[str, Any]]
-    damaged: int  # number of lines that are no JSON objects; a killed process leaves one, at the end or at a resumption
+    damaged: int  # number of lines that are not JSON objects; a killed process leaves one, last or before a resumption
 
 
 def read_log(directory: Path) -> Log:
@@ -29,14 +29,14 @@ def read_log(directory: Path) -> Log:
 
 
 def read_reports(directory: Path) -> Columns:
-    """Returns the reports of a run's steps: "step" and the figures of `log.jsonl`, in the order they were written."""
+    """Returns the reports of a run's steps: "step" and the figures of `log.jsonl`, in the order of writing."""
     return _columns(row for row in read_log(directory).lines if row.get("part") == "train")
 
 
 def kept_reports(steps: Sequence[float]) -> list[int]:
-    """Returns the places of the reports that make a run's curve, whose steps increase, given all steps as written.
+    """Returns the indices of the reports in a run's curve, where steps increase; `steps` are those of all reports.
 
-    A resumed training repeats the steps after its checkpoint; the reports of the first time are left out.
+    A resumed training repeats the steps after its checkpoint; their first reports are dropped.
     """
     kept: list[int] = []
     for row, step in enumerate(steps):
@@ -52,7 +52,7 @@ def read_evaluation_columns(directory: Path) -> Columns:
 
 
 def _report(line: str) -> dict[str, Any]:
-    """Returns the report in a line; {} for a line that a killed process has left incomplete."""
+    """Returns the report in a line; {} for an incomplete line from a killed process."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -9,13 +9,13 @@ from t2t_lite.system.cores import num_cores
 
 
 def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -> float:
-    """Returns the speed of a product of square matrices in TensorFlow, the fastest of `repeats`, in GFLOP/s.
+    """Returns the speed of the fastest of `repeats` products of square matrices in TensorFlow, in GFLOP/s.
 
-    If an operation uses a part of the cores, see `make_strategy`, it is that of as many products as use all of them.
+    If an operation uses only part of the cores (see `make_strategy`), it runs enough products at once to use all cores.
     """
     number = num_cores() // (tf.config.threading.get_intra_op_parallelism_threads() or num_cores())
     matrices = [tf.cast(tf.random.normal((size, size)), dtype) for _ in range(max(number, 1))]
-    # Fetches one number only: copying the product from a GPU takes longer than computing it.
+    # Fetches only one number, because copying the product from a GPU takes longer than computing it.
     products = tf.function(lambda: tf.add_n([tf.matmul(matrix, matrix)[0, 0] for matrix in matrices]))
     products()
     seconds = math.inf
@@ -27,9 +27,9 @@ def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -
 
 
 def peak_flops(strategy: tf.distribute.Strategy, precision: str, tflops: float | None = None) -> float:
-    """Returns the peak rate of all devices of a strategy together, in operations per second.
+    """Returns the combined peak rate of all devices of a strategy, in operations per second.
 
-    `tflops` is that of one device, in 10^12 operations per second; None: measured with a matrix product. Virtual
+    `tflops` is the rate of one device, in 10^12 operations per second; None: measure it with a matrix product. Virtual
     devices of one CPU share its cores and count once.
     """
     if tflops:

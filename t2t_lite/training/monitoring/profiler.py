@@ -9,7 +9,7 @@ PROFILED = range(5, 10)
 
 
 class Profiler:
-    """Traces the steps in `PROFILED` into a folder; None: no trace. Calls of several steps are whole."""
+    """Traces the steps in `PROFILED` into a folder; None: no trace. Traces start and stop only between calls."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory

@@ -14,9 +14,9 @@ from t2t_lite.scoring.metric import is_of_outputs, label_of
 
 
 class Progress:
-    """Reports steps, after the `first_step` made before, up to the last one. Use as a context manager.
+    """Reports the steps after `first_step`, up to the last one. Use as a context manager.
 
-    Lines go to `display` and an `EventLog`; None: nothing is shown or written, for workers other than the chief.
+    Lines go to `display` and an `EventLog`; for None, as on workers other than the chief, nothing is shown or written.
     """
 
     def __init__(self, directory: Path, first_step: int, last_step: int, display: Display | None) -> None:
@@ -42,13 +42,13 @@ class Progress:
             self._log.start(self._first_step, about)
 
     def after_step(self, step: int) -> None:
-        """Shows that a step has been made."""
+        """Shows that a step is complete."""
         if self._display:
             self._display.after_step(step)
 
     def report(self, step: int, figures: dict[str, float]) -> None:
         """Shows and records the figures of a `Throughput`, with the epoch (from 1) and the learning rate."""
-        # The first step includes building its graph, so it overestimates the time left.
+        # The first step includes building its graph, so the time left is overestimated.
         most = "up to " if self._is_first else ""
         left = f"{most}{format_duration((self._last_step - step) / figures['steps_per_second'])} left"
         self._is_first = False
@@ -70,8 +70,8 @@ class Progress:
 
     @contextlib.contextmanager
     def evaluation(self, step: int) -> Iterator[Callable[[float, float, str], None]]:
-        """Shows how far an evaluation is: yields a function of (how much is done, of how much, of what)."""
-        start: dict[str, float] = {}  # when each part of it began
+        """Shows an evaluation's progress: yields a function of (amount done, total, unit)."""
+        start: dict[str, float] = {}  # when each part of the evaluation began
 
         def show(done: float, total: float, what: str) -> None:
             now = time.monotonic()
@@ -115,7 +115,7 @@ def _losses(figures: dict[str, float]) -> str:
 
 
 def _number(value: float, digits: int) -> str:
-    """Formats a number; keeps the huge numbers of a diverged training short."""
+    """Formats a number; abbreviates the huge numbers of a diverged training."""
     return f"{value:.{digits}f}" if abs(value) < 1e6 or value != value else f"{value:.3g}"
 
 
@@ -131,11 +131,11 @@ class EventLog:
             self._log.write("\n")
 
     def start(self, step: int, about: Mapping[str, object]) -> None:
-        """Writes the line of a start to log.jsonl: the steps already made, and the return value of `start_record`."""
+        """Writes a start's line to log.jsonl: the steps already made, and the return value of `start_record`."""
         self._write({"part": "start", "step": step, **about})
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        """Writes one report, of the part "train" or "eval", with the `Sample`s of an evaluation."""
+        """Writes one report of the part "train" or "eval", with the `Sample`s of an evaluation."""
         with self._writers[part].as_default():
             for name, value in figures.items():
                 tf.summary.scalar(name, value, step=step)

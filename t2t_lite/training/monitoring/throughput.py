@@ -13,9 +13,9 @@ from t2t_lite.training.step.report import StepReport
 class Throughput:
     """Turns the reports of steps into figures.
 
-    `replicas` devices share a batch; `flops_per_token` are training operations per real target token, including its
-    share of the source. `peak` is the peak rate of all devices together, in operations per second; None: `measure`
-    measures it, or there is no utilisation.
+    `replicas` devices share a batch. `flops_per_token` are training operations per real target token, including its
+    share of the source. `peak` is the combined peak rate of all devices, in operations per second; None: `measure`
+    measures it in `measure_peak`, or there is no utilisation without it.
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class Throughput:
         self._flops_per_token = flops_per_token
         self.peak = peak
         self._measure = measure
-        self.skipped = 0  # steps in all
+        self.skipped = 0  # steps in total
         self.skipped_in_row = 0
         self.restart()
 
     def restart(self) -> None:
-        """Discards what has been accumulated since the last figures."""
+        """Discards everything accumulated since the last figures."""
         self._since, self._steps, self._learning = time.monotonic(), 0, 0
         self._smoothed = self._plain = self._learned_tokens = self._tokens = self._positions = self._waited = (
             self._norm
@@ -47,7 +47,7 @@ class Throughput:
         self.restart()
 
     def add(self, report: StepReport, waited: float) -> None:
-        """Counts one step, which waited so many seconds for its batch."""
+        """Counts one step, which waited `waited` seconds for its batch."""
         self._steps += 1
         self._waited += waited
         self._tokens += report.sums.tokens
@@ -64,7 +64,7 @@ class Throughput:
             self.skipped_in_row += 1
 
     def figures(self) -> dict[str, float]:
-        """Returns the figures since the last call and restarts. Skipped steps do not count for loss and norm."""
+        """Returns the figures since the last call and restarts. Loss and norm exclude skipped steps."""
         seconds = time.monotonic() - self._since
         nothing = float("nan")
         figures = {

@@ -1,1 +1,1 @@
-"""Optimizers: what they have in common, Adam with a fused kernel, and any other optimizer of Keras."""
+"""Optimizers: their common base, Adam with a fused kernel, and any other Keras optimizer."""

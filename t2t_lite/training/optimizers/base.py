@@ -1,4 +1,4 @@
-"""What all optimizers have in common: skipped steps, loss scaling, clipping, weight decay, moving averages."""
+"""The common base of all optimizers: skipped steps, loss scaling, clipping, weight decay, moving averages."""
 
 import abc
 import contextlib
@@ -10,21 +10,21 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.training.schedule import learning_rate
 
-# Loss scaling in mixed_float16: the initial scale, and the number of finite steps in a row after which it is doubled.
+# Loss scaling in mixed_float16: the initial scale, and the number of consecutive finite steps before it is doubled.
 FIRST_LOSS_SCALE = 2.0**15
 LOSS_SCALE_GROWTH_STEPS = 2000
 
 
 class Optimizer(abc.ABC):
-    """Updates distributed variables, with the learning rate of the settings' schedule.
+    """Updates distributed variables with the learning rate of the settings' schedule.
 
-    A step whose gradients are not finite is skipped: weights and moments stay unchanged, `iterations` still counts it,
-    and in mixed_float16 the loss scale is halved. Create an optimizer in the scope of the strategy.
+    A step with non-finite gradients is skipped: weights and moments stay unchanged, `iterations` still counts it, and
+    mixed_float16 halves the loss scale. Create an optimizer in the scope of the strategy.
 
     Args:
       weight_decay: the share of each matrix that an update removes, times the learning rate (Loshchilov and Hutter
-        2019). Vectors, which are biases and the parameters of norms, do not decay.
-      prefix: begins the names of the state in checkpoints.
+        2019). Vectors (biases and the parameters of norms) do not decay.
+      prefix: prefix of the state's names in checkpoints.
     """
 
     _can_be_masked = False  # whether `_make_update` takes `good`; otherwise `apply` branches
@@ -61,8 +61,8 @@ class Optimizer(abc.ABC):
 
         Args:
           gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
-          norm: the global norm of the gradients of the loss itself, float32 scalar; clip_norm limits it.
-          good: bool scalar; if it is false, nothing changes. The gradients must be finite then, too. None: true.
+          norm: the global norm of the gradients of the unscaled loss, float32 scalar; clip_norm limits it.
+          good: bool scalar; if false, nothing changes. The gradients must be finite even then. None: true.
         """
         if good is not None and not self._can_be_masked:
             tf.cond(good, lambda: [self.apply(strategy, gradients, loss_scale, norm), 0][1], lambda: 0)
@@ -98,11 +98,11 @@ class Optimizer(abc.ABC):
         """
 
     def _slots(self) -> Sequence[Sequence[tf.Variable]]:
-        """Returns the lists of variables, one per weight each, that updates take as slots."""
+        """Returns lists of variables, each with one variable per weight, which updates take as slots."""
         return ()
 
     def _divisor(self, loss_scale: tf.Tensor, norm: tf.Tensor) -> tf.Tensor | None:
-        """Returns what to divide gradients by, for the loss scale and for clipping; None: they stay as they are."""
+        """Returns the divisor of the gradients, for loss scaling and clipping; None: they stay unchanged."""
         divisor = None if self.loss_scale is None else loss_scale
         if not self.hparams.clip_norm:
             return divisor
@@ -126,7 +126,7 @@ class Optimizer(abc.ABC):
 
     @contextlib.contextmanager
     def averages_in_place(self) -> Iterator[None]:
-        """Replaces the weights by their moving averages inside the block, if averages are kept."""
+        """Replaces the weights by their moving averages, if there are any, inside the block."""
         self._exchange()
         try:
             yield
@@ -146,12 +146,12 @@ class Optimizer(abc.ABC):
 
     def _average_decay(self, updates: tf.Tensor) -> tf.Tensor:
         # Lower than ema_decay at first, so that the random initial weights are soon forgotten. This is the rule of
-        # tf.train.ExponentialMovingAverage with num_updates, the current update included.
+        # tf.train.ExponentialMovingAverage with num_updates, including the current update.
         return tf.minimum(self.hparams.ema_decay, (1.0 + updates) / (10.0 + updates))
 
 
 def state_name(variable: keras.Variable) -> str:
-    """Returns the name of a weight in the names of an optimizer's state."""
+    """Returns a weight's name as used in the names of the optimizer state."""
     return variable.path.replace("/", "_")
 
 

@@ -1,4 +1,4 @@
-"""The optimizers that the setting `optimizer` selects."""
+"""The optimizers selected by the setting `optimizer`."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from t2t_lite.training import private_names
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.optimizers.updates import FusedAdam, KerasOptimizer
 
-# Arguments of Keras' optimizers that the trainer does not use, and the settings that do the same.
+# Arguments of Keras' optimizers that the trainer does not use, and the settings that replace them.
 _SETTINGS = {
     "clipnorm": "clip_norm",
     "clipvalue": "clip_norm",
@@ -23,9 +23,9 @@ _SETTINGS = {
 
 
 def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) -> Optimizer:
-    """Returns the optimizer of the settings. Call it in the scope of the strategy.
+    """Returns the optimizer that the settings select. Call it in the scope of the strategy.
 
-    Raises a UserError if a plug-in's optimizer is not one that training can use.
+    Raises a UserError if training cannot use a plug-in's optimizer.
     """
     rule = OPTIMIZERS[hparams.optimizer](hparams)
     _check(rule, f"the optimizer '{hparams.optimizer}'")
@@ -44,7 +44,7 @@ def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) 
 
 
 def adam(hparams: HParams) -> keras.optimizers.Optimizer:
-    """Returns the paper's Adam (section 5.3). Its learning rate, like that of the others, is set by the trainer."""
+    """Returns the paper's Adam (section 5.3). The trainer sets its learning rate, like that of the other optimizers."""
     return keras.optimizers.Adam(beta_1=hparams.adam_beta1, beta_2=hparams.adam_beta2, epsilon=hparams.adam_epsilon)
 
 

@@ -1,4 +1,4 @@
-"""How an update changes weights: by Adam with TensorFlow's fused kernel, or by any other optimizer of Keras."""
+"""Updates of weights: by Adam with TensorFlow's fused kernel, or by any other Keras optimizer."""
 
 import collections
 from collections.abc import Callable, Sequence
@@ -12,11 +12,10 @@ from t2t_lite.training.schedule import learning_rate
 
 
 class KerasOptimizer(Optimizer):
-    """Updates each variable by the `update_step` of a new optimizer of Keras, the rule.
+    """Updates each variable with the `update_step` of a new Keras optimizer, the rule.
 
-    Keras would sum the gradients of all devices once more, and decide about steps by itself. Here its optimizer only
-    updates variables, with its weight_decay: skipped steps, its count of updates and the learning rate come from the
-    trainer.
+    Keras would sum the gradients of all devices again, and decide about steps itself. Here its optimizer only updates
+    variables, with its weight_decay; the trainer controls skipped steps, the update count and the learning rate.
     """
 
     def __init__(
@@ -25,7 +24,7 @@ class KerasOptimizer(Optimizer):
         prefix = type(rule).__name__.lower()
         super().__init__(keras_variables, hparams, rule.weight_decay or 0.0, prefix)
         self._rule = rule
-        # Keras' variable of the learning rate does not belong to the state then.
+        # This keeps Keras' learning rate variable out of the state.
         rule.learning_rate = lambda: learning_rate(self.iterations + 1, hparams)
         rule.build(list(keras_variables))
         variables = _by_name(rule)
@@ -45,7 +44,7 @@ class KerasOptimizer(Optimizer):
 
 
 def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
-    """Returns a rule's variables by name. Names do not depend on how many rules a process makes."""
+    """Returns a rule's variables by name. The names do not depend on the number of rules made in a process."""
     found, seen = {}, collections.Counter()
     for variable in rule.variables:
         name = (
@@ -58,7 +57,7 @@ def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
 
 
 class FusedAdam(Optimizer):
-    """Adam (Kingma and Ba 2015), and AdamW (Loshchilov and Hutter 2019) if the rule has a weight decay."""
+    """Adam (Kingma and Ba 2015), or AdamW (Loshchilov and Hutter 2019) if the rule has a weight decay."""
 
     _can_be_masked = True
 
@@ -81,11 +80,11 @@ class FusedAdam(Optimizer):
         rule = self._rule
         powers = [tf.pow(beta, made + 1.0) for beta in (rule.beta_1, rule.beta_2)]
         beta1, beta2, epsilon = (tf.constant(value) for value in (rule.beta_1, rule.beta_2, rule.epsilon))
-        if good is not None:  # moments stay as they are with betas of 1
+        if good is not None:  # betas of 1 leave the moments unchanged
             beta1, beta2 = (tf.where(good, beta, 1.0) for beta in (beta1, beta2))
 
         def update(variable: tf.Variable, gradient: tf.Tensor, momentum: tf.Variable, velocity: tf.Variable) -> None:
-            # The fused kernel makes one pass over the four arrays; single operations would make about sixteen.
+            # The fused kernel passes once over the four arrays; separate operations would need about sixteen passes.
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
                 m=momentum.handle,

@@ -1,4 +1,4 @@
-"""Calls of the training step: one batch that Python reads, or several steps in a graph that reads its batches."""
+"""Calls of the training step: one batch that Python reads, or a graph that reads the batches of several steps."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -13,26 +13,26 @@ from t2t_lite.training.step.train_step import TrainStep
 
 
 class MadeStep(NamedTuple):
-    """A step that has ended."""
+    """A completed step."""
 
-    number: int  # from 1
+    number: int  # counted from 1
     report: StepReport
-    epoch: int  # of its batch, from 0
-    position: int  # of its batch in the epoch, from 0
-    waited: float  # seconds, for the batch
+    epoch: int  # of its batch, counted from 0
+    position: int  # of its batch in the epoch, counted from 0
+    waited: float  # seconds spent waiting for the batch
 
 
 class StartedSteps(NamedTuple):
-    """Steps that were given to the devices with one call."""
+    """Steps that one call gave to the devices."""
 
-    last: int  # the number of the last one
-    figures: tf.Tensor  # of each, for `report_of`: float32 [steps, figures], or [figures] of the only one
+    last: int  # the number of the last step
+    figures: tf.Tensor  # of each step, for `report_of`: float32 [steps, figures], or [figures] of a single step
     places: tf.Tensor  # epoch and position of each batch, int64 [steps, 2], or [2]
-    waited: tf.Tensor  # seconds, for all batches together
-    begun: float  # the time of the call, by time.monotonic()
+    waited: tf.Tensor  # seconds spent waiting for all batches
+    begun: float  # the time of the call, from time.monotonic()
 
     def read(self) -> list[MadeStep]:
-        """Waits for the end of the steps."""
+        """Waits until the steps are complete."""
         figures, places = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy())
         first, share = self.last - len(figures) + 1, float(self.waited) / len(figures)
         return [
@@ -42,10 +42,9 @@ class StartedSteps(NamedTuple):
 
 
 class StepCalls:
-    """Makes the steps of a data set of `distribute_batches`, which has "epoch" and "position".
+    """Runs the steps on a dataset from `distribute_batches` that has "epoch" and "position".
 
-    A call has a price on the host, which accelerators may have to wait for; with `is_several` a call makes several
-    steps.
+    A call costs time on the host, for which accelerators may have to wait. With `is_several`, it makes several steps.
     """
 
     def __init__(self, train_step: TrainStep, data: tf.distribute.DistributedDataset, is_several: bool) -> None:
@@ -53,7 +52,7 @@ class StepCalls:
         self._several = tf.function(self._loop, autograph=False) if is_several else None
 
     def start(self, step: int, number: int, requests: Sequence[float]) -> StartedSteps:
-        """Gives `number` steps after `step` to the devices; the requests are those of each of them."""
+        """Gives `number` steps after `step` to the devices; each of them sends the same requests."""
         begun, sent = time.monotonic(), tf.constant(requests, tf.float32, [len(requests)])
         if self._several:
             figures, places, waited = self._several(self._batches, tf.constant(number), sent)
@@ -80,12 +79,12 @@ class StepCalls:
 
 
 def _timed_next(batches: Iterator[DistributedBatch]) -> tuple[DistributedBatch, tf.Tensor]:
-    """Returns the next batch, and the seconds until it was there."""
+    """Returns the next batch and the seconds spent waiting for it."""
     start = tf.timestamp()
     with tf.control_dependencies([start]):
         batch = next(batches)
     with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
-        return batch, tf.maximum(tf.timestamp() - start, 0.0)  # a clock may be set back
+        return batch, tf.maximum(tf.timestamp() - start, 0.0)  # the clock may be set back
 
 
 def _place_of(batch: DistributedBatch) -> tf.Tensor:

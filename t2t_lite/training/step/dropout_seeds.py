@@ -1,24 +1,24 @@
-"""The random numbers of dropout, independent of devices, micro-batches and restarts."""
+"""Random numbers for dropout, independent of devices, micro-batches and restarts."""
 
 import math
 
 import tensorflow as tf
 
-# A Philox block, made from one counter value: four 32-bit numbers, that is eight 16-bit numbers.
+# A Philox block, generated from one counter value: four 32-bit numbers, or eight 16-bit numbers.
 _WORDS, _NUMBERS = 4, 8
-_PHILOX = 1  # its number among the algorithms of tf.random
+_PHILOX = 1  # its id among the algorithms of tf.random
 
 
 class DropoutSeeds:
-    """Generates the random numbers of one step's dropout, for contiguous rows of the global batch.
+    """Generates the random numbers for one step's dropout, for contiguous rows of the global batch.
 
-    Each number is a function of (random seed, step, place of the dropout in the model, row in the global batch, element
-    in the row). It is the same for any number of devices and micro-batches, and after any restart. The function is
-    Philox (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with the key (seed, step) and the counter
-    (place, block). Each row uses as many consecutive blocks of 8 numbers as its elements need. No two places, rows or
-    steps of a training use the same block.
+    Each number is a function of (random seed, step, dropout's place in the model, row in the global batch, element in
+    the row). It does not depend on the number of devices and micro-batches, or on restarts. The function is Philox
+    (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with the key (seed, step) and the counter
+    (place, block). Each row uses consecutive blocks of 8 numbers, as many as its elements need. No two places, rows or
+    steps of a training share a block.
 
-    Of the seed only the last 32 bits are used; step is below 2**32; `first_row`, an int64 scalar, is the index of the
+    Only the last 32 bits of the seed are used; step is below 2**32. `first_row`, an int64 scalar, is the index of the
     first of the `rows` in the global batch.
     """
 
@@ -29,13 +29,13 @@ class DropoutSeeds:
         self._places = 0
 
     def uint16_like(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns the numbers of the next place in the model: uint16 of the shape of x, uniform from 0 to 65535.
+        """Returns the numbers for the next place in the model: uint16 in the shape of x, uniform from 0 to 65535.
 
         x consists of consecutive rows of equal size.
         """
         self._places += 1
         size = tf.size(x)
-        # Whether the last block of a row may be partial; where it is not, fewer operations count the blocks.
+        # Whether the last block of a row may be partial; if not, counting the blocks takes fewer operations.
         is_partial = math.prod(size for size in x.shape[1:] if size is not None) % _NUMBERS > 0
         if is_partial:
             of_row = size // self._rows

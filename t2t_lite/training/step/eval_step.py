@@ -1,4 +1,4 @@
-"""Sums loss and correct tokens over a split, without dropout."""
+"""Sums the loss and the number of correct tokens over a split, without dropout."""
 
 from collections.abc import Callable
 
@@ -19,9 +19,9 @@ from t2t_lite.training.strategy import all_reduce_sum
 
 
 class EvalSums:
-    """Sums over a split, without dropout: sums(batches of `distribute_batches`) -> `TokenSums`.
+    """Sums over a split without dropout: sums(batches of `distribute_batches`) -> `TokenSums`.
 
-    `num_parallel` micro-batches are computed at the same time.
+    It computes `num_parallel` micro-batches at the same time.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class EvalSums:
         batches: tf.distribute.DistributedDataset,
         on_done: Callable[[float], None] = lambda tokens: None,
     ) -> TokenSums:
-        """Returns the sums over all batches and workers. The workers communicate once, at the end.
+        """Returns the sums over all batches and workers. The workers communicate only once, at the end.
 
-        `on_done` is called after each micro-batch with its number of target tokens on all devices, on average; what it
-        raises ends the evaluation.
+        `on_done` is called after each micro-batch with its number of target tokens on all devices, on average. An
+        exception from it ends the evaluation.
         """
         totals = np.zeros(4)
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Loss and gradients of a micro-batch, and a graph of them that all devices of a step call."""
+"""Loss and gradients of a micro-batch, and their graph, which all devices of a step call."""
 
 from collections.abc import Sequence
 
@@ -23,19 +23,19 @@ def loss_and_gradients(
     first_row: tf.Tensor,
     scale: tf.Tensor,
 ) -> list[tf.Tensor]:
-    """Returns [figures, *gradients] of the weights, of a micro-batch.
+    """Returns [figures, *gradients of the weights] for a micro-batch.
 
     Args:
-      model: what is trained.
+      model: the model to train.
       weights: its trainable weights.
-      random_seed: that of dropout.
+      random_seed: the seed for dropout.
       inputs, targets: int32 [rows, length].
-      step: int64, the number of the step from 0.
+      step: int64, the number of the step, counted from 0.
       first_row: int64, index of the first row in the global batch, see `DropoutSeeds`.
-      scale: float32, what the sum of the loss is multiplied with.
+      scale: float32, the factor for the summed loss.
 
     Returns:
-      the figures, see `micro_batch_figures`, and the gradients, all dense.
+      the figures, see `micro_batch_figures`, and the dense gradients.
     """
     with tf.GradientTape() as tape:
         for weight in weights:
@@ -49,8 +49,8 @@ def loss_and_gradients(
 class SharedGradients:
     """The graph of `loss_and_gradients` with weights as arguments, traced once for all devices and micro-batches.
 
-    shared(`read_weights()`, inputs, targets, step, first_row, scale) -> [figures, *packed gradients]. With
-    `xla_compile`, it is compiled, once for each shape and device.
+    shared(`read_weights()`, inputs, targets, step, first_row, scale) -> [figures, *packed gradients]. `xla_compile`
+    compiles it once for each shape and device.
     """
 
     def __init__(self, model: Seq2SeqModel, random_seed: int, packs: GradientPacks, xla_compile: bool) -> None:
@@ -77,7 +77,7 @@ class SharedGradients:
         self._graph = graph.get_concrete_function(weights, ids, ids, number, number, tf.TensorSpec([], tf.float32))
 
     def read_weights(self) -> list[tf.Tensor]:
-        """Returns the weights of the device that asks."""
+        """Returns the weights on the current device."""
         return [variable.value.read_value() for variable in self._variables]
 
     def __call__(self, weights: list[tf.Tensor], *batch: tf.Tensor) -> list[tf.Tensor]:

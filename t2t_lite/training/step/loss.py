@@ -1,4 +1,4 @@
-"""The loss of a batch: sums over its tokens, from a model that gives logits, or what they are the product of."""
+"""The loss of a batch, summed over its tokens, from a model's logits or from the factors of its logits."""
 
 from typing import Generic, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ Number = TypeVar("Number", tf.Tensor, float)
 
 
 class LossSums(NamedTuple, Generic[Number]):
-    """Sums over the real tokens of a batch, to be divided by the `tokens` of the whole global batch.
+    """Sums over the real tokens of a batch; divide them by the `tokens` of the whole global batch.
 
     Only `smoothed` is differentiable.
     """
@@ -51,7 +51,7 @@ def _cross_entropy_of(
 
 
 def _rdrop_of(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds) -> CrossEntropySums:
-    """Returns the loss of two passes, with other numbers of the same seeds."""
+    """Returns the loss of two passes, which use different random numbers from the same seeds."""
     hparams = model.hparams
     passes = [factors for _ in range(2) if (factors := model.factors_of_logits(inputs, targets, seeds))]
     if not passes:

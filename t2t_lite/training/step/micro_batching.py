@@ -1,14 +1,14 @@
-"""Gradient accumulation: splits a global batch over the devices, and each share into micro-batches that fit memory.
+"""Gradient accumulation: splits a global batch over devices, and each share into micro-batches that fit memory.
 
-`TrainStep` runs the micro-batches and sums their gradients. Any number of devices and micro-batches makes the same
-update, up to rounding, because
+`TrainStep` runs the micro-batches and sums their gradients. The update does not depend on the number of devices and
+micro-batches, up to rounding, because
 - every token's loss is divided by "tokens", the number of target tokens of the global batch, and gradients are summed
   over micro-batches and devices;
 - padding rows are empty and have no loss;
-- dropout depends on a row's index in the global batch, "first_row" and on, see `DropoutSeeds`.
+- dropout depends on a row's index in the global batch, which starts at "first_row", see `DropoutSeeds`.
 
-On a CPU two micro-batches are computed at the same time, each from a thread of its own: most operations of a step are
-too small to divide among cores.
+A CPU computes two micro-batches at the same time, each in its own thread, because most operations of a step are too
+small to be divided among cores.
 """
 
 import dataclasses
@@ -27,20 +27,20 @@ ReplicaBatch: TypeAlias = dict[str, tf.Tensor]
 ElementSpec: TypeAlias = dict[str, tf.TypeSpec]
 
 
-OnReplica = TypeVar("OnReplica")  # a tensor or several, of each replica
+OnReplica = TypeVar("OnReplica")  # one or several tensors of each replica
 
 
 @dataclasses.dataclass(frozen=True)
 class MicroBatches:
-    """The limit on the size of micro-batches, and how many of them are computed at once."""
+    """The limit on the size of micro-batches, and the number computed at once."""
 
-    # positions of the longer side, padding included, that a device holds at once; a longer pair is a micro-batch of its
-    # own. None: a share is split only to compute its parts at once
+    # positions of the longer side, padding included, that a device holds at once; a longer pair is its own micro-batch.
+    # None: a share is split only for parallel computation
     max_tokens: int | None = None
-    # if above 0, both sides are padded to one of a few lengths, and all micro-batches of one length have the same
-    # number of rows, for about this many positions. There are then few enough shapes to compile each one
+    # if above 0, both sides are padded to one of a few lengths, and all micro-batches of one length have equally many
+    # rows, about this many positions in total. The shapes are then few enough to compile each one
     static_tokens: int = 0
-    # micro-batches that a device computes at the same time, which share `max_tokens`; 1 with `static_tokens`
+    # micro-batches that a device computes at the same time and that share `max_tokens`; 1 with `static_tokens`
     num_parallel: int = 1
 
     def shape(
@@ -58,7 +58,7 @@ class MicroBatches:
         if self.max_tokens is not None:
             max_rows = tf.maximum(self.max_tokens // self.num_parallel // longest, 1)
             number = tf.maximum(-(-rows // max_rows), 1)
-        number = -(-number // self.num_parallel) * self.num_parallel  # so that none runs alone
+        number = -(-number // self.num_parallel) * self.num_parallel  # so that no micro-batch runs alone
         size = tf.maximum(-(-rows // number), 1)
         return tf.maximum(-(-rows // size), 1), size, inputs_length, targets_length
 
@@ -77,20 +77,20 @@ def bucket_length(length: int | tf.Tensor) -> tf.Tensor:
     return tf.gather(lengths, tf.searchsorted(lengths, tf.reshape(length, [1])))[0]
 
 
-@tf.autograph.experimental.do_not_convert  # conversion takes time, and there is nothing to convert
+@tf.autograph.experimental.do_not_convert  # conversion takes time and has no effect here
 def distribute_batches(
     strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset, micro_batches: MicroBatches = MicroBatches()
 ) -> tf.distribute.DistributedDataset:
     """Gives every replica an equal share of each global batch, split into micro-batches.
 
     Every worker produces the same global batches and takes its own shares. Shares and micro-batches are contiguous
-    rows. The limit on micro-batches does not change which replica gets a row. Global batches are dicts of "inputs" and
+    rows. The micro-batch limit does not change which replica gets a row. Global batches are dicts of "inputs" and
     "targets", int32 [rows, length], and any scalars.
 
     Returns:
       a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
-      filled up with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row in the
-      global batch; and "tokens", float32: the number of real target tokens of the whole global batch.
+      padded with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row in the
+      global batch, and "tokens", float32: the number of real target tokens of the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -117,7 +117,7 @@ def distribute_batches(
 
         shares = global_batches.flat_map(split)
         if global_batches.cardinality() == tf.data.INFINITE_CARDINALITY:
-            # Otherwise devices would agree at each batch on whether there is one.
+            # Otherwise devices would have to agree at each batch on whether it exists.
             shares = shares.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
         return shares.prefetch(2 * mine)
 
@@ -127,9 +127,9 @@ def distribute_batches(
 class OnMicroBatches(Generic[OnReplica]):
     """Runs a function on every replica for each micro-batch: on_micro_batches(distributed batch) -> results in order.
 
-    The function gets (a replica's batch, number of the micro-batch) and becomes one graph, which is the same for all
-    micro-batches; `element_spec` is that of `distribute_batches`. `num_parallel` of them run at the same time, each
-    from a thread of its own; that needs a strategy of one replica.
+    The function receives (a replica's batch, number of the micro-batch) and becomes one graph, the same for all
+    micro-batches. `element_spec` is that of `distribute_batches`. `num_parallel` micro-batches run at the same time,
+    each in its own thread; this needs a strategy of one replica.
     """
 
     def __init__(
@@ -161,10 +161,10 @@ def signature_of(strategy: tf.distribute.Strategy, *specs: object) -> list | Non
 
 
 def num_micro_batches(batch: DistributedBatch) -> int:
-    """Returns how many micro-batches a batch of `distribute_batches` has on each replica."""
+    """Returns the number of micro-batches of a batch from `distribute_batches` on each replica."""
     return static_size(first_replica(batch["targets"]), 0)
 
 
 def first_replica(value: tf.Tensor | tf.distribute.DistributedValues) -> tf.Tensor:
-    """Returns one replica's part of a distributed value that is the same on all replicas."""
+    """Returns one replica's part of a distributed value that is equal on all replicas."""
     return value.values[0] if isinstance(value, tf.distribute.DistributedValues) else value

@@ -1,4 +1,4 @@
-"""A step as one graph for all devices: micro-batches, the exchange of gradients, the norm and the update."""
+"""A step as one graph for all devices: micro-batches, gradient exchange, norm and update."""
 
 import tensorflow as tf
 
@@ -19,8 +19,8 @@ from t2t_lite.training.step.report import step_figures
 class OneGraph:
     """one_graph(global batch, requests) -> figures, float32, see `TrainStep`.
 
-    Nothing is read on the host and nothing branches: an update with gradients that are not finite changes nothing. So
-    devices can be given the next step before they have finished this one.
+    The host reads nothing and nothing branches: an update with non-finite gradients changes nothing. Therefore devices
+    can receive the next step before they complete this one.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class OneGraph:
         self._graph = tf.function(self._step, input_signature=signature, autograph=False)
 
     def __call__(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
-        """Gives one step on a global batch to the devices; in a graph, becomes a part of it."""
+        """Gives one step on a global batch to the devices; within a graph, becomes part of it."""
         return self._graph(batch, requests) if tf.executing_eagerly() else self._step(batch, requests)
 
     def _step(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
@@ -55,7 +55,7 @@ class OneGraph:
         return figures
 
     def _on_replica(self, batch: ReplicaBatch, requests: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Returns the figures of the global batch, and the gradients to update with."""
+        """Returns the figures of the global batch, and the gradients for the update."""
         figures, *packs = self._sums_of_micro_batches(batch)
         figures = tf.concat([figures, requests], 0)
         figures, *packs = self._all_reduce([figures, *packs])
@@ -66,7 +66,7 @@ class OneGraph:
         return step_figures(figures, norm, is_finite), self._packs.unpack(packs)
 
     def _all_reduce(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the sums over all devices of the figures and the packs."""
+        """Returns the sums of figures and packs over all devices."""
         figures, *packs = tensors
         packs = [tf.cast(pack, self._allreduce_precision) for pack in packs]
         context = tf.distribute.get_replica_context()

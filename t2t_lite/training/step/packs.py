@@ -1,16 +1,16 @@
-"""Gradients as few long vectors, so that sums, the norm and the exchange between devices are few operations."""
+"""Packs gradients into a few long vectors, so that sums, norm and exchange between devices take few operations."""
 
 import math
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-# The size of a vector: large enough that exchanging one takes much longer than starting to.
+# Large enough that exchanging a vector takes much longer than starting the exchange.
 _PACK_BYTES = 64 * 2**20
 
 
 class GradientPacks:
-    """Packs float32 gradients of these shapes into vectors of about 64 MiB, in their order."""
+    """Packs float32 gradients of given shapes into vectors of about 64 MiB, in order."""
 
     def __init__(self, shapes: Sequence[Sequence[int]]) -> None:
         self._shapes = [tuple(shape) for shape in shapes]

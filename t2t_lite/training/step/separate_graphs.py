@@ -1,7 +1,7 @@
 """A step on one CPU, as separate graphs for gradients, sums and the update.
 
-A graph for the whole step is larger, begins two to four seconds later, and cannot add the gradients of two
-micro-batches one variable at a time, which saves a copy of them.
+A single graph for the step would be larger, start two to four seconds later and need an extra copy of the gradients,
+because it cannot add the gradients of two micro-batches one variable at a time.
 """
 
 import functools
@@ -16,7 +16,7 @@ from t2t_lite.training.step.report import step_figures
 
 
 class SeparateGraphs:
-    """step(global batch, requests) -> figures, see `step_figures`; `num_parallel` micro-batches at the same time."""
+    """step(global batch, requests) -> figures, see `step_figures`; computes `num_parallel` micro-batches at once."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class SeparateGraphs:
         self._strategy, self._optimizer = strategy, optimizer
         gradients = functools.partial(loss_and_gradients, model, optimizer.variables, random_seed)
         self._of_batch = tf.function(gradients, jit_compile=True, autograph=False) if xla_compile else gradients
-        # The graph of gradients is by far the largest, so it handles one micro-batch and is reused for all of them.
+        # The gradient graph is by far the largest, so it handles one micro-batch and is reused for all of them.
         self.gradients = OnMicroBatches(strategy, self._on_replica, element_spec, num_parallel)
         self._update = tf.function(self._apply, autograph=False)
 
@@ -56,13 +56,13 @@ class SeparateGraphs:
             optimizer.apply(self._strategy, gradients, loss_scale, norm)
             return 0
 
-        tf.cond(is_finite, apply, lambda: 0)  # on a CPU, without a pass over the gradients
+        tf.cond(is_finite, apply, lambda: 0)  # on a CPU, this skips the pass over the gradients
         optimizer.count(is_finite)
         return step_figures(tf.concat([sums, requests], 0), norm, is_finite)
 
 
 def _add_one_by_one(totals: list[tf.Tensor], parts: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns the sums of two lists of tensors, and empties the lists: a graph would hold a third copy of gradients."""
+    """Returns the sums of two lists of tensors and empties the lists; a graph would hold a third copy of gradients."""
     sums = []
     while totals:
         sums.append(totals.pop() + parts.pop())

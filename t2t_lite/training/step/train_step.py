@@ -14,10 +14,9 @@ from t2t_lite.training.strategy import is_one_cpu
 class TrainStep:
     """Makes optimizer steps: step(global batch of `distribute_batches`) -> `StepReport`.
 
-    The seed is that of dropout, see `DropoutSeeds`. With `xla_compile`, loss and gradients of a micro-batch are
-    compiled with XLA, once for each shape. On one CPU, `num_parallel` micro-batches are computed at the same time.
-    Several devices exchange gradients as numbers of `allreduce_precision`. With `in_graph`, `start` can be part of a
-    graph, see `StepCalls`.
+    `random_seed` seeds dropout, see `DropoutSeeds`. With `xla_compile`, XLA compiles a micro-batch's loss and gradients
+    once for each shape. One CPU computes `num_parallel` micro-batches at the same time. Several devices exchange
+    gradients in `allreduce_precision`. With `in_graph`, `start` can be part of a graph, see `StepCalls`.
     """
 
     def __init__(
@@ -40,11 +39,11 @@ class TrainStep:
             self._graphs = OneGraph(*about, allreduce_precision)
 
     def __call__(self, batch: DistributedBatch) -> StepReport:
-        """Makes one step on a global batch, and waits for its end."""
+        """Makes one step on a global batch and waits for it."""
         return report_of(self.start(batch, tf.zeros([0])).numpy())
 
     def start(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
-        """Gives one step to the devices, and returns its figures, see `step_figures`; GPUs still compute them.
+        """Gives one step to the devices and returns its figures, see `step_figures`, which GPUs may still be computing.
 
         Args:
           batch: a global batch.
