@@ -1,1 +1,1 @@
-"""The commands: only argument parsing and printing. Installed as `t2t_lite.bin`."""
+"""The commands. They only parse arguments and print. Installed as `t2t_lite.bin`."""

@@ -36,7 +36,7 @@ def make_parser() -> cli.CommandParser:
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
-    load_all(arguments.t2t_usr_dir)  # a plug-in may have registered the metric of --best
+    load_all(arguments.t2t_usr_dir)  # a plug-in may register the metric of --best
     path, steps = average_checkpoints(
         arguments.output_dir,
         arguments.n,

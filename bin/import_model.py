@@ -1,4 +1,4 @@
-"""t2t-lite-import: makes a run directory of a model of another toolkit."""
+"""t2t-lite-import: converts a model of another toolkit into a run directory."""
 
 from collections.abc import Sequence
 

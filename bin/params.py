@@ -102,7 +102,7 @@ def _print_several(counts: dict[str, dict[str, int]], printed: dict[str, int | N
 
 
 def _printed(name: str) -> int | None:
-    """Returns the number of parameters that the paper reports for a set, in millions."""
+    """Returns the paper's number of parameters of a set, in millions."""
     from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 
     return PAPER_FIGURES[name].parameters if name in PAPER_FIGURES else None

@@ -1,4 +1,4 @@
-"""t2t-lite-report: writes an HTML file about one or several runs."""
+"""t2t-lite-report: writes an HTML report about one or several runs."""
 
 from collections.abc import Sequence
 
@@ -29,5 +29,5 @@ def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
     from t2t_lite.report.writing import write_report
 
-    load_all(arguments.t2t_usr_dir)  # a plug-in may have registered the metrics and the hparam set of a run
+    load_all(arguments.t2t_usr_dir)  # a plug-in may register the metrics and the hparam set of a run
     print(f"wrote {write_report(arguments.output_dir, arguments.report_file)}")

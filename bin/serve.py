@@ -1,4 +1,4 @@
-"""t2t-lite-serve: answers requests over HTTP with trained models."""
+"""t2t-lite-serve: serves trained models over HTTP."""
 
 import argparse
 import logging
@@ -87,7 +87,7 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _places(arguments: argparse.Namespace) -> "list[Place]":
-    """Returns the models that the flags name."""
+    """Returns the locations of the models that the flags name."""
     from t2t_lite.plugins import load_all
     from t2t_lite.serving.models import places_of
     from t2t_lite.serving.sources import ExportSource, RunSource, Source
@@ -104,7 +104,7 @@ def _places(arguments: argparse.Namespace) -> "list[Place]":
 
 
 def _log_access() -> None:
-    """Writes the access log to standard output, and hides what uvicorn says about clients."""
+    """Writes the access log to standard output, and hides uvicorn's messages about clients."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
     ACCESS_LOG.handlers[:], ACCESS_LOG.propagate = [handler], False

@@ -18,7 +18,7 @@ from t2t_lite.training.tf_config import make_tf_configs
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
-    # The other workers may still read what this one has sent.
+    # Other workers may still read data that this one sent.
     has_workers = bool(os.environ.get("TF_CONFIG"))
     return cli.run("trainer", _run, argv, exit_at_once=not has_workers)
 
@@ -82,7 +82,7 @@ def _run(flags: Sequence[str]) -> int:
         parser.error("--recipe is for trainings, and --schedule=eval is none")
     if arguments.schedule == "eval" and arguments.report:
         parser.error("--report is for trainings, and --schedule=eval is none; use t2t-lite-report")
-    TrainOptions(**given(arguments, TrainOptions))  # checks the flags before anything is waited for or trusted
+    TrainOptions(**given(arguments, TrainOptions))  # checks the flags before waiting or trusting plug-ins
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
     if arguments.make_tf_config:

@@ -1,11 +1,11 @@
-"""Sets for constituency parsing: the paper's (section 6.3), and one for small treebanks.
+"""Sets for constituency parsing: the paper's (section 6.3) and one for small treebanks.
 
 The paper gives 4 layers and d_model 1024, and says that dropout and learning rates were chosen on section 22 and that
-"all other parameters remained unchanged from the English-to-German base translation model". Everything it does not
-give is taken from the base model: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens
-per batch, 100,000 steps. Three settings are our own choice: pairs of up to 512 tokens, because trees are two and a half
-times as long as their sentences; a separate embedding matrix for tree symbols, because they share no token with the
-words; and the big model's number of steps for semi-supervised training.
+"all other parameters remained unchanged from the English-to-German base translation model". All other settings are
+those of the base model: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens per batch,
+100,000 steps. Three settings are our own choice: pairs of up to 512 tokens, because trees are two and a half times as
+long as their sentences; a separate embedding matrix for tree symbols, because they share no tokens with the words; and
+the big model's number of steps for semi-supervised training.
 """
 
 from t2t_lite.config import HParams
@@ -34,8 +34,8 @@ def transformer_parsing_semi(parsing: HParams) -> HParams:
 def transformer_parsing_small(parsing: HParams) -> HParams:
     """4 + 3 layers of hidden 256 with pre-norm, SwiGLU and hard alignment: for treebanks of some ten thousand trees.
 
-    With so few trees, pre-norm makes training start at once, and `hard_alignment_token`, the id of the symbol for a
-    word, saves the decoder from learning to count words. It needs sources of whole words, as in treebank_parsing.
+    With so few trees, pre-norm makes training start at once. `hard_alignment_token`, the id of the symbol for a word,
+    spares the decoder from learning to count words. It needs sources of whole words, as in treebank_parsing.
     """
     hidden_size, warmup = 256, 500
     return parsing.replace(

@@ -48,8 +48,9 @@ def transformer_multi30k(base: HParams) -> HParams:
 def transformer_base_small(base: HParams) -> HParams:
     """transformer_base at the size of Multi30k, for t2t-lite-reproduce --scale=small: 3 + 3 layers of hidden 128.
 
-    Halved layers and a quarter of each width keep the ratios of table 3 possible: its smallest rows have one layer and
-    keys of 4. The schedule was the best of five for the base model on the dev split (docs/results.md).
+    With half the layers and a quarter of each width, the ratios of table 3 are still possible: its smallest rows have
+    one layer and a key size of 4. The schedule was the best of five for the base model on the dev split
+    (docs/results.md).
     """
     return base.replace(
         num_encoder_layers=3,
@@ -76,5 +77,5 @@ def transformer_base_tiny(base: HParams) -> HParams:
         batch_tokens=1000,
         train_steps=600,
         learning_rate_warmup_steps=150,
-        learning_rate_constant=0.3,  # the paper's peak for so short a warm-up is too high
+        learning_rate_constant=0.3,  # with such a short warm-up, the paper's peak is too high
     )

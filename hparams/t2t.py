@@ -1,12 +1,12 @@
 """tensor2tensor's own sets, whose values differ from the paper's, under its names with the prefix `t2t_`.
 
 The values are from its last public source (bafdc1b). Differences:
-- Its encoder adds a learned vector for the "target space" to every input. It is the same for all sentences of a
-  problem, and is left out here.
-- Its label smoothing gives each wrong token epsilon / (V - 1), ours epsilon / V as in the paper. They differ by one
-  part in V.
-- Its batch_size counts tokens with padding, of the longer side, per GPU. `batch_tokens` counts real target tokens over
-  all devices. Sets for 8 GPUs have 8 times its batch_size here, the others have its batch_size.
+- Its encoder adds a learned vector for the "target space" to every input. The vector is the same for all sentences of
+  a problem, so it is left out here.
+- Its label smoothing gives each wrong token epsilon / (V - 1); ours gives epsilon / V, as in the paper. They differ by
+  one part in V.
+- Its batch_size counts tokens of the longer side, including padding, per GPU. `batch_tokens` counts non-padding target
+  tokens over all devices. Sets for 8 GPUs have 8 times its batch_size here, the others have its batch_size.
 - The 250,000 steps are the default of its command, not of its sets; its t2t-avg-all averages 8 checkpoints.
 """
 
@@ -20,7 +20,7 @@ GPUS = 8
 def t2t_transformer_base_v1(base: HParams) -> HParams:
     """tensor2tensor's first base set: the paper's model and schedule, but positions with sines first, then cosines.
 
-    Like all sets here, without the embedding of the target space.
+    Like all sets here, it has no embedding of the target space.
     """
     return base.replace(
         position_encoding="sinusoidal_halves",
@@ -53,7 +53,7 @@ def t2t_transformer_base(v3: HParams) -> HParams:
     """tensor2tensor's transformer_base: its third version.
 
     Pre-norm with a final norm, attention and ReLU dropout 0.1, beta2 0.997, learning rate constant 2, 8000 steps of
-    warm-up, sines in one half of the channels and cosines in the other. Without the embedding of the target space.
+    warm-up, sines in one half of the channels and cosines in the other. No embedding of the target space.
     """
     return v3
 

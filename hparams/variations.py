@@ -1,4 +1,4 @@
-"""The rows of table 3 and table 1 and the appendix's attention over parameters: variations of the base model.
+"""Variations of the base model: the rows of tables 3 and 1, and attention over parameters from the appendix.
 
 Row (A) keeps heads times width at 512, so it changes num_heads only. Row (B) changes d_k and keeps d_v at 64.
 """

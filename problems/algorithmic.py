@@ -1,4 +1,4 @@
-"""Algorithmic problems, as in tensor2tensor, for a quick check of a new model."""
+"""Algorithmic problems, as in tensor2tensor. They are a quick check of a new model."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ MAX_LENGTH = 20
 
 
 class Algorithmic(Problem):
-    """Random words of 1 to MAX_LENGTH letters and the output of an algorithm for them. Each letter is a token."""
+    """Random words of 1 to MAX_LENGTH letters; an algorithm computes the targets. Each letter is a token."""
 
     vocab_kind = "characters"
     vocab_size = 300
@@ -24,7 +24,7 @@ class Algorithmic(Problem):
         raise NotImplementedError
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the pairs of a split. Short words of dev and test may also be in train."""
+        """Yields the pairs of a split. Short words in dev and test may also occur in train."""
         generator = random.Random(f"{self.data_name} {split}")
         for _ in range(self.num_examples[split]):
             letters = "".join(generator.choices(LETTERS, k=generator.randint(1, MAX_LENGTH)))

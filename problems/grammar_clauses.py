@@ -12,7 +12,7 @@ from t2t_lite.problems.grammar_words import Adjective, Adverbial, Determiner, Li
 
 @dataclass(slots=True)
 class NounPhrase:
-    """A noun with a determiner and an optional adjective and relative clause; `plural` is that of the noun."""
+    """A noun with a determiner and an optional adjective and relative clause. `plural` applies to the noun."""
 
     noun: Noun
     determiner: Determiner
@@ -50,7 +50,7 @@ Nominal = NounPhrase | Pair | Relative | Pronoun
 
 @dataclass(slots=True)
 class PrepositionalPhrase:
-    """A preposition and what it governs."""
+    """A preposition with the phrase that it governs."""
 
     preposition: Preposition
     nominal: Nominal
@@ -60,9 +60,9 @@ class PrepositionalPhrase:
 class Clause:
     """A verb with its subject, objects and adverbials.
 
-    `front` names the field that stands first: "subject", "object", "recipient", "time", "place", or "" for a clause
-    that opens with its verb (a yes/no question; in German also a main clause after a subordinate one). A question
-    word such as "where" is a `time` or a `place` at the front.
+    `front` names the first field: "subject", "object", "recipient", "time", "place", or "" for a clause that begins
+    with its verb (a yes/no question; in German also a main clause after a subordinate one). A question word such as
+    "where" is a `time` or a `place` at the front.
     """
 
     subject: Nominal
@@ -83,7 +83,7 @@ class Clause:
 
 @dataclass(slots=True)
 class Sentence:
-    """A clause, optionally linked to a second one, which comes first if `second_first` is set."""
+    """A clause, optionally linked to a second one. The second comes first if `second_first` is set."""
 
     first: Clause
     link: Link | None = None
@@ -92,7 +92,7 @@ class Sentence:
 
 
 def punctuate(parts: list[str], question: bool) -> str:
-    """Joins `parts` into a sentence: attaches commas, removes doubled ones, adds the capital and the final mark."""
+    """Joins `parts` into a sentence: attaches commas, removes doubled ones, and adds the capital and final mark."""
     text = " ".join(filter(None, parts)).replace(" ,", ",").replace(",,", ",").rstrip(",")
     return text[0].upper() + text[1:] + ("?" if question else ".")
 
@@ -130,7 +130,7 @@ def english_clause(clause: Clause) -> list[str]:
 
 
 def _verb_forms(clause: Clause, support: bool) -> tuple[str, str]:
-    """The auxiliary ("" if none) and the main verb; `support` requires an auxiliary, "do" if there is no other."""
+    """The auxiliary ("" if none) and the main verb. `support` requires an auxiliary: "do" if there is no other."""
     base, third_form, past_form, particle = clause.verb.english
     modal, subject = clause.modal, clause.subject
     third = subject.person == 3 and not subject.plural
@@ -160,7 +160,7 @@ def _base(verb: Verb) -> str:
 
 
 def _complements(clause: Clause) -> list[str]:
-    """All phrases after the verb, in English order, without the one at the front."""
+    """All phrases after the verb in English order, without the phrase at the front."""
     roles = ("predicate", "object", "recipient", "companion", "manner", "place", "time")
     return [
         _complement(clause, role)

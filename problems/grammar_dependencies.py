@@ -1,7 +1,7 @@
-"""Dependencies between the words of the `grammar_ende` problem, found in the texts by the grammar's lexicon.
+"""Finds dependencies between words in texts of the `grammar_ende` problem, by the grammar's lexicon.
 
-The rules hold for all sentences that the grammar makes (`grammar_clauses`, `grammar_german` say in which order). Where
-a text could be read in two ways, they return nothing.
+The rules hold for all sentences that the grammar generates (`grammar_clauses` and `grammar_german` define the word
+order). Where a text is ambiguous, they return nothing.
 """
 
 from collections import defaultdict
@@ -18,9 +18,9 @@ IT = "it -> its antecedent"
 
 _MARKS = ".,?"
 _ENGLISH_NOUNS = {form for noun in NOUNS for form in (noun.english, noun.english_plural) if form}
-_THINGS = {noun.english for noun in NOUNS if noun.kinds[0] != "person"}  # what "it" may stand for
+_THINGS = {noun.english for noun in NOUNS if noun.kinds[0] != "person"}  # possible antecedents of "it"
 _ENGLISH_PRONOUNS = ("who", "whom", "that")
-# The genders of each form of a German noun; p is the plural.
+# The genders of each form of a German noun. p is the plural.
 _GERMAN_NOUNS: dict[str, set[str]] = defaultdict(set)
 for _noun in NOUNS:
     for _case in (NOMINATIVE, ACCUSATIVE, DATIVE):
@@ -29,7 +29,7 @@ for _noun in NOUNS:
             _GERMAN_NOUNS[noun_form(_noun, True, _case)].add("p")
 _GERMAN_PRONOUNS = {form for forms in RELATIVE_PRONOUNS.values() for form in forms}
 _PREPOSITIONS = {verb.preposition for verb in VERBS} - {""}
-# The finite forms, in the present, of the verbs of each particle.
+# The finite present forms of each particle's verbs.
 _FINITE: dict[str, set[str]] = defaultdict(set)
 for _verb in VERBS:
     if _verb.prefix:
@@ -47,15 +47,15 @@ def dependencies_of(texts: tuple[str, str], sides: tuple[str, str]) -> list[Depe
 
 
 def english_dependencies(text: str) -> list[tuple[str, int, int]]:
-    """Returns (relation, word, head) of an English sentence; words are counted between blanks, from 0."""
+    """Returns (relation, word, head) triples of an English sentence. Words are split at blanks and counted from 0."""
     words = _words(text)
     found = []
     for place, word in enumerate(words):
-        # After a verb, "that" begins a clause ("says that"), and at the start "who" asks.
+        # After a verb, "that" begins a clause ("says that"). At the start, "who" asks a question.
         if word in _ENGLISH_PRONOUNS and place and words[place - 1] in _ENGLISH_NOUNS:
             found.append((RELATIVE, place, place - 1))
         elif word == "it":
-            # Before it, or in the main clause after it: "if it sleeps in the park, the dog ..."
+            # The antecedent is before it, or in the main clause after it: "if it sleeps in the park, the dog ..."
             before = [other for other in range(place) if words[other] in _THINGS]
             things = before or [other for other in range(_after_comma(text), len(words)) if words[other] in _THINGS]
             if len(things) == 1:
@@ -64,13 +64,13 @@ def english_dependencies(text: str) -> list[tuple[str, int, int]]:
 
 
 def _after_comma(text: str) -> int:
-    """Returns the number of the first word after a comma, or that of words if there is no comma."""
+    """Returns the index of the first word after a comma, or the number of words if there is no comma."""
     words = text.split()
     return next((place + 1 for place, word in enumerate(words) if word.endswith(",")), len(words))
 
 
 def german_dependencies(text: str) -> list[tuple[str, int, int]]:
-    """Returns (relation, word, head) of a German sentence; words are counted between blanks, from 0."""
+    """Returns (relation, word, head) triples of a German sentence. Words are split at blanks and counted from 0."""
     return _particles(text) + _relative_pronouns(text)
 
 
@@ -83,15 +83,15 @@ def _particles(text: str) -> list[tuple[str, int, int]]:
         if word not in _FINITE or not ends:
             continue
         verbs = [other for other in range(place) if words[other] in _FINITE[word]]
-        # The last one is that of this clause, unless another clause stands in between.
+        # The last such verb belongs to this clause, unless another clause is in between.
         if verbs and not any(part.endswith(",") for part in marked[verbs[-1] : place]):
             found.append((PARTICLE, place, verbs[-1]))
     return found
 
 
 def _relative_pronouns(text: str) -> list[tuple[str, int, int]]:
-    """Finds the pronouns after a comma; their noun is the last one before it: "hat den Apfel gesehen, der"."""
-    marked, words = text.split(), [*_words(text, _GERMAN_NOUNS), "", ""]  # two more, for a text that ends with a comma
+    """Finds pronouns after a comma. Their noun is the last one before the comma: "hat den Apfel gesehen, der"."""
+    marked, words = text.split(), [*_words(text, _GERMAN_NOUNS), "", ""]  # two extra, for texts that end with a comma
     found, inside = [], False
     for comma in (place for place, part in enumerate(marked) if part.endswith(",")):
         if inside:
@@ -112,7 +112,7 @@ def _agree(noun: str, pronoun: str) -> bool:
 
 
 def _words(text: str, nouns: Container[str] = ()) -> list[str]:
-    """Returns the words without punctuation; the first one without its capital, unless it is one of `nouns`."""
+    """Returns the words without punctuation. The first word loses its capital unless it is one of `nouns`."""
     words = [word.rstrip(_MARKS) for word in text.split()]
     if words and words[0] not in nouns:
         words[0] = words[0][:1].lower() + words[0][1:]

@@ -1,6 +1,6 @@
 """German for the `grammar_ende` problem: endings, verb forms and word order.
 
-Renders the phrases and clauses of `grammar_clauses`.
+It renders the phrases and clauses of `grammar_clauses`.
 """
 
 from t2t_lite.problems.grammar_clauses import (
@@ -15,7 +15,7 @@ from t2t_lite.problems.grammar_clauses import (
 )
 from t2t_lite.problems.grammar_words import BARE, DATIVE, EVERY, NO, NOMINATIVE, A, Noun, Pronoun
 
-# Tables are indexed by gender (p is the plural of all genders), then case: nominative, accusative, dative.
+# Tables are indexed by gender (p is the plural of all genders), then by case: nominative, accusative, dative.
 _DIES = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em"), "p": ("e", "e", "en")}
 ARTICLE_ENDINGS = {
     "der": {
@@ -65,7 +65,7 @@ def german_clause(clause: Clause, order: str = "main", front: str | None = None)
     """The German words of `clause`, as a list of phrases.
 
     The order is "main" (the verb is second), "final" (the verb is last) or "infinitive" (with "zu", no subject).
-    `front` is the field that comes first, instead of the clause's own.
+    `front` overrides the clause's own first field.
     """
     front = clause.front if front is None else front
     finite, tail = _verb_forms(clause, order)
@@ -110,7 +110,7 @@ def _fields(clause: Clause) -> dict[str, str]:
 
 
 def _time_follows_object(clause: Clause, direct: Nominal | None) -> bool:
-    """Whether the time of `clause` stands after its object; `direct` is the object if it has no preposition."""
+    """Whether the time of `clause` follows its object. `direct` is the object if it has no preposition."""
     if clause.time is None or direct is None or isinstance(direct, Pronoun):
         return False
     return is_definite(direct) if clause.time.middle else clause.negated and not is_indefinite(direct)
@@ -144,7 +144,7 @@ def is_definite(nominal: Nominal) -> bool:
 
 
 def _verb_forms(clause: Clause, order: str) -> tuple[str, list[str]]:
-    """The finite verb (or the infinitive with "zu") and the verb forms at the end of the clause."""
+    """The finite verb (or the infinitive with "zu"), and the verb forms at the end of the clause."""
     verb, subject = clause.verb, clause.subject
     infinitive, third, participle = verb.german
     if order == "infinitive":
@@ -168,7 +168,7 @@ def _agree(subject: Nominal, first: str, third: str, plural: str) -> str:
 
 
 def prepositional_phrase(preposition: str, nominal: Nominal, case: int) -> str:
-    """`preposition` with `nominal` in `case`; the preposition merges with the definite article: "im", "zur"."""
+    """`preposition` with `nominal` in `case`. The preposition merges with the definite article: "im", "zur"."""
     text = german_nominal(nominal, case, relative=False)
     article, _, rest = text.partition(" ")
     merged = CONTRACTIONS.get((preposition, article)) if isinstance(nominal, NounPhrase) else None
@@ -178,7 +178,7 @@ def prepositional_phrase(preposition: str, nominal: Nominal, case: int) -> str:
 def german_nominal(nominal: Nominal, case: int, negated: bool = False, relative: bool = True) -> str:
     """The German text of a noun phrase or pronoun in the case NOMINATIVE, ACCUSATIVE or DATIVE.
 
-    If it is negated, its determiner becomes "kein"; `relative` says whether to append its relative clause, if any.
+    `negated` turns its determiner into "kein". `relative` says whether to append its relative clause, if any.
     """
     if isinstance(nominal, Pronoun):
         return nominal.german[case]
@@ -203,7 +203,7 @@ def _gender(phrase: NounPhrase) -> str:
 
 
 def noun_form(noun: Noun, plural: bool, case: int) -> str:
-    """The form of `noun` in a number and case: plural datives and weak nouns end in -n."""
+    """The form of `noun` in a number and case. Plural datives and weak nouns end in -n."""
     if plural:
         return noun.german_plural + ("n" if case == DATIVE and noun.german_plural[-1] not in "ns" else "")
     return noun.german + ("n" if noun.weak and case != NOMINATIVE else "")

@@ -8,7 +8,7 @@ from t2t_lite.problems.grammar_words import ACCUSATIVE, DATIVE
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb; `english` is base, third person, past and particle; `german` is infinitive, third person, participle.
+    """A verb. `english`: base, third person, past and particle. `german`: infinitive, third person and participle.
 
     The object is in `case`, after `preposition` if there is one. `places` names the kind of place phrase.
     """
@@ -27,14 +27,14 @@ class Verb:
     company: bool = False  # can be done with somebody
     favour: bool = False  # can be done for somebody
     stative: bool = False  # no modal verbs, no time phrases
-    first: str = ""  # German first person, if it is not the infinitive without its n
-    plural: str = ""  # German plural, if it is not the infinitive
-    preterite: str = ""  # German past singular, if the past is not the perfect
+    first: str = ""  # German first person if it differs from the infinitive without its n
+    plural: str = ""  # German plural if it differs from the infinitive
+    preterite: str = ""  # German past singular if the past is not the perfect
 
 
 @dataclass(frozen=True, slots=True)
 class Modal:
-    """A modal verb: English plain and third-person form (`to` if an infinitive with "to" follows), German forms."""
+    """A modal verb: English plain and third-person forms (`to` if an infinitive with "to" follows), German forms."""
 
     english: tuple[str, str]
     german: tuple[str, str, str]  # first person, third person, plural

@@ -2,9 +2,9 @@
 
 Words have kinds ("person", "food", ...). Verbs choose subjects and objects by kind, and nouns choose adjectives by
 kind, so that sentences are plausible. Some kinds have a further meaning: "he" and "she" nouns take that pronoun, "kin"
-nouns mostly have a possessive, "free" nouns never have one, and "state" adjectives are predicates. English words with
-two common translations, or with equal present and past ("read"), are left out on purpose: the English alone must
-determine the German.
+nouns usually have a possessive, "free" nouns never have one, and "state" adjectives are predicates. The English alone
+must determine the German, so the lexicon omits English words with two common translations or with equal present and
+past ("read").
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A noun in both languages; `gender` is m, f or n; `weak` adds -n in the singular accusative and dative."""
+    """A noun in both languages. `gender` is m, f or n. `weak` adds -n in the singular accusative and dative."""
 
     english: str
     english_plural: str
     german: str
     german_plural: str
     gender: str
-    kinds: tuple[str, ...]  # the first one is its class: person, animal, thing, food, dish, drink or place
+    kinds: tuple[str, ...]  # the first is its class: person, animal, thing, food, dish, drink or place
     weak: bool = False
 
     @property
@@ -42,7 +42,7 @@ class Adjective:
 
 @dataclass(frozen=True, slots=True)
 class Determiner:
-    """A determiner; `declension` names its endings in German (der, dies, ein, many or none)."""
+    """A determiner. `declension` names its German endings (der, dies, ein, many or none)."""
 
     english: str
     english_plural: str
@@ -52,7 +52,7 @@ class Determiner:
 
 @dataclass(frozen=True, slots=True)
 class Pronoun:
-    """A pronoun: English subject and object form; German nominative, accusative and dative."""
+    """A pronoun: its English subject and object forms, and its German nominative, accusative and dative."""
 
     english: tuple[str, str]
     german: tuple[str, str, str]
@@ -62,7 +62,7 @@ class Pronoun:
 
 @dataclass(frozen=True, slots=True)
 class Adverbial:
-    """A fixed phrase; `tenses`: the tenses it can be used with; `middle`: whether English puts it before the verb."""
+    """A fixed phrase. `tenses` are the tenses that allow it; `middle` says whether English puts it before the verb."""
 
     english: str
     german: str
@@ -82,7 +82,7 @@ class Preposition:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A conjunction; `order` is the word order of the German clause after it (main, final, infinitive)."""
+    """A conjunction. `order` is the word order of the German clause after it (main, final, infinitive)."""
 
     english: str
     german: str
@@ -92,7 +92,7 @@ class Link:
 
 
 def _noun(english: str, german: str, gender: str, kinds: str, weak: bool = False) -> Noun:
-    """Reads "singular/plural" pairs; a noun without a plural is a mass noun."""
+    """Reads "singular/plural" pairs. A noun without a plural is a mass noun."""
     return Noun(*_pair(english), *_pair(german), gender, tuple(kinds.split()), weak)
 
 
@@ -214,7 +214,7 @@ ADJECTIVES = (
 
 THE = Determiner("the", "the", "", "der")
 A = Determiner("a", "", "ein", "ein")
-NO = Determiner("no", "no", "kein", "ein")  # only used in German, for indefinite objects of negated sentences
+NO = Determiner("no", "no", "kein", "ein")  # used only in German, for indefinite objects of negated sentences
 BARE = Determiner("", "", "", "none")
 THIS = Determiner("this", "these", "dies", "dies")
 EVERY = Determiner("every", "", "jed", "dies")

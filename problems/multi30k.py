@@ -29,11 +29,11 @@ _SHA256 = {
 
 
 class Multi30k(Problem):
-    """The base class of the language pairs; English is the forward source."""
+    """The base class of the language pairs. English is the forward source."""
 
     source_language = "en"
     vocab_size = 6000
-    byte_fallback = False  # the published figures were measured without it
+    byte_fallback = False  # the published results were measured without it
     num_shards = 4
 
     @property
@@ -46,7 +46,7 @@ class Multi30k(Problem):
         )
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the captions of a split; the test split is test_2016_flickr."""
+        """Yields the captions of a split. The test split is test_2016_flickr."""
         prefix = _FILE_PREFIXES[split]
         return read_parallel(files[f"{prefix}.en.gz"], files[f"{prefix}.{self.target_language}.gz"])
 
@@ -70,8 +70,8 @@ class Multi30kEndeSeparate(Multi30kEnde):
 class Multi30kEndeTokenised(Multi30kEnde):
     """As multi30k_ende, with the text of published figures: lower-cased, with Moses' punctuation and tokens.
 
-    These are the steps of the data set's own files of tokens, in the same order. All plain-text files have this text,
-    so outputs are scored as they are (`--metric=paper_bleu --tokenized`).
+    The steps and their order are those of the data set's own token files. All plain-text files have this text, so
+    outputs are scored as they are (`--metric=paper_bleu --tokenized`).
     """
 
     vocab_size = 10_000

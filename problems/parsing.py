@@ -1,7 +1,7 @@
 """Constituency parsing (section 6.3 of the paper) on the Wall Street Journal or any other treebank.
 
-The inputs are the words of a sentence, separated by blanks, and the targets its tree. The model learns to write the
-symbols of the tree, see `t2t_lite.trees.linear`. Treebanks are licensed, so the user provides their files.
+The inputs are the words of a sentence, separated by blanks; the target is its tree. The model learns to write the
+symbols of the tree, see `t2t_lite.trees.linear`. Treebanks are licensed, so the user provides the files.
 """
 
 import bisect
@@ -22,7 +22,7 @@ from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_
 
 # The standard split of the Wall Street Journal by section.
 SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
-# Shares of a treebank without a defined split.
+# Held-out shares of a treebank without a defined split.
 HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
 _SEED = 1
 _SPLIT_NOTE = ", ".join(f"{share:.0%} of the trees to {split}" for split, share in HELD_OUT_SHARE.items())
@@ -45,7 +45,7 @@ class Parsing(Problem):
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         if is_reversed:
             raise UserError(f"'{self.data_name}{REVERSED_SUFFIX}': a parsing problem cannot be reversed", status=2)
-        # Absolute paths, because the manifest records them and workers on other machines read them.
+        # Paths must be absolute, because the manifest records them and workers on other machines read them.
         super().__init__(False, **{flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items()})
         self._malformed: dict[str, Malformed] = {}
 
@@ -55,7 +55,7 @@ class Parsing(Problem):
         return tuple(OwnFile(file) for flag in self.options for file in self._files(flag))
 
     def symbols_of(self, side: str) -> tuple[str, ...]:
-        """Returns the leaf symbol for the targets, so that it is their first token, see `hard_alignment_token`."""
+        """Returns the leaf symbol for the targets, which makes it the first token, see `hard_alignment_token`."""
         return (WORD,) if side == "targets" else ()
 
     def for_model(self, example: Example) -> Example:
@@ -63,9 +63,9 @@ class Parsing(Problem):
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
 
     def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
-        """Returns for each word the head of its constituent, and for each closing bracket the one that opened it.
+        """Returns the head of each word's constituent, and the opening bracket of each closing bracket.
 
-        Brackets are among the symbols that the model writes. Texts that are no tree have none.
+        Brackets are symbols that the model writes. Texts that are not trees have no dependencies.
         """
         try:
             tree = parse_brackets(targets)[0]
@@ -163,7 +163,7 @@ class TreebankParsing(Parsing):
                 )
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the trees given for a split; for train, or if none are given, also its share of --treebank."""
+        """Yields the trees given for a split. For train, or if none are given, also yields its share of --treebank."""
         if not self.options:
             raise UserError(f"problem '{self.data_name}' needs `treebank=PATH` or `train_trees=PATH`", status=2)
         yield from self._read(self._files(f"{split}_trees"))

@@ -21,7 +21,7 @@ class ParsedCorpus(Parsing):
     """Trees that are used only for training."""
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields all trees for train, and none for other splits."""
+        """Yields all trees for train, and no trees for other splits."""
         return self._read([file for flag in self.flags for file in self._files(flag)] if split == "train" else [])
 
 

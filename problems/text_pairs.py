@@ -1,4 +1,4 @@
-"""The user's own text, without code: one file per side with one sentence per line, or tab-separated files."""
+"""The user's own text, without writing code: one file per side with one sentence per line, or tab-separated files."""
 
 import collections
 import glob
@@ -18,13 +18,13 @@ from t2t_lite.registry import PROBLEMS
 from t2t_lite.settings import parse_bool
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
-_SHORT = 40  # the length ratio of texts with at most this many characters is not checked
+_SHORT = 40  # the length ratio is not checked for texts with at most this many characters
 _FILES = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
 _HELD_OUT_SHARE, _MAX_HELD_OUT = 0.05, 2000
 
 
 class _Held(NamedTuple):
-    """A pair of the training text that is held out, and its split. Its source is in no other split."""
+    """A held-out pair of the training text, and its split. Its source is in no other split."""
 
     split: str
     pair: Example
@@ -122,7 +122,7 @@ class TextPairs(Problem):
             self.options[name] = str(kept)
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
-        """Returns notes about the pairs that are split off."""
+        """Returns notes about the held-out pairs."""
         if not self._split_off():
             return []
         counts = collections.Counter(held.split for held in self._find_held_out().values())
@@ -152,7 +152,7 @@ class TextPairs(Problem):
         return (held.pair for held in self._find_held_out().values() if held.split == split)
 
     def _left_for_training(self) -> Iterator[Example]:
-        """Yields the pairs that are not split off; other pairs with the source of such a pair are `Unusable`."""
+        """Yields the pairs that are not held out. Other pairs with the source of a held-out pair are `Unusable`."""
         from t2t_lite.data.generation.text_checks import in_split
 
         left = dict(self._find_held_out())
@@ -167,7 +167,7 @@ class TextPairs(Problem):
                 yield Example(Unusable(in_split(split)), Unusable(in_split(split)))
 
     def drop_reason(self, split: str, example: Example) -> str | None:
-        """Returns why a pair is dropped: a side is unusable; or, in train, too long or much longer than the other."""
+        """Returns why a pair is dropped: a side is unusable or, in train, too long or much longer than the other."""
         if (drop_reason := super().drop_reason(split, example)) or split != "train":
             return drop_reason
         shorter, longer = len(example.inputs), len(example.targets)
@@ -180,7 +180,7 @@ class TextPairs(Problem):
         return None
 
     def _read(self, split: str) -> Iterator[Example]:
-        """Yields the pairs of a split's files; with --drop_duplicates, repeated ones are `Unusable`."""
+        """Yields the pairs of a split's files. With --drop_duplicates, repeated pairs are `Unusable`."""
         pairs = itertools.chain.from_iterable(self._read_each(split))
         return self._without_repeated(pairs) if split == "train" and self._drops else pairs
 
@@ -199,13 +199,13 @@ class TextPairs(Problem):
         return [read_any_parallel(*files) for files in zip(sources, targets)]
 
     def _files(self, name: str) -> list[Path]:
-        """Returns the files given by a flag: paths and patterns, separated by commas."""
+        """Returns the files that a flag names by paths and patterns, separated by commas."""
         whole = Path(self.options[name])
         if whole.exists():  # a file name may contain commas or brackets
             found = [whole]
         else:
             parts = self.options[name].split(",")
-            # A pattern without a match is kept as a path, so that the error names it.
+            # Keep a pattern without a match as a path, so that the error names it.
             found = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
         for file in found:
             if file.is_file() and not file.stat().st_size:
@@ -230,11 +230,11 @@ class TextPairs(Problem):
             yield Example(Unusable(why), Unusable(why)) if why else pair
 
     def _split_off(self) -> list[str]:
-        """Returns the splits without files, which are split off the training text."""
+        """Returns the splits without files, which are held out from the training text."""
         return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.options.keys()]
 
     def _hash(self, pair: Example) -> int:
-        """Returns a hash of a pair's source, because all pairs with a source must be in one split."""
+        """Returns a hash of a pair's source, because all pairs with the same source must be in one split."""
         from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, text_hash
 
         # Multiplication by an odd number permutes all 64-bit numbers (Knuth's constant, 2**64 / golden ratio).
@@ -247,16 +247,16 @@ class TextPairs(Problem):
     def _find_held_out(self) -> dict[int, _Held]:
         if self._held_out is None:
             collections.deque(self._noting_held_out(), maxlen=0)
-        assert self._held_out is not None  # set at the end of the text
+        assert self._held_out is not None  # it is set at the end of the text
         return self._held_out
 
     def _noting_held_out(self) -> Iterator[Example]:
-        """Yields the training text; at its end, stores the pairs whose sources have the lowest hashes as held out."""
+        """Yields the training text. At its end, holds out the pairs whose sources have the lowest hashes."""
         splits, usable, drop_reasons = self._split_off(), 0, collections.Counter()
         taken = {self._hash(pair) for split in self.separate_splits() for pair in self._read(split)}
         most = (self._numbers["held_out"] or _MAX_HELD_OUT) * len(splits)
         lowest: dict[int, tuple[int, Example]] = {}
-        highest_first: list[int] = []  # a heap of their hashes, negative
+        highest_first: list[int] = []  # a heap of the negated hashes
         is_complete = True
         for line, pair in enumerate(self._read("train"), start=1):
             yield pair
@@ -272,7 +272,7 @@ class TextPairs(Problem):
             if len(lowest) > most:
                 is_complete = False
                 del lowest[-heapq.heappop(highest_first)]
-        # The number of all sources follows from the highest of the lowest hashes (Bar-Yossef et al. 2002).
+        # Estimate the number of sources from the highest of the lowest hashes (Bar-Yossef et al. 2002).
         sources = len(lowest) if is_complete else min(usable, most * 2**64 // -highest_first[0])
         each = self._numbers["held_out"] or max(1, min(_MAX_HELD_OUT, int(sources * _HELD_OUT_SHARE)))
         if is_complete and len(splits) * each >= sources:
@@ -294,9 +294,9 @@ def _needs_text() -> UserError:
 
 
 def _whole_paths(value: str) -> str:
-    """Returns paths or patterns, separated by commas, as absolute paths; "-" is standard input.
+    """Makes comma-separated paths or patterns absolute. "-" is standard input.
 
-    They are absolute because the manifest records them and workers on other machines read them.
+    They must be absolute, because the manifest records them and workers on other machines read them.
     """
     if value == "-":
         return "/dev/stdin"

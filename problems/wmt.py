@@ -1,4 +1,4 @@
-"""WMT 2014 translation, the paper's data (section 5.1), through tensorflow-datasets or from text files."""
+"""WMT 2014 translation, the paper's data (section 5.1), from tensorflow-datasets or text files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,9 +11,9 @@ _TEXT_FILES = {"train": "train", "dev": "newstest2013", "test": "newstest2014"}
 
 
 class Wmt(Problem):
-    """The base class of the language pairs: English is the forward source; dev is newstest2013, test newstest2014.
+    """The base class of the language pairs. English is the forward source; dev is newstest2013, test is newstest2014.
 
-    Text files that are placed by hand have the names `train.de-en.en`, `newstest2013.de-en.de` and so on.
+    Text files that the user provides are named `train.de-en.en`, `newstest2013.de-en.de` and so on.
     """
 
     source_language = "en"

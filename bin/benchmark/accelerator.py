@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --accelerator: what a GPU or another accelerator does with base and big, under JAX."""
+"""t2t-lite-benchmark --accelerator: measures base and big under JAX on a GPU or another accelerator."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Measures in processes of their own, prints a page of Markdown, and writes JSON if --json_file is given."""
+    """Measures in separate processes, prints a page of Markdown, and writes JSON if --json_file is given."""
     from t2t_lite.benchmark.accelerator.page import as_page
     from t2t_lite.benchmark.accelerator.processes import measure
     from t2t_lite.benchmark.accelerator.stored_batches import read_batches, write_batches
@@ -24,7 +24,7 @@ def show(arguments: argparse.Namespace) -> None:
         check_outputs({"--batches_file": batches}, {str(file): file for file in files})
         write_batches(arguments.problem, Path(arguments.data_dir), batches)
     if batches:
-        read_batches(batches)  # before the measurement, which takes minutes
+        read_batches(batches)  # before measuring, which takes minutes
     figures = measure(arguments.minutes, batches)
     print(as_page(figures), end="")
     if arguments.json_file is not None:

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark: the cost of layers, training and decoding: measured, counted, and estimated as in the paper."""
+"""t2t-lite-benchmark: measures, counts and estimates (as the paper does) the cost of layers, training and decoding."""
 
 import argparse
 import importlib
@@ -10,10 +10,10 @@ from t2t_lite.config import PRECISIONS
 from t2t_lite.training.cost import RATES, rate_of
 from t2t_lite.training.options import TrainOptions
 
-# Default data sizes. The paper does not report average sentence lengths, so these (in tokens, end symbol included) are
-# an assumption. It matters little: less than 1% of the base model's operations depend on it.
+# Default data sizes. The paper does not report average sentence lengths, so these (in tokens, including the end symbol)
+# are assumed. They matter little: less than 1% of the base model's operations depend on them.
 SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
-# Each mode has a module of its name with a function `show`.
+# Each mode is implemented by the module of the same name, in its function `show`.
 _MODES = {
     "layers": "measure time, memory and path length of the layers of table 1",
     "cost": "compute training operations: the paper's estimate (time x devices x rate), and a count from the settings",
@@ -127,7 +127,7 @@ def _add_cost_flags(parser: cli.CommandParser) -> None:
 
 
 def _device(text: str) -> str:
-    """Argument type: the name of a device, or its rate as text."""
+    """Argument type: the name of a device, or its rate."""
     if rate_of(text) is None:
         try:
             cli.positive_number(text)
@@ -195,7 +195,7 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check_accelerator(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags of --accelerator do not fit together."""
+    """Exits with an error if flags of --accelerator cannot be combined."""
     if len({bool(arguments.problem), bool(arguments.data_dir)}) > 1:
         parser.error("--accelerator takes --problem and --data_dir together")
     if arguments.problem and not arguments.batches_file:
@@ -203,7 +203,7 @@ def _check_accelerator(parser: cli.CommandParser, arguments: argparse.Namespace)
 
 
 def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags of --training do not fit together."""
+    """Exits with an error if flags of --training cannot be combined."""
     if not arguments.hparams_set:
         parser.error("--training needs --hparams_set")
     if bool(arguments.problem) != bool(arguments.data_dir):

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --cost: the training cost of hparam sets as in table 2, estimated and counted."""
+"""t2t-lite-benchmark --cost: estimates and counts the training cost of hparam sets, as in table 2."""
 
 import argparse
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def show(arguments: argparse.Namespace) -> None:
 
 
 def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step_flops: float) -> float | None:
-    """Prints the training time, and returns the paper's estimate of operations; None if the time is only assumed."""
+    """Prints the training time. Returns the operations estimated as in the paper; None if the time is assumed."""
     # The paper's times hold only for its models on its devices.
     as_in_paper = not arguments.hparams and (arguments.device, arguments.num_devices) == (DEVICE, NUM_DEVICES)
     figures = PAPER_FIGURES.get(name) if as_in_paper else None
@@ -65,7 +65,7 @@ def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step
 
 
 def _print_assumed_time(hparams: HParams, arguments: argparse.Namespace, step_flops: float, rate: Rate) -> None:
-    """Prints the time that a training takes if it uses the assumed shares of the devices' rate."""
+    """Prints the training time for the assumed range of device utilisation."""
     least, most = ASSUMED_UTILISATION
     fastest = step_flops * hparams.train_steps / (arguments.num_devices * rate.tflops * 1e12) / 3600
     steps = " to ".join(f"{fastest / share * 3600 / hparams.train_steps:.2g}" for share in (most, least))

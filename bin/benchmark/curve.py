@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --curve: the evaluations of runs' checkpoints as tables, and a plot with their training."""
+"""t2t-lite-benchmark --curve: tabulates the evaluations of runs' checkpoints, and plots them with the training loss."""
 
 import argparse
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def _print_table(evaluations: dict[int, dict[str, float]]) -> None:
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
-    """Returns run directories by their names: the folder's, or the whole path if several folders have that name."""
+    """Returns run directories by name: the folder's name, or the whole path if several folders share that name."""
     paths = list({Path(path).resolve(): path for path in paths}.values())
     folders = [Path(path).resolve().name for path in paths]
     return {folder if folders.count(folder) == 1 else path: path for folder, path in zip(folders, paths)}

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --decoding: the engines side by side, as whole commands and in their stride."""
+"""t2t-lite-benchmark --decoding: compares the engines, as whole commands and at their steady speed."""
 
 import argparse
 from collections.abc import Sequence

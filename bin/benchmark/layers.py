@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --layers: measurements of the layers of table 1."""
+"""t2t-lite-benchmark --layers: measures the layers of table 1."""
 
 import argparse
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def show(arguments: argparse.Namespace) -> None:
     if arguments.plot_file is not None:
         from t2t_lite.visualization.figures import check_plot_file
 
-        check_plot_file(Path(arguments.plot_file))  # before the measurement, which takes minutes
+        check_plot_file(Path(arguments.plot_file))  # before measuring, which takes minutes
     from t2t_lite.system.quiet import import_tensorflow
 
     import_tensorflow()

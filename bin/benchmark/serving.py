@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --serving: what many clients of a server see."""
+"""t2t-lite-benchmark --serving: measures a server under the load of many clients."""
 
 import argparse
 import json
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from t2t_lite.benchmark.serving import ServingFigures
 
-_WARM_SECONDS = 60  # memory is compared from here on ...
-_SPAN_SECONDS = 20  # ... as means over so many seconds
+_WARM_SECONDS = 60  # memory is compared from this time on
+_SPAN_SECONDS = 20  # memory is averaged over this many seconds
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Measures a server and prints its figures. Exits with status 1 if a request failed."""
+    """Measures a server and prints the results. Exits with status 1 if a request failed."""
     from t2t_lite.benchmark.serving import measure_serving
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
@@ -51,7 +51,7 @@ def _print(figures: "ServingFigures", arguments: argparse.Namespace) -> None:
 
 
 def _memory(figures: "ServingFigures") -> str:
-    """Returns how the server's memory changed, as means over some seconds: buffers come and go with each request."""
+    """Returns how the server's memory changed. Compares means over seconds, because requests allocate buffers."""
     span = min(_SPAN_SECONDS, figures.seconds / 4)
     start = min(_WARM_SECONDS, figures.seconds / 2)
     first = [size for at, size in figures.memory if start <= at <= start + span]

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --training: speed, memory and utilisation of an hparam set, for each precision."""
+"""t2t-lite-benchmark --training: measures speed, memory and utilisation of an hparam set in each precision."""
 
 import argparse
 import dataclasses
@@ -29,7 +29,7 @@ def show(arguments: argparse.Namespace) -> None:
     data.check(hparams)
     if arguments.json_file is not None:
         of_data = Path(arguments.data_dir).iterdir() if arguments.data_dir else ()
-        # Before the measurement, which takes minutes.
+        # Check before measuring, which takes minutes.
         check_outputs({"--json_file": Path(arguments.json_file)}, {str(file): file for file in of_data})
     changes = f" with {arguments.hparams}" if arguments.hparams else ""
     steps = f"{arguments.warmup_steps} + {arguments.num_steps} steps of {hparams.batch_tokens:,} target tokens"
@@ -59,7 +59,7 @@ def _data(arguments: argparse.Namespace) -> "TrainingData":
 
 
 def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespace) -> "TrainingCost":
-    """Returns the `TrainingCost` of one precision. Runs in a separate process."""
+    """Returns the `TrainingCost` of one precision. It runs in a separate process."""
     from t2t_lite.benchmark.training import measure_training
     from t2t_lite.plugins import load_all
     from t2t_lite.system.quiet import import_tensorflow
@@ -85,7 +85,7 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
     return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)
 
 
-# Title and format of each column, by figure name. Per-device figures are shown only with several devices.
+# Title and format of each column, by metric. Per-device columns appear only with several devices.
 COLUMNS = {
     "precision": ("precision", "{}"),
     "target_tokens_per_second_median": ("target\ntokens/s", "{:,.0f}"),

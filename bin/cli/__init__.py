@@ -1,4 +1,4 @@
-"""The parts that all commands share: the parser, argument types and error handling."""
+"""The code that all commands share: the parser, argument types and error handling."""
 
 from t2t_lite.bin.cli.arguments import numbers, one_of, path, paths, positive_number, truth, truth_or_auto, whole_number
 from t2t_lite.bin.cli.command_parser import CommandParser

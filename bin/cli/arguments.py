@@ -1,4 +1,4 @@
-"""Types of command-line arguments: each parses a text, or raises an error that names the accepted values."""
+"""Types of command-line arguments. Each parses a string, or raises an error that names the accepted values."""
 
 import argparse
 import math
@@ -11,12 +11,12 @@ from t2t_lite.settings import parse_bool
 
 
 def path(text: str) -> str:
-    """Argument type: a file or directory; "~" is the home directory."""
+    """Argument type: a file or directory. "~" is the home directory."""
     return os.path.expanduser(text)
 
 
 def paths(text: str) -> list[str]:
-    """Argument type: files or directories, separated by commas; a file whose name has commas is one file."""
+    """Argument type: files or directories, separated by commas. The name of an existing file may contain commas."""
     whole = path(text)
     if os.path.exists(whole):
         return [whole]
@@ -58,12 +58,12 @@ def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
 
 
 def truth_or_auto(text: str) -> bool | None:
-    """Argument type: True or False; auto is None."""
+    """Argument type: True, False or auto; auto becomes None."""
     return None if text.lower() == "auto" else truth(text)
 
 
 def truth(text: str) -> bool:
-    """Argument type: True or False, in upper or lower case, or 1 or 0."""
+    """Argument type: True or False in upper or lower case, or 1 or 0."""
     try:
         return parse_bool(text)
     except ValueError as error:
@@ -82,7 +82,7 @@ def positive_number(text: str) -> float:
 
 
 def not_negative(text: str) -> float:
-    """Argument type: a number of at least 0."""
+    """Argument type: a number that is at least 0."""
     return 0.0 if text == "0" else positive_number(text)
 
 

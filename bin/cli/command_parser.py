@@ -1,4 +1,4 @@
-"""The argument parser of the commands, with suggestions for unknown flags, and --registry_help."""
+"""The argument parser of the commands. It suggests flags for unknown ones and handles --registry_help."""
 
 import argparse
 import os
@@ -14,9 +14,9 @@ PROGRAM = "t2t-lite-{}"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser without abbreviations that suggests the nearest flags for an unknown one.
+    """An argument parser that accepts no abbreviations and suggests the nearest flags for an unknown one.
 
-    The name of the command is without "t2t-lite-"; with `runs` it opens run directories, which may name plug-ins.
+    The name of the command omits "t2t-lite-". `runs` says that it opens run directories, which may name plug-ins.
     """
 
     def __init__(self, command: str, description: str, runs: bool = False) -> None:
@@ -48,7 +48,7 @@ class CommandParser(argparse.ArgumentParser):
             )
 
     def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
-        """Parses the arguments; exits with status 2 on unknown flags, before missing flags are reported."""
+        """Parses the arguments. Exits with status 2 on unknown flags, which are reported before missing flags."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         names = dict.fromkeys(argument.split("=")[0] for argument in args)
         unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
@@ -88,7 +88,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def value_of(args: Sequence[str], flag: str) -> str | None:
-    """Returns the value of a flag before all flags are known; "" if it has no value, None if it is missing."""
+    """Returns the value of a flag before the parser knows all flags; "" if it has no value, None if it is missing."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     early.add_argument(flag, nargs="?", const="", dest="value")
     return early.parse_known_args(args)[0].value

@@ -1,4 +1,4 @@
-"""What commands show while the library works: lines, tables, and a progress bar if the output is a terminal."""
+"""Shows the progress of the library in commands: lines, tables, and a progress bar on a terminal."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CommandDisplay(Display):
-    """Prints lines. On a terminal, a training has a progress bar with the figures of the last report."""
+    """Prints lines. On a terminal, training shows a progress bar with the latest metrics."""
 
     def __init__(self) -> None:
         self._console: rich.console.Console | None = None
@@ -35,7 +35,7 @@ class CommandDisplay(Display):
             print(text, flush=True)
 
     def text_checks(self, checks: "TextChecks") -> None:
-        """Prints tables of what was found in the user's text."""
+        """Prints tables of the findings about the user's text."""
         from t2t_lite.bin.datagen.text_report import print_report
 
         print_report(checks)
@@ -60,7 +60,7 @@ class CommandDisplay(Display):
             self._bar.update(self._task, completed=step)
 
     def report(self, step: int, last_step: int, figures: str, left: str) -> None:
-        """Shows figures beside the bar, or prints them."""
+        """Shows the metrics beside the bar, or prints them."""
         if self._bar:
             self._figures = figures
             self._bar.update(self._task, figures=figures)
@@ -68,19 +68,19 @@ class CommandDisplay(Display):
             super().report(step, last_step, figures, left)
 
     def evaluating(self, line: str) -> None:
-        """Shows how far an evaluation is beside the bar, or prints it each half minute."""
+        """Shows the progress of an evaluation beside the bar, or prints it every 30 seconds."""
         if self._bar:
             self._bar.update(self._task, figures=line)
         else:
             super().evaluating(line)
 
     def end_evaluation(self) -> None:
-        """Shows the figures of the last report again."""
+        """Shows the last reported metrics again."""
         if self._bar:
             self._bar.update(self._task, figures=self._figures)
 
     def stopping(self) -> None:
-        """Says that the training will stop."""
+        """Prints that the training will stop."""
         line = (
             b"stopping after this step and its checkpoint, or in an evaluation now; a second signal stops immediately\n"
         )

@@ -1,4 +1,4 @@
-"""Flags that commands share: declared options, those of a problem, and what --trust_plugins does."""
+"""Flags that commands share: those of declared options and of problems, and --trust_plugins."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ DEVICES = ("strategy", "num_gpus", "virtual_devices", "max_tokens_per_replica", 
 
 
 def add_options(add: Callable[..., argparse.Action], kind: type[Options], *names: str) -> None:
-    """Adds options as flags, with their defaults; `add` is the `add_argument` of a parser or group."""
+    """Adds options as flags with their defaults. `add` is the `add_argument` of a parser or group."""
     for name in names:
         option, default = kind.option(name), getattr(kind, name)
         flag = f"--{option.flag or name}"
@@ -28,12 +28,12 @@ def add_options(add: Callable[..., argparse.Action], kind: type[Options], *names
             add(flag, action="store_true", help=text)
         else:
             metavar = option.metavar or "|".join(option.choices) or None
-            alone = {"nargs": "?", "const": True} if bool in get_args(hint) else {}  # the flag by itself means yes
+            alone = {"nargs": "?", "const": True} if bool in get_args(hint) else {}  # the bare flag means True
             add(flag, type=_type(name, option, hint), default=default, metavar=metavar, help=text, **alone)
 
 
 def given(arguments: argparse.Namespace, kind: type[Options]) -> dict[str, Any]:
-    """Returns the options of a class that parsed arguments have, without those that are None."""
+    """Returns the options of the class `kind` in the parsed arguments, except those that are None."""
     values = {name: getattr(arguments, kind.option(name).flag or name, None) for name in kind.declared()}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -58,7 +58,7 @@ def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
 
 
 def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
-    """Applies --trust_plugins, if given. Call it before the run directories are opened."""
+    """Applies --trust_plugins, if given. Call this before opening run directories."""
     from t2t_lite.plugins.trust import trust
     from t2t_lite.run_dir import trust_plugins_of
 
@@ -75,7 +75,7 @@ def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
 
 
 def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Loads the registries and parses `argv` with the flags of the problem that --problem names: `problem_options`."""
+    """Loads the registries and parses `argv`, with the own flags of the problem in --problem as `problem_options`."""
     from t2t_lite.data.problem import REVERSED_SUFFIX
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import PROBLEMS
@@ -84,7 +84,7 @@ def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argpar
     load_all(cli.path(usr_dir) if usr_dir else None)
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
     if name and value_of(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
-        PROBLEMS.check(name)  # report an unknown problem before its flags are reported as unknown
+        PROBLEMS.check(name)  # report an unknown problem before its unknown flags
     flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
     group = parser.add_argument_group(f"data of {name}") if flags else parser
     for flag, text in flags.items():

@@ -1,4 +1,4 @@
-"""The output of --registry_help: all registered names, or one entry in detail. Needs no TensorFlow."""
+"""Prints the output of --registry_help: all registered names, or one entry in detail. Needs no TensorFlow."""
 
 import dataclasses
 import inspect
@@ -14,9 +14,9 @@ _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPA
 
 
 def print_registry_help(name: str = "") -> None:
-    """Prints all names with a summary of each; or, given a name, the details of everything that has it.
+    """Prints a summary of each registered name; or, given a name, the details of all entries with that name.
 
-    Raises UserError if the name is unknown; the message suggests the nearest names.
+    Raises UserError if the name is unknown. The message suggests the nearest names.
     """
     if name:
         _print_entry(name)
@@ -38,7 +38,7 @@ def _print_names() -> None:
 
 
 def _print_entry(name: str) -> None:
-    """Prints everything with this name: registered entries and settings."""
+    """Prints all registered entries and settings with this name."""
     name = HParams.current_name(name)
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
     describers |= dict.fromkeys(_OTHERS, _describe_summary) | {MODELS: _describe_model, METRICS: _describe_metric}
@@ -68,7 +68,7 @@ def _is_in(name: str, registry: Registry) -> bool:
 
 
 def _describe_set(registry: Registry, name: str) -> None:
-    """Prints a set's settings; a star marks values that differ from the parent's."""
+    """Prints a set's settings. A star marks values that differ from the parent's."""
     print(inspect.getdoc(HPARAMS[name]) or "no documentation")
     values = dataclasses.asdict(HPARAMS[name]())
     parent = HPARAMS.parent(name)
@@ -77,7 +77,7 @@ def _describe_set(registry: Registry, name: str) -> None:
     print("for the meaning of a setting: --registry_help=SETTING")
     width = max(map(len, values))
     for setting, value in values.items():
-        differs = setting not in inherited or value != inherited[setting]  # a model's own setting is no one else's
+        differs = setting not in inherited or value != inherited[setting]  # a parent may lack settings of the model
         line = f"{'*' if differs else ' '} {setting:{width}}  {value}"
         print(f"{line}  ({parent}: {inherited.get(setting, 'none')})" if differs else line)
 
@@ -108,7 +108,7 @@ def _describe_problem(registry: Registry, name: str) -> None:
 
 
 def _describe_summary(registry: Registry, name: str) -> None:
-    # Only the summary: the entry itself may import Keras.
+    # Print only the summary, because loading the entry may import Keras.
     print(registry.summary(name) or "no documentation")
     if setting := registry.fact(name, "setting", ""):
         print(f"it is chosen by its own setting instead: --decode_hparams={setting}=VALUE")
@@ -127,7 +127,7 @@ def _describe_model(registry: Registry, name: str) -> None:
 
 
 def _settings_of_models() -> dict[str, type[HParams]]:
-    """Returns the classes of settings that models have for themselves."""
+    """Returns the classes of model-specific settings."""
     kinds = {name: HParams.class_for({"model": name}) for name in MODELS}
     return {name: kind for name, kind in kinds.items() if kind is not HParams}
 

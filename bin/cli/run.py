@@ -1,4 +1,4 @@
-"""Runs a command: turns errors into one line and an exit status, and restores the process state."""
+"""Runs a command. It turns errors into one line and an exit status, and restores the process state."""
 
 import atexit
 import contextlib
@@ -31,21 +31,21 @@ def run(
     argv: Sequence[str] | None,
     exit_at_once: bool = False,
 ) -> int:
-    """Runs a command, in its own process or inside another program, such as a notebook.
+    """Runs a command in its own process or inside another program, such as a notebook.
 
     Args:
       command: its name without "t2t-lite-".
-      body: executes the command, given the flags, and returns its exit status, None for 0; or raises `SystemExit`.
-      argv: the flags; None: those of this process, which then belongs to the command.
-      exit_at_once: whether to end the process here, if it belongs to the command and no exception ended that. Python
-        would take seconds to free TensorFlow's graphs one by one: two for a small model, ten for the paper's.
+      body: executes the command with the flags. It returns the exit status (None for 0) or raises `SystemExit`.
+      argv: the flags; None: those of this process, which is then the command's own.
+      exit_at_once: whether to end the process here, if it is the command's own and no exception was raised. Otherwise,
+        Python frees TensorFlow's graphs one by one, which takes two seconds for a small model and ten for the paper's.
 
     Returns:
-      the exit status: 0; 2 for wrong usage; 1, or the status of the error, after an error that the user can fix. Such
-      errors are printed as one line on standard error. With --debug they are raised.
+      the exit status: 0; 2 for wrong usage; 1, or the error's own status, after an error that the user can fix. Such
+      errors are printed as one line on standard error, or raised with --debug.
     """
     flags = sys.argv[1:] if argv is None else list(argv)
-    if argv is None:  # not inside another program, because it cannot be undone
+    if argv is None:  # only in the command's own process, because it cannot be undone
         prepare_process("--debug" in flags)
         keep_freed_memory()
     try:
@@ -61,7 +61,7 @@ def run(
                 _end_process(status)
     except BrokenPipeError:
         if argv is None:
-            # The reader of our output is gone; Python would report that again when it flushes at exit.
+            # The reader closed the pipe. Python would report that again when it flushes standard output at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except SystemExit as end:
@@ -73,8 +73,8 @@ def run(
 
 
 def _end_process(status: int) -> NoReturn:
-    """Ends the process, after what was registered to happen at its exit."""
-    # Python has no public function for it; tests/integration/test_system_errors.py fails if this one changes.
+    """Ends the process after running its exit functions."""
+    # Python has no public function for this. tests/integration/test_system_errors.py fails if the private one changes.
     atexit._run_exitfuncs()
     logging.shutdown()
     sys.stderr.flush()
@@ -82,7 +82,7 @@ def _end_process(status: int) -> NoReturn:
 
 
 def program(command: str) -> list[str]:
-    """Returns what executes a command of the package, given its name without "t2t-lite-", in a process of its own."""
+    """Returns the program and arguments that run a command in a new process, given its name without "t2t-lite-"."""
     return [sys.executable, "-c", f"import sys; from t2t_lite.bin.{command} import main; sys.exit(main())"]
 
 
@@ -90,13 +90,13 @@ class _Printer(logging.Handler):
     """Prints the warnings of the library."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Prints one."""
+        """Prints a warning."""
         warn(record.getMessage())
 
 
 @contextlib.contextmanager
 def _warnings_printed() -> Iterator[None]:
-    """Prints the library's warnings inside the block, and hides them from the handlers of the program around it."""
+    """Prints the library's warnings inside the block, and hides them from the handlers of the surrounding program."""
     handlers, propagate, level = LOG.handlers[:], LOG.propagate, LOG.level
     LOG.handlers[:], LOG.propagate = [_Printer(logging.WARNING)], False
     LOG.setLevel(logging.WARNING)
@@ -109,7 +109,7 @@ def _warnings_printed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
-    """Turns an error that the user can fix, raised inside the block, into one line and an exit status."""
+    """Turns an error inside the block that the user can fix into one line and an exit status."""
     try:
         yield
     except BrokenPipeError:
@@ -136,17 +136,17 @@ def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
 
 
 def say(line: str) -> None:
-    """Prints a line of the library; it names arguments as flags, see `as_flags`."""
+    """Prints a message of the library. Arguments are named as flags, see `as_flags`."""
     print(as_flags(line), flush=True)
 
 
 def warn(line: str) -> None:
-    """Prints a line of the library on standard error, see `say`."""
+    """Prints a message of the library on standard error, see `say`."""
     print(as_flags(line), file=sys.stderr)
 
 
 def table(*titles: str, left: int = 1, pad_edge: bool = False) -> "rich.table.Table":
-    """Returns an empty table without lines, whose first `left` columns are left-aligned, and the others right."""
+    """Returns an empty table without borders. Its first `left` columns are left-aligned, the others right-aligned."""
     import rich.table
 
     columns = (
@@ -156,7 +156,7 @@ def table(*titles: str, left: int = 1, pad_edge: bool = False) -> "rich.table.Ta
 
 
 def print_table(table: "rich.table.Table") -> None:
-    """Prints a `rich.table.Table` in its full width; lines longer than the terminal are better than cut ones."""
+    """Prints a `rich.table.Table` in its full width. Lines longer than the terminal are better than truncated ones."""
     import rich.console
 
     console = rich.console.Console(highlight=False, width=10_000)
@@ -183,7 +183,7 @@ _ADVICE = {
 
 
 def message_of(error: OSError) -> str:
-    """Returns the line for a system error: where it occurred, and what to do."""
+    """Returns the message for a system error: where it occurred, and what to do."""
     where = error.filename if error.filename is not None else "writing"
     name = where if len(str(where)) <= 200 else f"{str(where)[:60]}..."
     return f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}"
@@ -196,7 +196,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def restored_process_state() -> Iterator[None]:
-    """Restores environment, signal handlers, logging, warnings and garbage-collection thresholds at the end.
+    """Restores the environment, signal handlers, logging, warnings and garbage-collection thresholds at the end.
 
     Imported modules stay imported, and TensorFlow's configuration (devices, threads) cannot be restored.
     """
@@ -215,7 +215,7 @@ def restored_process_state() -> Iterator[None]:
         os.environ.update(environment)
         gc.set_threshold(*thresholds)
         for number, handler in handlers.items():
-            if handler is not None:  # None: not installed from Python
+            if handler is not None:  # None: the handler was not installed from Python
                 signal.signal(number, handler)
         for logger, (level, its_handlers, propagate) in zip(loggers, logging_before):
             logger.setLevel(level)
@@ -225,9 +225,9 @@ def restored_process_state() -> Iterator[None]:
 
 @contextlib.contextmanager
 def utf8_output() -> Iterator[None]:
-    """Makes standard output UTF-8 inside the block, like the files, regardless of the locale.
+    """Makes standard output UTF-8 inside the block, like all files, regardless of the locale.
 
-    Does nothing in a notebook, whose output accepts any character.
+    It does nothing in a notebook, whose output accepts any character.
     """
     output = sys.stdout
     if not isinstance(output, io.TextIOWrapper):

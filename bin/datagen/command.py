@@ -1,4 +1,4 @@
-"""t2t-lite-datagen: generates the vocabulary, shards and manifest of a problem, or shows their content."""
+"""t2t-lite-datagen: generates the vocabulary, shards and manifest of a problem, or shows their contents."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags, without those that a problem adds."""
+    """Returns the parser of the command's flags, without those of problems."""
     parser = cli.CommandParser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
     add = parser.add_argument
     add("--problem", help="name of the problem")

@@ -1,4 +1,4 @@
-"""The tables about the user's text that are printed before data is generated from it."""
+"""Prints tables about the user's text before data is generated from it."""
 
 from collections.abc import Mapping
 
@@ -46,7 +46,7 @@ def print_report(checks: TextChecks) -> None:
 
 
 def _advice(checks: TextChecks) -> list[str]:
-    """Returns advice about the findings, one line each."""
+    """Returns advice about the findings, one line for each."""
     kept = {finding.kind for finding in checks.findings() if finding.count and not finding.dropped}
     advice = [
         f"Lines {first:,} to {last:,}: the lengths of the two sides are uncorrelated, so they may not be translations "
@@ -63,5 +63,5 @@ def _advice(checks: TextChecks) -> list[str]:
 
 
 def _figures(counter: Mapping[int, int]) -> list[str]:
-    """Returns mean, median, 95th percentile and maximum of a histogram."""
+    """Returns the mean, median, 95th percentile and maximum of a histogram."""
     return [f"{mean(counter):.1f}", *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0))]

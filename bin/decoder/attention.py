@@ -1,4 +1,4 @@
-"""Pictures of attention: the flags, their checks, and drawing."""
+"""Attention pictures: adds and checks the flags, and draws."""
 
 import argparse
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _CHOICES = ("kind", "layers", "heads", "form", "words", "query")
 
 
 def add_flags(parser: cli.CommandParser) -> None:
-    """Adds the flags of pictures of attention."""
+    """Adds the flags of attention pictures."""
     add = parser.add_argument_group("pictures of attention").add_argument
     add(
         "--draw_attention",
@@ -62,14 +62,14 @@ def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 
 def check_model(arguments: argparse.Namespace, translator: "Translator") -> None:
-    """Raises UserError, before anything is translated, if the model has not what is to be drawn."""
+    """Raises UserError before decoding if the model lacks the attention to draw."""
     _picture(arguments, translator, [("a", "a")]).check(Path(arguments.draw_attention))
 
 
 def draw(
     arguments: argparse.Namespace, translator: "Translator | Parser", pairs: Sequence[tuple[str, str]], lines: int
 ) -> None:
-    """Draws the first lines that are not blank with their translations or trees; `lines`: the number of all of them."""
+    """Draws the first non-blank lines with their translations or trees; `lines` is the number of non-blank lines."""
     file = Path(arguments.draw_attention)
     chosen = pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
     if not chosen:

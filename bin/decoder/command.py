@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from t2t_lite.parsing.parser import Parser
 
 
-# Flags that cannot be combined; an export has one checkpoint.
+# Flags that cannot be combined. An export has only one checkpoint.
 _EXCLUSIVE = (
     ("decode_interactive", "decode_to_file"),
     ("score_file", "prefix_file"),
@@ -31,7 +31,7 @@ _EXCLUSIVE = (
     ("draw_trees", "score_file"),
     ("export_dir", "checkpoint_path"),
 )
-# The flags, besides settings, on which outputs depend.
+# The flags that outputs depend on, besides settings.
 _SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "tokenizer")
 
 
@@ -141,7 +141,7 @@ def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.plugins import load_all
 
     load_all(arguments.t2t_usr_dir)
-    # Check everything possible before the model is loaded: TensorFlow takes seconds.
+    # Check everything possible before loading the model, because TensorFlow takes seconds.
     model = chosen_model(arguments)
     decode_trees.check(arguments, model)
     inputs, targets, picture = _files(arguments, model.files)
@@ -194,7 +194,7 @@ def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Pa
 def _decode_lines(
     arguments: argparse.Namespace, translator: "Translator | Parser", inputs: list[Path], targets: list[Path]
 ) -> tuple[list[tuple[str, str]], int]:
-    """Writes the outputs for all lines of files, or of standard input; returns `OutputWriter`'s pairs and num_pairs."""
+    """Decodes all lines of the files or of standard input. Returns `OutputWriter`'s pairs and num_pairs."""
     from t2t_lite.bin.decoder.outputs import OutputWriter
 
     writer = OutputWriter(translator, arguments)
@@ -202,7 +202,7 @@ def _decode_lines(
         from t2t_lite.bin.decoder.files import decode_file
 
         made_by = {
-            # A pipe cannot be read again, so the run cannot be resumed: the time makes it unique.
+            # A pipe cannot be read again, so such a run cannot be resumed. The time makes it unique.
             "input": None if all(path.is_file() for path in inputs) else time.time(),
             **translator.engine.description(),
             "settings": dataclasses.asdict(translator.decode_hparams),
@@ -222,7 +222,7 @@ def _decode_lines(
 
 @contextlib.contextmanager
 def _opened_whole(path: Path) -> Iterator[TextIO]:
-    """Opens a text file for writing, gzip if named .gz; it gets its final name when it is complete."""
+    """Opens a text file for writing, with gzip if named .gz. The file gets its final name when it is complete."""
     from t2t_lite.files import written_whole
 
     opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open

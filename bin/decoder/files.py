@@ -1,4 +1,4 @@
-"""Decodes a file block by block, with a progress bar. An interrupted run resumes after the last whole block."""
+"""Decodes a file block by block, with a progress bar. An interrupted run resumes after the last complete block."""
 
 import contextlib
 import itertools
@@ -10,14 +10,14 @@ from pathlib import Path
 from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.errors import UserError
 
-# Number of lines of a file that are sorted by length together.
+# The number of lines that are sorted by length together.
 BLOCK_LINES = 2048
 
 
 def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterator[tuple[str, ...]]:
     """Yields tuples of corresponding lines of several files.
 
-    Raises UserError if the files have different numbers of lines, or one cannot be read.
+    Raises UserError if the files have different numbers of lines, or a file cannot be read.
     """
     from t2t_lite.data.text_files import lenient_lines, open_bytes
 
@@ -42,9 +42,9 @@ def decode_file(
     made_by: object,
     warn: Callable[[str], None],
 ) -> None:
-    """Writes the outputs for the lines of files; without output files (`targets`), to standard output.
+    """Decodes the lines of files to output files (`targets`), or to standard output if there are none.
 
-    For `made_by`, what the outputs depend on, see `ResumableWriter`; `batch_lines` None: BLOCK_LINES.
+    `made_by` describes what the outputs depend on, see `ResumableWriter`. If `batch_lines` is None, it is BLOCK_LINES.
     """
     from t2t_lite.decoding.resumable_writer import ResumableWriter
 
@@ -75,7 +75,7 @@ def decode_file(
 def _progress_bar(paths: list[Path], done: int) -> Iterator[Callable[[int], None]]:
     """Shows a progress bar on a terminal, if the lines can be counted in advance.
 
-    Yields a function to call with the number of newly finished lines.
+    Yields a function that takes the number of newly finished lines.
     """
     if not sys.stderr.isatty() or not all(path.is_file() for path in paths):
         yield lambda count: None

@@ -1,4 +1,4 @@
-"""The model that the flags of the decoder choose: of run directories, or of an export."""
+"""Chooses the decoder's model by its flags: run directories or an export."""
 
 import argparse
 from collections.abc import Callable
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class ChosenModel(NamedTuple):
-    """What is known of a model before it is loaded, which may take seconds."""
+    """The properties of a model that are known before loading it, which may take seconds."""
 
     where: str  # for messages
     settings: DecodeHParams
     writes_trees: bool
-    files: list[Path]  # its files, which no output may overwrite
+    files: list[Path]  # the model's files, which outputs must not overwrite
     load: "Callable[[], Translator]"
 
 
 def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
-    """Returns the model that the flags choose, after all checks that need no TensorFlow.
+    """Returns the model that the flags choose. Makes all checks that need no TensorFlow.
 
-    Raises UserError if there is no such model, or its engine cannot do what the flags ask for.
+    Raises UserError if the model does not exist, or its engine does not support the flags.
     """
     if arguments.export_dir:
         return _of_export(arguments, Path(arguments.export_dir), arguments.decode_hparams)
@@ -38,7 +38,7 @@ def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
 
 
 def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
-    """Returns the model of run directories, for the TensorFlow engine."""
+    """Returns the model (or ensemble) of run directories for the TensorFlow engine."""
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.decoding.tuned_settings import search_settings
     from t2t_lite.run_dir import files_of, open_run_dir
@@ -68,7 +68,7 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
 
 
 def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
-    """Returns the model of a run directory for CTranslate2, exported before if it is not yet."""
+    """Returns the model of a run directory for CTranslate2. Exports the run first if necessary."""
     from t2t_lite.api.export import exported_run
     from t2t_lite.decoding.tuned_settings import search_settings
     from t2t_lite.run_dir import files_of, open_run_dir
@@ -87,7 +87,7 @@ def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
 def _of_export(
     arguments: argparse.Namespace, path: Path, decode_hparams: "str | dict[str, str | float]"
 ) -> ChosenModel:
-    """Returns the model of an export directory."""
+    """Returns the model in an export directory."""
     from t2t_lite.exporting.export_dir import MANIFEST, read_export
 
     export = read_export(path)
@@ -112,7 +112,7 @@ def _of_export(
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    """Makes the settings of the process for searches with TensorFlow."""
+    """Configures the process for searches with TensorFlow."""
     from t2t_lite.system.cores import use_one_thread_per_operation
     from t2t_lite.system.startup import keep_compiled
 

@@ -1,4 +1,4 @@
-"""The output lines of t2t-lite-decoder: translations, n-best lists as JSON, scores, alignments."""
+"""Makes the output lines of t2t-lite-decoder: translations, n-best lists as JSON, scores and alignments."""
 
 import argparse
 import json
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class OutputWriter:
-    """Turns blocks of input lines into output lines. The flags determine their kind.
+    """Turns blocks of input lines into output lines. The flags determine the kind of output.
 
     Attributes:
-      pairs: the first lines that are not blank with their best translation, for a picture of attention.
-      num_pairs: the number of all lines that are not blank.
+      pairs: the first non-blank lines with their best translations, for an attention picture.
+      num_pairs: the number of all non-blank lines.
     """
 
     def __init__(self, translator: "Translator | Parser", arguments: argparse.Namespace) -> None:
@@ -31,9 +31,9 @@ class OutputWriter:
     def outputs_of(
         self, lines: Sequence[tuple[str, ...]], first_line: int, on_done: Callable[[int], None] | None = None
     ) -> list[list[str]]:
-        """Returns the lines for each output file, given tuples: a text and, if there are such files, prefix, phrases.
+        """Returns the lines of each output file. A tuple in `lines` is a text with its prefix and phrases, if given.
 
-        `on_done` is called after each batch with the number of lines that it translated.
+        `on_done` is called after each batch with the number of lines in the batch.
         """
         from t2t_lite.decoding.translator import Translator
 
@@ -53,19 +53,19 @@ class OutputWriter:
             best = self._translator.translate(texts, **common)
             outputs = [[one_line(text) for text in best]]
         self._keep(texts, best)
-        if self._arguments.alignments and isinstance(self._translator, Translator):  # a parser refuses the flag
+        if self._arguments.alignments and isinstance(self._translator, Translator):  # a parser rejects the flag
             outputs.append(self._translator.align(texts, best, self._arguments.alignment_layer))
         return outputs
 
     def notes(self) -> dict[str, Any]:
-        """Returns what a resumed run needs to know of the outputs so far: counts of repairs, and what is drawn."""
+        """Returns the state of the outputs so far for resumed runs: counts of repairs, and the lines to draw."""
         from t2t_lite.parsing.parser import Parser
 
         of_trees = self._translator.tally() if isinstance(self._translator, Parser) else {}
         return of_trees | ({"pairs": self.pairs, "num_pairs": self.num_pairs} if self.pairs else {})
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
-        """Restores the `notes` of the run that is resumed."""
+        """Restores the `notes` of the interrupted run."""
         from t2t_lite.parsing.parser import Parser
 
         if notes and isinstance(self._translator, Parser):
@@ -74,7 +74,7 @@ class OutputWriter:
         self.num_pairs = notes.get("num_pairs", 0)
 
     def _keep(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
-        """Keeps the first lines, also if no picture is asked for: the run that goes on after this one may draw them."""
+        """Keeps the first lines. A run that resumes this one may draw them, even if this one does not."""
         pairs = [(text, output) for text, output in zip(texts, outputs, strict=True) if output]
         self.pairs += pairs[: MAX_SENTENCES - len(self.pairs)]
         self.num_pairs += len(pairs)
@@ -94,7 +94,7 @@ class OutputWriter:
 
 
 def dict_of(hypothesis: "Hypothesis") -> dict[str, str | float | None]:
-    """Returns a hypothesis as a JSON-compatible dict; the scores of a missing one are None."""
+    """Returns a hypothesis as a JSON-compatible dict. A missing hypothesis has scores of None."""
     exists = hypothesis.log_prob > float("-inf")
     return {
         "text": hypothesis.text,

@@ -1,4 +1,4 @@
-"""Decodes standard input: each line is answered as soon as possible."""
+"""Decodes standard input. Each line is answered as soon as possible."""
 
 import contextlib
 import os
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _Line = TypeVar("_Line")
 
-# Maximum number of waiting lines of standard input that are translated together.
+# Maximum number of waiting input lines that are translated together.
 WAITING_LINES = 64
 
 
 def waiting_blocks(lines: Iterator[_Line], most: int) -> Iterator[list[_Line]]:
-    """Yields blocks of the lines that are available at the time: at least one, at most `most`.
+    """Yields blocks of the currently available lines: at least one line, at most `most`.
 
-    A thread reads the lines, so that available lines never wait for lines that have not been written yet.
+    A thread reads the lines, so available lines never wait for lines that are not written yet.
     """
     waiting: queue.Queue[Any] = queue.Queue(maxsize=2 * most)
     ended = object()
@@ -61,7 +61,7 @@ def _last(item: object, ended: object) -> bool:
 def decode_stream(
     lines: Iterator[tuple[str, ...]], writer: OutputWriter, batch_lines: int | None, output: TextIO
 ) -> None:
-    """Writes the outputs for lines of standard input, each block as soon as it is ready."""
+    """Decodes lines of standard input. Writes each block as soon as it is ready."""
     first_line = 1
     for block in waiting_blocks(lines, batch_lines or WAITING_LINES):
         output.writelines(line + "\n" for line in writer.outputs_of(block, first_line)[0])
@@ -70,7 +70,7 @@ def decode_stream(
 
 
 def decode_interactively(translator: "Translator | Parser") -> None:
-    """Prompts for lines and prints translations, and trees also drawn, with the time of each, until the input ends."""
+    """Prompts for lines until the input ends. Prints each translation with its time, and draws trees."""
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.drawing import text_art
     from t2t_lite.trees.tree import parse_brackets
@@ -88,7 +88,7 @@ def decode_interactively(translator: "Translator | Parser") -> None:
 
 
 def _lines() -> Iterator[str]:
-    """Yields lines typed at a prompt, or the lines of standard input if it is not a terminal."""
+    """Yields lines typed at a prompt, or lines of standard input if it is not a terminal."""
     from t2t_lite.data.text_files import lenient_lines
 
     if not sys.stdin.isatty():
@@ -105,10 +105,10 @@ def _lines() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _history() -> Iterator[None]:
-    """Makes the lines of earlier sessions available inside the block, and saves those of this session in any case."""
+    """Makes lines of earlier sessions available inside the block. Always saves the lines of this session."""
     try:
         import readline
-    except ImportError:  # a Python without readline: the prompt works without a history
+    except ImportError:  # this Python has no readline, so the prompt has no history
         readline = None
     if readline is None or not sys.stdin.isatty():
         yield

@@ -8,12 +8,12 @@ from pathlib import Path
 from t2t_lite.bin.decoder.models import ChosenModel
 from t2t_lite.errors import UserError
 
-# A picture with more trees would be too large to be useful.
+# A picture with more trees is too large to be useful.
 MAX_DRAWN = 100
 
 
 def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
-    """Raises UserError if flags or search settings do not fit the model's kind of output."""
+    """Raises UserError if flags or search settings do not fit the model's outputs."""
     settings, writes_trees = model.settings, model.writes_trees
     for flag in () if writes_trees else ("draw_trees", "tokenizer"):
         if getattr(arguments, flag):
@@ -30,9 +30,9 @@ def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
 
 
 def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:
-    """Draws the first trees of a file that the decoder has written; as text art unless the picture is named .svg.
+    """Draws the first trees of a file that the decoder wrote, as SVG if the picture is named .svg, else as text art.
 
-    The file has a tree or nothing in each line; `warn` receives a line about the trees drawn and left out.
+    Each line of the file has one tree or none. `warn` receives a message about the trees drawn and left out.
     """
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.files import write_text

@@ -120,7 +120,7 @@ def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
 
 
 def _measure_heads(arguments: argparse.Namespace) -> None:
-    """Prints what is measured of the heads of each run."""
+    """Prints the measurements of the attention heads of each run."""
     from t2t_lite.api.evaluation import measure_heads
 
     found = [
@@ -142,7 +142,7 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
 
 
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
-    """Compares the runs with the first of them, and writes that to the folders of the others."""
+    """Compares the first run with the others, and writes each comparison to the other run's folder."""
     if len(scores) == 1:
         return None
     from t2t_lite.evaluation.comparison import compare_runs, write_comparison
@@ -155,7 +155,7 @@ def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
 
 
 def _tune(arguments: argparse.Namespace) -> None:
-    """Tunes search settings on dev and prints the report, or forgets what was tuned."""
+    """Tunes search settings on dev and prints the report, or deletes the tuned settings."""
     from t2t_lite.decoding.tuned_settings import FILE, forget
     from t2t_lite.evaluation.request import make_request
     from t2t_lite.evaluation.tuning import FORGET, parse_grid, tune

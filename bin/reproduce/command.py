@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from t2t_lite.reproduce.runner import Runner
     from t2t_lite.reproduce.runs import Run, Scale
 
-# Flags that say where treebanks are, for table 4; they are the flags of the parsing problems.
+# Flags for the locations of treebanks, for table 4. The parsing problems have the same flags.
 TREES = ("treebank", "train_trees", "dev_trees", "test_trees", "high_confidence", "berkeley_parser")
-# Flags that are passed on to the trainer.
+# Flags that are passed to the trainer.
 DATA, DEVICES = ("data_dir", "tmp_dir"), ("strategy", "num_gpus")
 
 
@@ -149,7 +149,7 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
 
 
 def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
-    """Writes the table of the finished runs; below it, the observations and the time it took."""
+    """Writes the table of the finished runs, with the observations and the time it took below."""
     from t2t_lite.display import format_duration
     from t2t_lite.reproduce.results import results_of, trainings_of
     from t2t_lite.reproduce.runner import spent
@@ -172,7 +172,7 @@ def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path
 
 
 def _finish(run: "Run", runner: "Runner") -> bool:
-    """Executes what is left of a run. Returns False if the time is over before it is complete."""
+    """Executes the remaining steps of a run. Returns False if the time runs out first."""
     commands = ([] if run.is_trained() else [run.training()]) + run.evaluation()
     return all(not runner.is_over and runner.execute(run, command) for command in commands)
 

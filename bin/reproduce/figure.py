@@ -15,7 +15,7 @@ FLAGS = ("run_dir", "sentence", "word", "layer", "heads")
 
 
 def add_flags(parser: cli.CommandParser) -> None:
-    """Adds the flags of figures."""
+    """Adds the flags of --figure."""
     add = parser.add_argument_group("figures").add_argument
     add("--run_dir", type=cli.path, metavar="RUN", help="the run directory of the model")
     add("--sentence", help="the sentence (default: the first of the dev split that suits the figure)")
@@ -25,7 +25,7 @@ def add_flags(parser: cli.CommandParser) -> None:
 
 
 def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Draws the figure, and says what it shows and where it is."""
+    """Draws the figure, and prints what it shows and where it is."""
     if not arguments.run_dir:
         parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
     from t2t_lite.reproduce.attention_figures import ENDINGS
@@ -60,7 +60,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 
 def _sentence(run_dir: "RunDir", number: int) -> str:
-    """Returns the first sentence of the run's dev split that suits a figure."""
+    """Returns the first sentence of the run's dev split that is suitable for a figure."""
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.reproduce.attention_figures import sentence_for
 

@@ -1,4 +1,4 @@
-"""t2t-lite-score: scores files of translations or of trees by registered metrics, and compares them."""
+"""t2t-lite-score: scores files of translations or trees by registered metrics, and compares them."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from t2t_lite.bin.cli.option_flags import trust_plugins
 
 # The flags that are arguments of metrics.
 _OPTIONS = ("lowercase", "per_sentence", "language", "tokenized")
-# The flags that need several files of hypotheses.
+# The flags that need several hypothesis files.
 _OF_COMPARISONS = ("test", "changes", "source")
 
 
@@ -90,7 +90,7 @@ def _add_files(parser: cli.CommandParser) -> None:
 
 
 def _list_of_metrics() -> str:
-    """Returns the names of the metrics that score files, with what each of them is."""
+    """Returns the names and summaries of the metrics that score files."""
     from t2t_lite.registry import METRICS
     from t2t_lite.scoring.metric import TOKENS, needs_of
 
@@ -121,7 +121,7 @@ def _run(flags: Sequence[str]) -> None:
         taking = [name for name in METRICS if option in METRICS.fact(name, "options", ())]
         if not set(taking) & set(metrics):
             parser.error(f"--{option} needs --metric={' or '.join(taking)}")
-    if language:  # of the run's problem; each metric takes the options that it knows
+    if language:  # the language of the run's problem; each metric takes the options that it knows
         options = {"language": language} | options
     for flag in _OF_COMPARISONS:
         if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
@@ -132,7 +132,7 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check_files(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error unless the flags name files, or runs with stored files."""
+    """Exits with an error unless the flags name files or runs with stored files."""
     for name in ("split", "checkpoint_path"):
         if getattr(arguments, name) and not arguments.output_dir:
             parser.error(f"--{name} needs --output_dir")
@@ -175,10 +175,10 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
 
 
 def _use_stored_files(arguments: argparse.Namespace) -> str:
-    """Sets the flags that name files to those that t2t-lite-eval stored for the runs of --output_dir.
+    """Points the file flags to the files that t2t-lite-eval stored for the runs in --output_dir.
 
-    Returns the language of the outputs, "" if unknown. Raises UserError if nothing is stored, or several evaluations
-    with different settings are.
+    Returns the language of the outputs, "" if unknown. Raises UserError if the runs have no stored evaluation, or
+    several with different settings.
     """
     from t2t_lite.errors import UserError
     from t2t_lite.evaluation.split_scores import HYPOTHESES, INPUTS, stored_evaluation
@@ -199,7 +199,7 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
 
 
 def _read(paths: Sequence[str]) -> dict[str, list[str]]:
-    """Returns the lines of files by their names; a file that is given again is called "NAME (2)"."""
+    """Returns the lines of files by name. A repeated file is called "NAME (2)"."""
     from t2t_lite.data.text_files import read_lines
 
     texts = {}

@@ -1,4 +1,4 @@
-"""What t2t-lite-score computes, and prints as text or as JSON."""
+"""Computes the results of t2t-lite-score, and prints them as text or JSON."""
 
 import dataclasses
 import math
@@ -20,7 +20,7 @@ _NOT_RESAMPLED = "no interval and no p-value: the metric has no sums over lines 
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """The lines of the files, by their names."""
+    """The lines of the files, by name."""
 
     # hypotheses, references: one or several files.
     hypotheses: Texts
@@ -28,7 +28,7 @@ class Files:
     source: Texts  # one file or none
 
     def check(self) -> None:
-        """Raises UserError if the files differ in their numbers of lines, or are empty."""
+        """Raises UserError if the files have different numbers of lines or are empty."""
         (name, lines), *others = ({**self.hypotheses, **self.source, **self.references}).items()
         for other, its_lines in others:
             if len(its_lines) != len(lines):
@@ -40,17 +40,17 @@ class Files:
 
     @property
     def sources(self) -> Sequence[str] | None:
-        """The source lines; None: not given."""
+        """The source lines; None if not given."""
         return next(iter(self.source.values()), None)
 
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """What a metric says of the files."""
+    """The results of one metric for the files."""
 
-    metric: str  # its name
+    metric: str  # the name of the metric
     signature: str  # see `Metric.signature`
-    # The files, each compared with the first. An interval that is not asked for, or not known, is NaN.
+    # Each file compared with the first. Intervals that are not requested or not known are NaN.
     systems: Sequence[Comparison]
 
     @property
@@ -60,12 +60,12 @@ class Scored:
 
     @property
     def label(self) -> str:
-        """What reports call it."""
+        """The metric's label in reports."""
         return label_of(figure_of(self.metric))
 
 
 def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool) -> None:
-    """Prints what the metrics say of one file; each gets those of the options that it takes."""
+    """Prints the metrics' reports about one file. Each metric gets the options that it takes."""
     ((name, hypotheses),) = files.hypotheses.items()
     references, printed = list(files.references.values()), []
     for metric in metrics:
@@ -75,13 +75,13 @@ def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, An
             known = interval(metric, hypotheses, *references, **taken)
             shown = f"95% interval {known.low:.2f} to {known.high:.2f} ({_INTERVALS})" if known else _NOT_RESAMPLED
             printed.append(f"{label_of(figure_of(metric))}: {shown}")
-    print("\n".join(printed))  # all, once nothing can fail
+    print("\n".join(printed))  # print all reports at the end, when nothing can fail any more
 
 
 def score_files(
     files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool, test: str
 ) -> list[Scored]:
-    """Scores files, and compares them with the first; intervals are always computed of several files."""
+    """Scores files and compares them with the first. With several files, intervals are always computed."""
     references, found = list(files.references.values()), []
     for metric in metrics:
         taken = options_taken(metric, options)
@@ -98,7 +98,7 @@ def score_files(
 
 
 def changes_of(files: Files, metric: str, options: Mapping[str, Any], count: int) -> dict[str, list[Change]]:
-    """Returns the lines that changed most from the first file to each other; {} if none are asked for."""
+    """Returns the lines that changed most from the first file to each other file; {} if `count` is 0."""
     (_, first), *others = files.hypotheses.items()
     references = files.references.values()
     return {
@@ -108,7 +108,7 @@ def changes_of(files: Files, metric: str, options: Mapping[str, Any], count: int
 
 
 def print_comparison(files: Files, metrics: Sequence[Scored], test: str, changes: Mapping[str, list[Change]]) -> None:
-    """Prints a table for each metric, and the lines that changed most."""
+    """Prints a table for each metric and the lines that changed most."""
     from rich.text import Text
 
     for scored in metrics:

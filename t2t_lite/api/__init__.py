@@ -1,1 +1,1 @@
-"""The functions of `import t2t_lite as t2t`, which the commands call, too. They import TensorFlow when they need it."""
+"""The functions of `import t2t_lite as t2t`. The commands call them, too. They import TensorFlow only when needed."""

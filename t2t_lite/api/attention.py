@@ -30,24 +30,24 @@ def draw_attention(
 
     Args:
       model: a `Translator`, a `Parser`, or a run directory.
-      inputs: a sentence, or at most 20.
-      targets: a translation (or tree) of each; None: the model makes them.
-      file: where to save the picture: .html for everything in one file, or .svg, .png or .pdf for one sentence.
-      kinds: of "encoder", "decoder" and "cross"; None: all in HTML, else the first that the model has.
-      layers: from 0, -1 is the last; None: all in HTML and an overview, else the one that corresponds to the paper's
-        layer 5 of 6.
-      heads: from 0; None: all.
-      form: "lines", the paper's; "matrix"; or "overview", all heads with what is measured of them.
-      words: whether to show words instead of subwords: weights are summed over the keys of a word and averaged over its
+      inputs: a sentence, or a list of up to 20.
+      targets: the translation (or tree) of each sentence; None: the model generates them.
+      file: where to save the picture: an .html file holds all sentences; .svg, .png and .pdf files hold one sentence.
+      kinds: any of "encoder", "decoder" and "cross"; None: all in HTML, else the first kind that the model has.
+      layers: counted from 0, -1 is the last; None: all in HTML and in an overview, else the layer that corresponds to
+        the paper's layer 5 of 6.
+      heads: counted from 0; None: all.
+      form: "lines", as in the paper; "matrix"; or "overview", which shows all heads with their measurements.
+      words: whether to show words instead of subwords. Weights are summed over a word's keys and averaged over its
         queries.
-      query: the only query whose lines are drawn, as in figure 3: its text, or its index from 0; None: all.
+      query: draws the lines of this query only, as in figure 3: its text, or its index from 0; None: all queries.
 
     Returns:
-      a picture that shows itself in notebooks and has `save(file)`.
+      a picture. Notebooks display it, and `save(file)` writes it to a file.
 
     Raises:
-      UserError: if a package of the extra `plot` is missing, the model gives no weights, or there is no such layer,
-        head or query.
+      UserError: if a package of the extra `plot` is missing, the model provides no attention weights, or the layer,
+        head or query does not exist.
     """
     from t2t_lite.visualization.attention_picture import AttentionPicture, check_picture_file
 

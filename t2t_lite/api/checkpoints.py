@@ -22,17 +22,18 @@ def average_checkpoints(
 ) -> AveragedCheckpoints:
     """Averages checkpoints of a run, by default the last ones, as t2t-lite-avg does (section 6.1 of the paper).
 
-    The average replaces an earlier one; decoding and evaluation use it by default.
+    The new average replaces an earlier one. Decoding and evaluation use it by default.
 
     Args:
       output_dir: the run directory.
       n: the number of checkpoints; None: `average_checkpoints` of the run's settings.
-      steps: instead, all checkpoints from one step to another, "2000-4000".
-      best: instead, this many of the best checkpoints by the run's `eval_metric`, 3, or by another metric, "3:chrf".
-      checkpoint_path: with `n`, the last of the checkpoints: "best", "ckpt-2000" or a path; None: the last of the run.
+      steps: averages all checkpoints in a range of steps instead, such as "2000-4000".
+      best: averages the best checkpoints instead: 3 means the best three by the run's `eval_metric`, "3:chrf" by
+        another metric.
+      checkpoint_path: with `n`, the last checkpoint to average: "best", "ckpt-2000" or a path; None: the run's last.
 
     Raises:
-      UserError: if it is not a run directory, there are fewer checkpoints, or one cannot be read.
+      UserError: if `output_dir` is not a run directory, has too few checkpoints, or a checkpoint cannot be read.
     """
     from t2t_lite.checkpoints.selection import members
     from t2t_lite.run_dir import stored_setting

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class GeneratedData:
-    """The data of a problem, on disk.
+    """The data of a problem on disk.
 
     Args:
-      problem: the name of the problem, whose direction the following pairs of paths have.
+      problem: the name of the problem. Pairs of paths below follow its direction.
       data_dir: the folder.
       pairs: number of pairs in each split.
-      dropped: number of pairs of each split that were dropped, by reason.
-      vocabularies: paths of the vocabularies of inputs and targets; equal if they share one.
-      texts: paths of dev and test as text, by split: (inputs, targets).
+      dropped: number of dropped pairs in each split, by reason.
+      vocabularies: paths of the vocabularies of inputs and targets; both are the same if the vocabulary is shared.
+      texts: paths of the plain text of dev and test, by split: (inputs, targets).
       manifest: path of the manifest.
-      text_checks: what was found in the user's text; None if the text was not checked in this call.
+      text_checks: the findings about the user's text; None if this call did not check it.
     """
 
     problem: str
@@ -53,18 +53,18 @@ def generate_data(
 ) -> GeneratedData:
     """Generates the vocabulary, shards and manifest of a problem, as t2t-lite-datagen does.
 
-    Complete files are kept: an interrupted call is resumed by the same call, and a finished one does nothing.
+    Complete files are kept: repeating an interrupted call resumes it, and repeating a finished one does nothing.
 
     Args:
       problem: the name of a problem, or a `Problem`.
       data_dir: the folder to write to.
-      tmp_dir: folder of source files, which are downloaded if missing; None: `downloads` in `data_dir`.
+      tmp_dir: the folder of the source files; missing ones are downloaded. None: `downloads` in `data_dir`.
       display: where to show the progress; None: the logger "t2t_lite".
       options: `GenerateOptions`: num_workers, max_cases, vocab_size ...; and the problem's own options, such as
-        train_source="my.en"; a list of files is possible, too.
+        train_source="my.en"; lists of files also work.
 
     Raises:
-      UserError: if sources are missing, damaged or changed, or `data_dir` has other data of this problem.
+      UserError: if source files are missing, damaged or changed, or `data_dir` has different data of this problem.
     """
     from t2t_lite.data.generation.sources import check_obtainable
     from t2t_lite.system.quiet import import_tensorflow, settings_restored
@@ -84,7 +84,7 @@ def generate_data(
     tmp_dir = Path(tmp_dir) if tmp_dir else data_dir / "downloads"
     problem.keep_streams(tmp_dir)
     if read_manifest(data_dir, problem) is None:
-        check_obtainable(problem, tmp_dir)  # before TensorFlow is imported, which takes seconds
+        check_obtainable(problem, tmp_dir)  # before importing TensorFlow, which takes seconds
 
     def report(checks: "TextChecks") -> None:
         seen.append(checks)
@@ -99,7 +99,7 @@ def generate_data(
 
 
 def _check_names(problem: str, options: Mapping[str, str]) -> None:
-    """Refuses arguments that are neither those of `generate_data` nor options of the problem."""
+    """Rejects keywords that are neither options of `generate_data` nor of the problem."""
     name = problem if problem in PROBLEMS else problem.removesuffix(REVERSED_SUFFIX)
     flags = PROBLEMS[name].flags
     known = [*inspect.signature(generate_data).parameters, *GenerateOptions.declared(), *flags]
@@ -111,7 +111,7 @@ def _check_names(problem: str, options: Mapping[str, str]) -> None:
 def generated_data(
     problem: Problem, data_dir: Path, manifest: Manifest, text_checks: "TextChecks | None" = None
 ) -> GeneratedData:
-    """Returns what the data of a problem is, from its manifest."""
+    """Describes the data of a problem from its manifest."""
     sides = problem.in_direction(SIDES)
     inputs, targets = (data_dir / each["file"] for each in problem.in_direction(manifest.vocabularies))
     return GeneratedData(
@@ -133,7 +133,7 @@ def generated_data(
 
 
 def _option_text(value: object) -> str:
-    """Returns an option of a problem as on a command line: lists are separated by commas."""
+    """Returns an option of a problem as command-line text: lists become comma-separated."""
     if isinstance(value, list | tuple):
         return ",".join(map(_option_text, value))
     if isinstance(value, Mapping):

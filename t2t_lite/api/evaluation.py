@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationResult:
-    """The figures of a checkpoint on one split, per real target token.
+    """The metrics of a checkpoint on one split, per non-padding target token.
 
     Args:
       checkpoint: its path, without suffix.
@@ -29,10 +29,10 @@ class EvaluationResult:
       loss: in nats, with label smoothing, as in training.
       nll_loss: in nats, without label smoothing.
       perplexity: exp(nll_loss).
-      accuracy: the share of tokens that the model ranks first, given the previous ones; 0 to 1.
-      bleu: sacreBLEU of the translations, 0 to 100; None for parsing, and without decoding.
-      f1: labelled bracketing F1 of the trees, 0 to 100; None for translation, and without decoding.
-      scores: all figures by name, those above and those of other metrics, such as "chrf".
+      accuracy: the share of tokens that the model ranks first given the previous target tokens; 0 to 1.
+      bleu: sacreBLEU of the translations, 0 to 100; None for parsing or without decoding.
+      f1: labelled bracketing F1 of the trees, 0 to 100; None for translation or without decoding.
+      scores: all metrics by name: those above and others, such as "chrf".
     """
 
     checkpoint: Path
@@ -58,7 +58,7 @@ def evaluate(
     decode_hparams: str | Mapping[str, SettingValue] = "",
     max_tokens_per_replica: int | None = None,
 ) -> EvaluationResult:
-    """Evaluates a checkpoint on a split, as the trainer does after each checkpoint, on one device.
+    """Evaluates a checkpoint on a split on one device, as the trainer does after each checkpoint.
 
     Args:
       output_dir: the run directory.
@@ -66,10 +66,10 @@ def evaluate(
       split: "dev" or "test".
       checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
         one, else the last checkpoint.
-      decode: whether to translate (or parse) the split as well, for the problem's metric: BLEU (or F1).
+      decode: whether to also translate (or parse) the split and compute the problem's metric: BLEU (or F1).
       metrics: further metrics of the translations (or trees), such as ("chrf", "ter").
       decode_hparams: changes to the run's search settings, as a dict or "name=value,...".
-      max_tokens_per_replica: see `TrainOptions`; None: as many as fit into memory.
+      max_tokens_per_replica: see `TrainOptions`; None: as many as fit in memory.
 
     Raises:
       UserError: if the run, the checkpoint or the data is unusable.
@@ -124,10 +124,10 @@ def score_split(
     split: str = "dev",
     **options: Any,
 ) -> "SplitScores":
-    """Scores a checkpoint on a split, as t2t-lite-eval does, and keeps outputs and scores in the run directory.
+    """Scores a checkpoint on a split, as t2t-lite-eval does, and stores outputs and scores in the run directory.
 
-    The next call with the same checkpoint, settings and texts answers from there, without TensorFlow. A further metric
-    or other references are computed on the stored outputs.
+    A later call with the same checkpoint, settings and texts returns the stored scores without TensorFlow. With further
+    metrics or other references, it scores the stored outputs.
 
     Args:
       output_dir: the run directory.
@@ -157,19 +157,19 @@ def measure_heads(
 ) -> "HeadsReport":
     """Measures the attention heads of a checkpoint on a split, as t2t-lite-eval --heads does.
 
-    Of each head: how far it looks, how sharply, and how much goes to which neighbour, beside uniform attention; and if
-    the problem knows dependencies between words, how well the best head follows each of them, beside the best fixed
-    distance. The result is kept in the run directory, in scores/.
+    It measures how far and how sharply each head attends, and how much weight each neighbour receives, compared with
+    uniform attention. If the problem defines dependencies between words, it also measures how well the best head
+    follows each kind, compared with the best fixed distance. The result is stored in scores/ in the run directory.
 
     Args:
       output_dir: the run directory.
-      split: "dev" or "test"; its references are read with teacher forcing.
-      data_dir: the folder with the data of the run's problem; None: where it was in the training.
+      split: "dev" or "test"; the decoder reads its references (teacher forcing).
+      data_dir: the folder with the data of the run's problem; None: the folder that the training used.
       checkpoint_path: which checkpoint, see `score_split`.
-      lines: how many lines to measure at most, the first of the split.
+      lines: the maximum number of lines to measure, from the start of the split.
 
     Raises:
-      UserError: if the run, the checkpoint or the data is unusable, or the model gives no attention weights.
+      UserError: if the run, the checkpoint or the data is unusable, or the model provides no attention weights.
     """
     from t2t_lite.evaluation.request import make_request
     from t2t_lite.evaluation.stored_heads import heads_of

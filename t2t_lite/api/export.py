@@ -33,22 +33,22 @@ def export(
     warn: Callable[[str], None] = LOG.warning,
     **options: Any,
 ) -> ExportDir:
-    """Exports a trained model, with its vocabularies and a model card. The directory is written whole or not at all.
+    """Exports a trained model, with its vocabularies and a model card. The directory is written atomically.
 
     Args:
       output_dir: the run directory.
       export_dir: the directory to write.
-      warn: receives a line about the checkpoint and tuned settings.
+      warn: receives messages about the checkpoint and tuned settings.
       options: `ExportOptions`: format, quantization, checkpoint_path, decode_hparams, overwrite.
 
     Raises:
-      UserError: if the run is unusable, the directory exists, or the format has no equivalent of the model.
+      UserError: if the run is unusable, the directory exists, or the format does not support the model.
     """
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.run_dir import open_run_dir
 
     checked = ExportOptions.of_keywords(options, export)
-    export_dir = Path(export_dir).resolve()  # not a link, which would be replaced
+    export_dir = Path(export_dir).resolve()  # resolve links, so that writing replaces the target and not the link
     check_target(export_dir, checked.overwrite)
     run_dir = open_run_dir(Path(output_dir))
     selection = select(run_dir.path, checked.checkpoint_path or None, warn)
@@ -62,10 +62,10 @@ def exported_run(
     settings: DecodeHParams,
     warn: Callable[[str], None] = LOG.warning,
 ) -> Path:
-    """Returns an export of a run for CTranslate2, in exports/ in the run directory; it is made if it is not there yet.
+    """Returns the CTranslate2 export of a run in its folder exports/. Exports the run first if necessary.
 
-    A new export has the search settings; for the other arguments see `export`. Raises UserError if the run is unusable,
-    or CTranslate2 has no equivalent of its model.
+    A new export stores `settings` as its search settings; for the other arguments see `export`. Raises UserError if the
+    run is unusable, or CTranslate2 does not support its model.
     """
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.run_dir import open_run_dir
@@ -87,7 +87,7 @@ def _digest_of(checkpoint: Path) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Export:
-    """An export that is to be written; see `export`."""
+    """An export to write; see `export`."""
 
     run_dir: "RunDir"
     checkpoint: Path
@@ -97,7 +97,7 @@ class _Export:
     path: Path
 
     def write(self) -> ExportDir:
-        """Writes it in place of what is there."""
+        """Writes the export and replaces an existing one."""
         from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
         with settings_restored():
@@ -105,7 +105,7 @@ class _Export:
             return write_export(self.path, self._write_files)
 
     def _write_files(self, folder: Path) -> dict[str, Any]:
-        """Writes all files but export.json, and returns its content without their checksums."""
+        """Writes all files except export.json. Returns the content of export.json without checksums."""
         from t2t_lite.data.vocab import open_vocabulary
         from t2t_lite.decoding.loading import restored_model
         from t2t_lite.evaluation.split_scores import stored_evaluations
@@ -113,7 +113,7 @@ class _Export:
 
         run_dir = self.run_dir
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
-        # Not the precision of training: the weights are float32.
+        # The weights are float32, whatever the precision of the training was.
         hparams = run_dir.hparams.replace(precision="float32")
         model = restored_model(hparams, targets.size, inputs.size, self.checkpoint)
         max_positions, alignment_layer = model.max_positions, None

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = None) -> "keras.Model":
-    """Loads a model: one that `model.save` wrote, or the model of a run directory with its weights.
+    """Loads a model that `model.save` wrote, or the model of a run directory with its weights.
 
     Args:
       path: a `.keras` file or a run directory.
@@ -17,10 +17,10 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
         one, else the last checkpoint.
 
     Returns:
-      a built Keras model; for a run directory in the precision of its training.
+      a built Keras model. The model of a run directory has the precision of its training.
 
     Raises:
-      UserError: if there is no such file or run directory, or it cannot be read.
+      UserError: if the file or run directory does not exist or cannot be read.
     """
     path = Path(path)
     if path.suffix == ".keras":

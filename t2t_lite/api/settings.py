@@ -13,10 +13,10 @@ def get_hparams(hparams_set: str, **changes: SettingValue) -> HParams:
 
     Args:
       hparams_set: its name: "transformer_base".
-      changes: settings that differ, such as filter_size=2048.
+      changes: changed settings, such as filter_size=2048.
 
     Raises:
-      UserError: if there is no such set or setting (the message suggests the nearest names), or a value is invalid.
+      UserError: if the set or a setting does not exist (the message suggests the nearest names), or a value is invalid.
     """
     return HPARAMS[hparams_set]().replace(**changes)
 
@@ -24,10 +24,10 @@ def get_hparams(hparams_set: str, **changes: SettingValue) -> HParams:
 def resolve_hparams(
     hparams_set: str | None, hparams: HParams | Mapping[str, SettingValue] | str | None, model: str | None = None
 ) -> HParams:
-    """Returns the settings of a set with changes, given as a dict or as "name=value,..."; or complete settings.
+    """Returns an hparam set with changes, given as a dict or as "name=value,..."; or complete settings as they are.
 
-    Complete settings have no set. The own settings of `model` may be among the changes; None: the set's model. Raises
-    UserError as `get_hparams` does, and if neither a set nor complete settings are given, or both.
+    The changes may include settings that only `model` has; None: the set's model. Raises UserError as `get_hparams`
+    does, and unless exactly one of a set and complete settings is given.
     """
     if isinstance(hparams, HParams):
         if hparams_set is not None:

@@ -1,4 +1,4 @@
-"""Trains a model, and does at the end what a recipe says."""
+"""Trains a model, and runs the final steps of a recipe."""
 
 import contextlib
 import dataclasses
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from t2t_lite.training.monitoring.history import Columns
 
 
-# The endings after which a training is complete, as `TrainResult.ended_by` names them.
+# The values of `TrainResult.ended_by` that mean a complete training.
 COMPLETE = ("last step", "early stopping")
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainResult:
-    """What a training left behind.
+    """The outcome of a training.
 
     Args:
       output_dir: the run directory.
       step: the last step.
       ended_by: "last step", "early stopping", "callback" or "signal".
       signal: the name of the signal, such as "SIGINT", or "".
-      history: the reports of the run's steps as columns of equal length: step, loss, learning_rate, ...
-      evaluations: the evaluations of the run as columns: step, loss, perplexity, accuracy and, if decoded, bleu or f1
-        and `eval_metric`.
-      checkpoints: paths of the checkpoints that exist, without suffix, the oldest first.
-      report: the report that the recipe has made, if there is a recipe and the training is complete.
+      history: the logged training metrics as columns of equal length: step, loss, learning_rate, ...
+      evaluations: the evaluations as columns: step, loss, perplexity, accuracy and, with decoding, bleu or f1 and
+        `eval_metric`.
+      checkpoints: paths of the existing checkpoints, without suffix, oldest first.
+      report: the path of the recipe's report, if there is a recipe and the training is complete.
     """
 
     output_dir: Path
@@ -76,30 +76,30 @@ def train(
     report: bool = False,
     **options: Any,
 ) -> TrainResult:
-    """Trains a model, as t2t-lite-trainer does. The same call resumes a training that was stopped.
+    """Trains a model, as t2t-lite-trainer does. Repeating the call resumes a stopped training.
 
     Args:
-      problem: the name of a registered problem, or an object of one, whose options are for `generate_data`.
-      hparams_set: the name of an hparam set; None if `hparams` is complete, or with `warm_start_from`: the settings of
-        that run.
+      problem: the name of a registered problem, or a `Problem` with options for `generate_data`.
+      hparams_set: the name of an hparam set; None if `hparams` is complete, or to use the settings of the run in
+        `warm_start_from`.
       data_dir: the folder with the problem's data.
       output_dir: the run directory: settings, vocabularies, checkpoints, logs.
-      hparams: changes to the set, as a dict or "name=value,..."; or complete settings, from `get_hparams`.
+      hparams: changes to the set, as a dict or "name=value,..."; or complete settings from `get_hparams`.
       model: the name of the model; None: the set's.
       train_steps: the total number of steps; None: the set's.
-      callbacks: they receive the figures of steps and evaluations, and can stop the training.
-      generate_data: whether to generate missing data first; with `warm_start_from`, with the vocabulary of that run.
+      callbacks: receive the metrics of steps and evaluations, and can stop the training.
+      generate_data: whether to generate missing data first. With `warm_start_from`, it gets the vocabulary of that run.
       tmp_dir: where `generate_data` finds or stores source files, see `t2t_lite.generate_data`.
       display: where to show the progress; None: the logger "t2t_lite".
-      recipe: "paper": checkpoints every 10 minutes, the last ones averaged at the end, the test split evaluated, and a
-        report beside the paper's figures; or another `Recipe`; None: the set's, if it has one; "none": none.
-      report: whether to keep an HTML report in `output_dir`, report.html, up to date, see `t2t_lite.write_report`; an
-        error of the report is a warning.
+      recipe: "paper" saves checkpoints every 10 minutes, averages the last ones at the end, evaluates the test split,
+        and reports the results beside the paper's; or another `Recipe`; None: the set's, if it has one; "none": none.
+      report: whether to keep an HTML report, `output_dir`/report.html, up to date, see `t2t_lite.write_report`. Errors
+        of the report are only warnings.
       options: `TrainOptions`: strategy, num_gpus, save_checkpoints_steps, eval_decode, random_seed, ...
 
     Raises:
-      UserError: if settings, data or checkpoints are unusable, another process trains in `output_dir`, disk or memory
-        is full, or loss or gradients are no longer finite.
+      UserError: if settings, data or checkpoints are unusable, another process trains in `output_dir`, the disk or
+        memory is full, or the loss or gradients are not finite.
     """
     from t2t_lite.system.locks import training_in
     from t2t_lite.training.tf_config import workers_of_environment
@@ -120,7 +120,7 @@ def train(
     check_callbacks(callbacks)
     if follower := _follower(Path(output_dir), checked) if report and worker == 0 else None:
         callbacks.append(follower)
-    # Check the arguments before data is generated and TensorFlow is imported.
+    # Check the arguments before generating data and importing TensorFlow.
     problem.check_hparams(settings)
     check_evaluation(problem, checked)
     if generate_data and len(workers) > 1:
@@ -146,7 +146,7 @@ def train(
 
 
 def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
-    """Returns what keeps the report up to date. Raises UserError if a package that reports need is missing."""
+    """Returns the callback that updates the report. Raises UserError if a package for reports is missing."""
     from t2t_lite.report.writing import ReportCallback, check_packages
 
     check_packages("report")
@@ -154,7 +154,7 @@ def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
 
 
 def check_evaluation(problem: Problem, options: TrainOptions) -> None:
-    """Raises UserError if options of evaluation do not fit the problem."""
+    """Raises UserError if evaluation options do not fit the problem."""
     if options.eval_decode and not problem.has_inputs:
         raise UserError(f"`eval_decode`: '{problem.name}' has no inputs, and so no outputs to score", status=2)
     check_metric(options.eval_metric, problem)
@@ -175,12 +175,12 @@ def _settings(
 
 
 def _settings_to_start_from(output_dir: Path, other: Path) -> HParams:
-    """Returns the settings of the run to resume, or of the one to start from."""
+    """Returns the settings of the run to resume, or of the run to warm-start from."""
     from t2t_lite.run_dir import folder_to_start_from, open_run_dir
 
     if (output_dir / "run.json").exists():
         return open_run_dir(output_dir).hparams
-    # Which batches suit a run depends on its devices.
+    # The best kind of batches depends on the devices, so it is chosen anew.
     return open_run_dir(folder_to_start_from(other)).hparams.replace(batch_by=AUTO_BATCH_BY)
 
 
@@ -200,7 +200,7 @@ def _options(
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """One training: what, where, how."""
+    """The arguments of one training."""
 
     problem: Problem
     hparams: HParams
@@ -221,7 +221,7 @@ class _Run:
         if options.xla_compile or (options.xla_compile is None and has_gpu()):
             keep_compiled()
             is_open |= self.hparams.batch_by == AUTO_BATCH_BY
-        # Before TensorFlow is imported, which takes seconds, unless its devices decide about settings.
+        # Importing TensorFlow takes seconds: prepare the directory first, unless settings depend on the devices.
         run_dir = None if is_open else self._run_dir(manifest, self.hparams)
         with settings_restored():
             import_tensorflow()
@@ -240,7 +240,7 @@ class _Run:
         return self._result(ending.step, ending.reason, ending.signal)
 
     def _with_precision(self, strategy: "tf.distribute.Strategy", display: Display | None) -> HParams:
-        """Returns the settings; precision=auto becomes that of the run, or what suits the devices."""
+        """Returns the settings. Replaces precision=auto by the run's precision, or by the best one for the devices."""
         from t2t_lite.run_dir import stored_setting
         from t2t_lite.training.precision import choose_precision
 
@@ -255,7 +255,7 @@ class _Run:
         return self.hparams.replace(precision=precision)
 
     def check_warm_start(self) -> None:
-        """Raises UserError if the run that this one starts from is none; one with checkpoints starts from them."""
+        """Raises UserError if `warm_start_from` is not a run. A run that has checkpoints resumes from them instead."""
         from t2t_lite.checkpoints.versions import list_checkpoints
         from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
@@ -267,13 +267,13 @@ class _Run:
                 resolve(Path(self.options.warm_start_from))
 
     def check_split(self, split: str) -> None:
-        """Raises UserError if there is no data, or no pairs in the split that is evaluated at the end."""
+        """Raises UserError if there is no data, or the split to evaluate at the end has no pairs."""
         from t2t_lite.data.manifest import check_data
 
         check_data(self.data_dir, self.problem, split)
 
     def vocabulary_to_start_with(self, problem: Problem) -> dict[str, str]:
-        """Returns the option `vocab_file`: that of data that is there, else the vocabulary of the run to start from."""
+        """Returns the option `vocab_file`: that of existing data, else the vocabulary of the run to warm-start from."""
         from t2t_lite.data.manifest import read_manifest
         from t2t_lite.run_dir import folder_to_start_from, open_run_dir
 
@@ -282,7 +282,7 @@ class _Run:
         if (manifest := read_manifest(self.data_dir, problem)) is not None:
             return {"vocab_file": made_with} if (made_with := manifest.settings.get("vocab_file")) else {}
         other = open_run_dir(folder_to_start_from(Path(self.options.warm_start_from)))
-        # Data has the forward direction; a run of the same problem may be of the other one.
+        # Data is stored in the forward direction, but a run may train the reverse direction of the same problem.
         forward = other.problem if other.problem.data_name == problem.data_name else problem
         files = dict.fromkeys(map(str, forward.in_direction((other.inputs_vocabulary, other.vocabulary))))
         is_like = all(problem.symbols_of(side) == other.problem.symbols_of(side) for side in SIDES)
@@ -300,7 +300,7 @@ class _Run:
         return manifest
 
     def _run_dir(self, manifest: "Manifest", hparams: HParams, batch_by: str = "both") -> "RunDir":
-        """Prepares the run directory; `batch_by` is that of a new run whose settings leave it open."""
+        """Prepares the run directory; `batch_by` is for a new run whose settings leave it open."""
         from t2t_lite.run_dir import RunDir, prepare_run_dir, with_order_of_run
 
         hparams = with_order_of_run(self.output_dir, hparams, batch_by)
@@ -340,8 +340,8 @@ class _Run:
 def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | None, display: Display) -> Path:
     """Averages the last checkpoints of a complete training, evaluates, and writes `report.md` into the run directory.
 
-    If there are fewer checkpoints than the settings want to average, all are averaged, and the report says so. The
-    hparams set is for the paper's figures; None: unknown. Returns the path of the report. Raises UserError if a
+    If there are fewer checkpoints than the settings ask for, all are averaged, and the report says so. `hparams_set`
+    selects the paper's results to compare with; None: unknown. Returns the path of the report. Raises UserError if a
     checkpoint or the data is unusable.
     """
     from t2t_lite.api.checkpoints import average_checkpoints
@@ -363,12 +363,12 @@ def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str |
         recipe.split,
         data_dir=data_dir,
         checkpoint_path="average" if recipe.averages else "last",
-        # The paper's, whatever was tuned. It says nothing of a minimum length.
+        # Use the paper's settings, not tuned ones. The paper mentions no minimum length.
         decode_hparams=dataclasses.asdict(run.problem.decode_hparams.replace(min_length=0)),
     )
     training = training_figures(run, data_dir)
     last, _ = checkpoints[-1]
-    if training.get("dev_step") != last:  # trained without evaluations
+    if training.get("dev_step") != last:  # the training made no evaluations
         dev = evaluate(output_dir, data_dir, checkpoint_path=f"ckpt-{last}", decode=False)
         training |= {"dev_step": last, "dev_perplexity": dev.perplexity}
     report = run_report(run, training, hparams_set, scores, wanted).markdown()

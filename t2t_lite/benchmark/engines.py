@@ -1,4 +1,4 @@
-"""The engines side by side on one file: whole commands, cold and warm, and the speed in their stride."""
+"""Compares the engines on one file: whole commands, cold and warm, and the steady speed."""
 
 import dataclasses
 import statistics
@@ -16,7 +16,7 @@ from t2t_lite.system.cores import use_one_thread_per_operation
 from t2t_lite.system.quiet import import_tensorflow
 from t2t_lite.system.startup import keep_compiled
 
-# How each engine is chosen: its format of export ("": the run directory itself), quantization, and whether it compiles.
+# The settings of each engine: its export format ("": the run directory itself), quantization, and whether it compiles.
 ENGINES = {
     "tensorflow": ("", None, True),
     "uncompiled": ("", None, False),
@@ -27,43 +27,43 @@ ENGINES = {
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """The speed of one way of decoding."""
+    """The speed of one decoding mode."""
 
     lines: int  # number of lines per repetition
-    tokens: int  # number of output tokens, end symbols included
-    seconds: list[float]  # times of the repetitions, but of the first, which includes compilation
+    tokens: int  # number of output tokens, including end symbols
+    seconds: list[float]  # times of the repetitions, except the first, which includes compilation
 
     def lines_per_second(self) -> float:
-        """Returns lines per second, by the median time."""
+        """Returns lines per second at the median time."""
         return self.lines / statistics.median(self.seconds)
 
     def tokens_per_second(self) -> float:
-        """Returns output tokens per second, by the median time."""
+        """Returns output tokens per second at the median time."""
         return self.tokens / statistics.median(self.seconds)
 
 
 @dataclasses.dataclass(frozen=True)
 class EngineSpeed:
-    """What was measured of one engine."""
+    """The measurements of one engine."""
 
     name: str  # one of `ENGINES`
-    # The whole command, with nothing compiled by an earlier one, and again; None: not measured.
+    # The whole command, first without compiled code of earlier runs, then again; None: not measured.
     cold: WholeCommand | None = None
     warm: WholeCommand | None = None
-    batches: Speed | None = None  # the speed in batches; None if the engine cannot do what the settings ask for
-    one_by_one: Speed | None = None  # the same one by one; None: not measured
-    reason: str = ""  # why there are no figures
+    batches: Speed | None = None  # the speed in batches; None if the engine does not support the settings
+    one_by_one: Speed | None = None  # the speed line by line; None: not measured
+    reason: str = ""  # why there are no measurements
 
 
 @dataclasses.dataclass(frozen=True)
 class Decoding:
-    """What is decoded."""
+    """The decoding to measure."""
 
     output_dir: Path  # the run directory
     source: Path  # the file to translate, for whole commands
-    lines: Sequence[str]  # its lines with text
+    lines: Sequence[str]  # its non-blank lines
     decode_hparams: str  # changes to the run's search settings
-    repeats: int  # timed runs after the first one, in the stride
+    repeats: int  # number of timed runs after the first one, for the steady speed
     one_by_one: int  # number of lines to translate one by one
     t2t_usr_dir: str | None  # a folder of plug-ins
 
@@ -71,9 +71,9 @@ class Decoding:
 def measure_engines(
     decoding: Decoding, names: Iterable[str], program: Callable[[str], list[str]] | None
 ) -> Iterable[EngineSpeed]:
-    """Yields what is measured of each engine.
+    """Yields the measurements of each engine.
 
-    `program` returns what executes a command of the package, given its name; None: no whole commands are measured.
+    `program` takes the name of a command of the package and returns the program that runs it; None: no whole commands.
     """
     from t2t_lite.api.export import export
 
@@ -99,9 +99,9 @@ def measure_engines(
 
 
 def _stride(decoding: Decoding, name: str, path: Path) -> tuple[Speed, Speed | None]:
-    """Returns the speed in batches and one by one; in a process of its own, because engines differ in its settings.
+    """Returns the speed in batches and line by line. A separate process runs it, because engines need other settings.
 
-    The path is the run directory, or its export if the engine needs one.
+    `path` is the run directory, or its export if the engine needs one.
     """
     format, _, xla_compile = ENGINES[name]
     if format:

@@ -1,4 +1,4 @@
-"""Measures time and memory of the layers of table 1 of the paper, over lengths n and widths d, and plots them."""
+"""Measures and plots time and memory of the layers of the paper's table 1 over lengths n and widths d."""
 
 import dataclasses
 import gc
@@ -16,7 +16,7 @@ from t2t_lite.benchmark.process import in_a_process
 from t2t_lite.system.quiet import import_tensorflow
 from t2t_lite.visualization.figures import COLORS, make_figure, save
 
-if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports it
+if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it
     import keras
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports
 LENGTHS = tuple(2**i for i in range(6, 14))  # 64 .. 8192
 HEAD_SIZE = 64
 KERNEL_SIZE = 3
-# A time is the minimum over calls that take this long together: disturbances on a shared machine only add time.
+# A time is the minimum over calls that together take this long, because disturbances only add time.
 SECONDS_OF_CALLS = 0.4
 MIN_CALLS = 3
-# Exponents are fitted on long sequences and wide layers, where the table's term outweighs the constant cost of a call.
+# Exponents are fitted on long sequences and wide layers, where the table's term dominates the constant cost of a call.
 FITTED_LENGTHS = (512, 1024, 2048, 4096, 8192)
 PATH_LENGTHS = (32, 64, 128, 256)
-PATH_NEIGHBORHOOD_SIZE = 16  # small compared to these lengths, so that several layers are needed
+PATH_NEIGHBORHOOD_SIZE = 16  # small compared with these lengths, so that paths need several layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Case:
     name: str  # the layer
     work: str  # the table's complexity per layer
     flops: Callable[[int, int, int], float]  # function (n, d, r) -> multiply-adds of the table's term
-    batch: int  # number of sequences; a recurrent layer needs several for its products to outweigh its overhead
+    batch: int  # number of sequences; a recurrent layer needs several, so that its products dominate its overhead
     hidden_size: int  # d, while n varies
     length: int  # n, while d varies
     widths: tuple[int, ...]  # the values of d, while d varies
@@ -68,7 +68,7 @@ CASES = {
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One measurement: seconds of a forward pass, and the growth of the process at its peak, in bytes.
+    """One measurement: seconds of a forward pass, and peak memory growth of the process in bytes.
 
     The bytes include input, weights and all intermediate tensors, because memory of shorter sequences is reused. They
     are meaningless for points over widths, which are measured last.
@@ -90,12 +90,12 @@ class Sweep:
 
     @property
     def fitted(self) -> list[Point]:
-        """The points over lengths that exponents are fitted to."""
+        """The points over lengths to which exponents are fitted."""
         long = [point for point in self.by_length if point.length in FITTED_LENGTHS]
         return long if len(long) > 1 else self.by_length
 
     def exponents(self, neighborhood_size: int) -> dict[str, float]:
-        """Returns the exponents of the time and of the table's formula, over "length" and over "hidden_size"."""
+        """Returns the exponents of the time and of the table's formula over "length" and "hidden_size"."""
         found = {}
         for over, points in (("length", self.fitted), ("hidden_size", self.by_width)):
             found[f"{over} exponent"] = exponent(points, "seconds", over)
@@ -104,10 +104,10 @@ class Sweep:
 
 
 def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS) -> Sweep:
-    """Measures one of CASES, a layer of table 1, in a separate process, which isolates its memory.
+    """Measures a layer of table 1, one of CASES, in a separate process, which isolates its memory.
 
-    Lengths are values of n, ascending; `neighborhood_size` is r of local attention. Attention is measured without its
-    four projections, like in table 1, which has no O(n d^2) term for attention.
+    Lengths are ascending values of n. `neighborhood_size` is r of local attention. Attention is measured without its
+    four projections, as in table 1, which has no O(n d^2) term for attention.
     """
     case = CASES[name]
     by_length = [(n, case.hidden_size) for n in lengths]
@@ -122,9 +122,9 @@ def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point
 
 
 def exponent(points: list[Point], of: str, over: str) -> float:
-    """Returns p of the best fit of c * x^p to two points or more, by least squares on logarithms.
+    """Returns p of the best fit of c * x^p to at least two points, by least squares on logarithms.
 
-    It is of "seconds" or "memory", over "length" or "hidden_size".
+    `of` is "seconds" or "memory". `over` is "length" or "hidden_size".
     """
     return slope([getattr(point, over) for point in points], [getattr(point, of) for point in points])
 
@@ -147,7 +147,7 @@ def _measure_points(
     by_width: Sequence[tuple[int, int]],
     whole: bool = False,
 ) -> list[Point]:
-    """Measures points in the given order; lengths ascend, so that each point sets a new memory peak."""
+    """Measures points in the given order. Lengths ascend, so that each point sets a new memory peak."""
     import_tensorflow()
     sizes = (*by_length, *by_width)
     _seconds(_make_call(CASES[name], LENGTHS[0], sizes[0][1], neighborhood_size, whole))  # one-time allocations
@@ -156,10 +156,10 @@ def _measure_points(
     points = []
     for length, hidden_size in sizes:
         gc.collect()
-        Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         seconds = _seconds(_make_call(CASES[name], length, hidden_size, neighborhood_size, whole))
         points.append(Point(length, hidden_size, seconds, max(_resident("VmHWM") - at_start, 0)))
-    # A second pass, because a disturbance may last as long as all calls of a point.
+    # Measure again, because a disturbance may last as long as all calls of a point.
     again = [_seconds(_make_call(CASES[name], *size, neighborhood_size, whole)) for size in sizes]
     return [dataclasses.replace(point, seconds=min(point.seconds, other)) for point, other in zip(points, again)]
 
@@ -228,9 +228,9 @@ def _resident(what: str) -> int:
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:
-    """Plots four panels with logarithmic axes and a legend beside them into a file, which appears once it is complete.
+    """Plots four panels with logarithmic axes and a legend into a file. The file appears when it is complete.
 
-    `paths` has (positions, path length in layers) of each layer, by name.
+    `paths` has (positions, path length in layers) for each layer, by name.
     """
     figure = make_figure(13, 8)
     time, memory, width, path = figure.subplots(2, 2).flat
@@ -246,7 +246,7 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
     drawn = list(paths.values())
     for number, (name, points) in enumerate(paths.items()):
         lengths, layers = zip(*points)
-        # Some layers have equal paths: the first ones are thicker, so that all are seen.
+        # Some layers have equal paths. Earlier lines are thicker, so that all remain visible.
         line = _line(path, lengths, layers, colors[name], thickness=1.5 + 3.5 * drawn[number + 1 :].count(points))
         lines.setdefault(name, line)
     for axes, x, y in (
@@ -267,5 +267,5 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
 
 
 def _line(axes: "Axes", x: Sequence[int], y: Sequence[float], color: str, thickness: float = 1.5) -> "Line2D":
-    """Draws a line with points; `thickness` in points of print."""
+    """Draws a line with markers. `thickness` is in typographic points."""
     return axes.plot(x, y, marker="o", color=color, linewidth=thickness, markersize=thickness + 4.5)[0]

@@ -1,4 +1,4 @@
-"""Describes the machine that a measurement was made on."""
+"""Describes the machine of a measurement."""
 
 import dataclasses
 import os
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.system.cores import num_cores
 
-if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports it
+if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it
     import tensorflow as tf
 
 
@@ -18,7 +18,7 @@ class Machine:
     """The machine and the library versions of one process."""
 
     devices: list[str]  # the devices of the strategy, each with its kind
-    threads: int  # CPU threads that TensorFlow computes with
+    threads: int  # number of CPU threads of TensorFlow
     matmul_gflops: float  # speed of a 2048x2048 product in float32 on the first device, in GFLOP/s
     # tensorflow, keras, python: versions.
     tensorflow: str
@@ -27,7 +27,7 @@ class Machine:
 
 
 def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
-    """Describes this process' machine, with the devices of the strategy, and measures its speed."""
+    """Describes this machine with the devices of the strategy, and measures its speed."""
     import keras
     import tensorflow as tf
 
@@ -44,7 +44,7 @@ def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
 
 
 def cpu_threads() -> int:
-    """Returns how many CPU threads TensorFlow computes with."""
+    """Returns the number of CPU threads of TensorFlow."""
     return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
 
 

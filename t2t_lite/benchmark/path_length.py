@@ -1,7 +1,7 @@
-"""Maximum path length of table 1 of the paper: the number of layers until every output depends on every input.
+"""Measures the maximum path length of the paper's table 1: the number of layers until all outputs depend on all inputs.
 
-It is measured: changing one input position of a real layer shows which outputs depend on it. This gives the layer's
-dependency matrix, and stacking layers multiplies these matrices.
+Changing one input position of a real layer shows which outputs depend on it. This gives the layer's dependency matrix.
+Stacking layers multiplies these matrices.
 """
 
 import math
@@ -17,9 +17,9 @@ WIDTH = 8
 
 
 def path_length(name: str, length: int, neighborhood_size: int) -> int:
-    """Returns the number of layers after which every position of an encoder depends on every other one.
+    """Returns the number of layers after which every position of an encoder depends on every other position.
 
-    The name is one of LAYERS, the length is in positions, `neighborhood_size` is r of local attention. The dilation of
+    `name` is one of LAYERS, `length` is in positions, and `neighborhood_size` is r of local attention. The dilation of
     "dilated_convolution" is KERNEL_SIZE times that of the layer below, and restarts at 1 when it would reach the
     sequence length. For a recurrent layer, each sequential step counts as a layer.
     """
@@ -27,7 +27,7 @@ def path_length(name: str, length: int, neighborhood_size: int) -> int:
     layers = 0
     while not reached.all():
         layers += 1
-        if layers == 1 or name == "dilated_convolution":  # layers of the other kinds are identical
+        if layers == 1 or name == "dilated_convolution":  # stacked layers of the other kinds are identical
             one_layer = _dependencies(name, length, neighborhood_size, layers - 1)
         further = (one_layer.astype("float32") @ reached.astype("float32")) > 0
         if (further == reached).all() and name != "dilated_convolution":
@@ -47,7 +47,7 @@ def table_path_length(name: str, length: int, neighborhood_size: int) -> float:
 
 
 def _dependencies(name: str, length: int, neighborhood_size: int, index: int) -> np.ndarray:
-    """Returns bool [outputs, inputs]: whether an output of layer number `index` depends on an input."""
+    """Returns bool [outputs, inputs]: whether an output of layer `index` depends on an input."""
     if name == "recurrent":
         return _dependencies_of_a_unit(length)
     if name == "dilated_convolution":
@@ -57,7 +57,7 @@ def _dependencies(name: str, length: int, neighborhood_size: int, index: int) ->
     else:
         layer = make_layer(name, WIDTH, neighborhood_size)
     layer.build((None, None, WIDTH))
-    # Small inputs keep attention weights away from 0, so that no dependency is lost in rounding.
+    # Small inputs keep attention weights away from 0, so that rounding hides no dependency.
     x = 0.1 * np.random.default_rng(1).normal(size=(length, WIDTH)).astype("float32")
     changed = np.repeat(x[None], length + 1, axis=0)  # the last row stays unchanged
     changed[np.arange(length), np.arange(length)] += 0.3
@@ -66,7 +66,7 @@ def _dependencies(name: str, length: int, neighborhood_size: int, index: int) ->
 
 
 def _dependencies_of_a_unit(length: int) -> np.ndarray:
-    """Returns bool [outputs, inputs] for one recurrent step: a unit sees its input and its neighbor's state.
+    """Returns bool [outputs, inputs] for one recurrent step. A unit sees its input and its neighbor's state.
 
     An encoder has units in both directions.
     """

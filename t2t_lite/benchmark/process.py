@@ -1,4 +1,4 @@
-"""Measures in separate processes, so that earlier measurements leave no memory or threads behind."""
+"""Runs measurements in separate processes, so that earlier ones leave no memory or threads behind."""
 
 import concurrent.futures
 import multiprocessing
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 def in_a_process(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function, which can be imported by its name, in a new process and returns its result.
+    """Calls an importable function in a new process and returns its result.
 
-    Arguments and result are pickled. Raises what the function raises, and a UserError if the process is killed.
+    Arguments and result are pickled. Raises the function's errors, and a UserError if the process is killed.
     """
-    # Not "fork": TensorFlow's threads do not survive a fork.
+    # Do not fork, because TensorFlow's threads do not survive it.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=prepare_process) as pool:
         try:
@@ -33,16 +33,16 @@ def in_a_process(function: Callable[..., T], *arguments: object) -> T:
 
 
 class WholeCommand(NamedTuple):
-    """A command run as a user runs it, from its start to its end."""
+    """The measurements of a whole command, run as a user runs it."""
 
     seconds: float
     peak_bytes: int
-    outputs: list[str]  # the lines of its standard output
+    outputs: list[str]  # lines of its standard output
 
 
 def whole_command(command: Sequence[str], cache: Path) -> WholeCommand:
-    """Runs a command that keeps what it compiles in the folder `cache`. Raises a UserError if it fails."""
-    # From a small process: Linux counts the memory of the process that starts a command as the command's own.
+    """Runs a command that caches compiled code in the folder `cache`. Raises a UserError if it fails."""
+    # Start it from a small process, because Linux counts the memory of the starting process as the command's own.
     status, error, measured = in_a_process(_run, list(command), str(cache))
     if status:
         raise UserError(error or f"exit status {status}")
@@ -50,7 +50,7 @@ def whole_command(command: Sequence[str], cache: Path) -> WholeCommand:
 
 
 def _run(command: list[str], cache: str) -> tuple[int, str, WholeCommand]:
-    """Returns the exit status, the last line of standard error, and what was measured."""
+    """Returns the exit status, the last line of standard error, and the measurements."""
     environment = os.environ | {"XDG_CACHE_HOME": cache}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output, tempfile.TemporaryFile("w+") as messages:
         start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Loads a server with requests, as many clients at once do, and measures what they see.
+"""Sends requests to a server like many simultaneous clients, and measures the responses.
 
-It speaks LibreTranslate's API, so it measures any server that does. The client takes little time itself, because it may
-share the machine with the server: it is a bare HTTP connection, which parses no more than it must.
+It uses LibreTranslate's API, so it can measure any server with that API. The client may share the machine with the
+server, so it must be cheap: it is a bare HTTP connection that parses only what it needs.
 """
 
 import asyncio
@@ -19,39 +19,39 @@ import httptools
 
 from t2t_lite.errors import UserError
 
-# Of the server, as its /metrics reports it. Servers of other kinds may not.
+# The server's memory in its /metrics. Other kinds of servers may lack it.
 _MEMORY = re.compile(rb"^process_resident_memory_bytes ([0-9.e+]+)$", re.MULTILINE)
-_PAUSE_AFTER_ERROR = 0.2  # seconds; a server that refuses everything is not to be flooded
+_PAUSE_AFTER_ERROR = 0.2  # seconds; avoids flooding a server that refuses everything
 _PERCENTILES = (50, 95, 99)
 
 
 @dataclasses.dataclass
 class ServingFigures:
-    """What the clients saw."""
+    """The measurements of the clients."""
 
-    seconds: float = 0.0  # from the first request to the last answer
-    lines: int = 0  # number of lines in the answers
-    # Seconds from request to answer of each request that was answered, in the order of the answers.
+    seconds: float = 0.0  # time from the first request to the last response
+    lines: int = 0  # number of lines in the responses
+    # Seconds from request to response for each successful request, in the order of the responses.
     latencies: list[float] = dataclasses.field(default_factory=list)
-    # Requests that were not, by what came instead: a status, or "connection closed".
+    # Number of failed requests by error: a status, or "connection closed".
     errors: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    # (seconds since the start, resident bytes of the server); [] if it does not say.
+    # (seconds since the start, resident bytes of the server); [] if unknown.
     memory: list[tuple[float, float]] = dataclasses.field(default_factory=list)
 
     @property
     def lines_per_second(self) -> float:
-        """Lines in the answers per second."""
+        """Lines in the responses per second."""
         return self.lines / self.seconds if self.seconds else 0.0
 
     def percentile(self, percent: float) -> float:
-        """Returns the latency in seconds that `percent` of the answers do not exceed; NaN if there were none."""
+        """Returns the latency in seconds that `percent` of the responses do not exceed; NaN if there are none."""
         if not self.latencies:
             return float("nan")
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the figures for a JSON file; latencies in milliseconds."""
+        """Returns the measurements for a JSON file, with latencies in milliseconds."""
         return {
             "seconds": self.seconds,
             "lines": self.lines,
@@ -66,11 +66,11 @@ class ServingFigures:
 def measure_serving(
     url: str, texts: Sequence[str], clients: int, lines: int, seconds: float, api_key: str = ""
 ) -> ServingFigures:
-    """Sends requests of `lines` lines from several clients, each as soon as it has the answer to the one before.
+    """Sends requests of `lines` lines from several clients. Each client waits for the response to its last request.
 
-    The texts are translated in turn, between the first pair of languages that the server, "http://host:port", names.
-    After so many seconds it stops, and waits for the requests that are under way. Raises a UserError if there is no
-    such server, or it translates nothing.
+    The texts are translated in turn, with the first language pair of the server at `url`, "http://host:port". After
+    `seconds`, it stops and waits for pending requests. Raises a UserError if there is no such server or it translates
+    nothing.
     """
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
@@ -92,7 +92,7 @@ def measure_serving(
 
 
 def _bodies(texts: Sequence[str], lines: int, fields: dict[str, str]) -> Iterator[bytes]:
-    """Yields the bodies of requests without an end. They are made before, so that no time is spent on them later."""
+    """Yields the bodies of requests endlessly. They are made in advance to save time later."""
     number = max(len(texts) // lines, 1) * lines
     cycle = itertools.cycle(texts)
     ordered = [next(cycle) for _ in range(number)]
@@ -130,7 +130,7 @@ async def _client(
 
 
 async def _first_pair(address: tuple[str, int]) -> tuple[str, str]:
-    """Returns the first pair of languages that a server translates."""
+    """Returns the first language pair of a server."""
     try:
         status, content = await (await _connected(address)).request("GET", "/languages")
     except OSError as error:
@@ -143,7 +143,7 @@ async def _first_pair(address: tuple[str, int]) -> tuple[str, str]:
 
 
 async def _sample_memory(address: tuple[str, int], started: float, figures: ServingFigures) -> None:
-    """Asks the server once a second how much memory it uses."""
+    """Samples the server's memory once a second."""
     connection = await _connected(address)
     while True:
         status, content = await connection.request("GET", "/metrics")
@@ -160,14 +160,14 @@ async def _connected(address: tuple[str, int]) -> "_Connection":
 
 
 class _Connection(asyncio.Protocol):
-    """A connection that sends one request after the other."""
+    """A connection that sends requests one after another."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self.is_closed = False
 
     async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        """Sends a request and returns (status, body). Raises OSError if the connection ends before the answer."""
+        """Sends a request and returns (status, body). Raises OSError if the connection ends before the response."""
         if self._transport is None or self.is_closed:
             raise ConnectionError
         self._parser = httptools.HttpResponseParser(self)
@@ -178,7 +178,7 @@ class _Connection(asyncio.Protocol):
         return await self._answer
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         if self._transport is not None:
             self._transport.close()
 

@@ -1,4 +1,4 @@
-"""Measures the cost of training: time, memory and device utilisation per step."""
+"""Measures the cost of training: time, memory and device utilisation of steps."""
 
 import contextlib
 import dataclasses
@@ -21,7 +21,7 @@ from t2t_lite.training.checks import check_lengths
 from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.options import TrainOptions
 
-if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports it
+if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it
     import tensorflow as tf
 
     from t2t_lite.training.step.micro_batching import DistributedBatch
@@ -35,7 +35,7 @@ class TrainingData:
     """The data to train on: the data of a problem, or random ids."""
 
     manifest: Manifest  # has the vocabulary sizes and the sentence lengths
-    # problem, data_dir: the problem and where its data is; None: random ids.
+    # problem, data_dir: the problem and its data folder; None: random ids.
     problem: Problem | None = None
     data_dir: Path | None = None
 
@@ -79,7 +79,7 @@ class TrainingData:
             side: generator.integers(1, size, (rows, lengths[side]), np.int32)
             for side, size in zip(lengths, self.vocab_sizes())
         }
-        # The same batch every time: it costs nothing to produce, and its content does not affect the time.
+        # Repeat the same batch. It costs nothing to produce, and its content does not affect the time.
         return tf.data.Dataset.from_tensors(batch).repeat()
 
     def round_of_batches(self, batch_tokens: int) -> int:
@@ -90,7 +90,7 @@ class TrainingData:
         return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)
 
     def reading(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context for reading batches, in which a damaged file raises a UserError."""
+        """Returns a context for reading batches, in which damaged files raise a UserError."""
         from t2t_lite.data.pipeline import reading_shards
 
         if self.problem is None or self.data_dir is None:
@@ -102,7 +102,7 @@ class TrainingData:
 
 
 def random_data(vocab_size: int, source_length: int, target_length: int) -> TrainingData:
-    """Returns data of random ids without padding, in sentences of so many tokens; the vocabulary has at least 2."""
+    """Returns data of random ids without padding, with sentences of these lengths. `vocab_size` must be at least 2."""
     lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
     split = SplitEntry(examples=1, plan="", shards={}, dropped={}, lengths=lengths)
     vocabulary = VocabularyEntry(file="", sha256="", size=vocab_size)
@@ -124,23 +124,23 @@ class TrainingCost:
 
     precision: str  # a value of HParams.precision
     batch_by: str  # a value of HParams.batch_by
-    xla_compile: bool  # whether steps were compiled
+    xla_compile: bool  # whether the steps were compiled
     replicas: int  # number of devices that share a batch
     parameters: int  # number of parameters
     steps: list[TimedStep]  # the timed steps
     skipped_steps: int  # number of timed steps whose gradients were not finite
-    # Real target tokens per second of the input pipeline alone; None for random ids, which need no pipeline.
+    # Non-padding target tokens per second of the input pipeline alone; None for random ids, which need no pipeline.
     input_tokens_per_second: float | None
-    # Operations per real target token, including its share of the source, see `training.cost`.
+    # Operations per non-padding target token, including its share of the source, see `training.cost`.
     counted_flops_per_token: float
-    peak_flops: float  # operations per second of all devices together
+    peak_flops: float  # peak operations per second of all devices together
     memory_bytes: int  # peak memory up to the last step: the maximum over all GPUs, or of the process without a GPU
     machine: Machine  # the machine of the measurement
 
     def figures(self) -> dict[str, float | str | None]:
         """Returns all figures by name, with units in the names.
 
-        A rate is computed for every step; `median` and `best` are the median and the best of these rates. Utilisations
+        A rate is computed for every step. `median` and `best` are the median and the best of these rates. Utilisations
         are based on the median rate.
         """
         rates = [step.target_tokens / step.seconds for step in self.steps]
@@ -171,7 +171,7 @@ class TrainingCost:
             "input_tokens_per_second": delivered,
             "input_times_training": None if delivered is None else delivered / median,
             "utilisation_by_6_parameters": 6 * self.parameters * median / self.peak_flops,
-            # A shared machine may have been faster during training than when its peak was measured.
+            # A shared machine may be faster during training than during the measurement of its peak.
             "utilisation_by_counted_flops": min(1.0, self.counted_flops_per_token * median / self.peak_flops),
             "counted_flops_per_target_token": self.counted_flops_per_token,
             "peak_flops_per_second": self.peak_flops,
@@ -189,8 +189,8 @@ def measure_training(
 ) -> TrainingCost:
     """Trains a new model for a few steps and measures the last `num_steps`. Writes nothing.
 
-    Memory is measured since the start of the process, so use a separate process for accurate figures. Of the options,
-    max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed are used. Raises a UserError if the
+    Memory is measured since the start of the process, so use a separate process for accurate figures. It uses the
+    options max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed. Raises a UserError if the
     settings do not suit the data, or memory runs out.
     """
     import tensorflow as tf
@@ -220,7 +220,7 @@ def measure_training(
                 f"out of memory in {hparams.precision}; use a `max_tokens_per_replica` below "
                 f"{micro_batches.max_tokens}, or a smaller batch_tokens"
             ) from error
-        memory = memory_in_use()  # before other measurements add to it
+        memory = memory_in_use()  # before other measurements increase it
         delivered = None
         if data.problem is not None:
             delivered = _pipeline_speed(batches, max(data.round_of_batches(hparams.batch_tokens), num_steps))
@@ -235,7 +235,7 @@ def measure_training(
         skipped_steps=skipped,
         input_tokens_per_second=delivered,
         counted_flops_per_token=flops / hparams.batch_tokens,
-        # The best of two measurements, because other processes can only slow a measurement.
+        # Take the better of two measurements, because other processes can only slow a measurement down.
         peak_flops=max(peak, peak_flops(strategy, hparams.precision, options.peak_tflops)),
         memory_bytes=memory,
         machine=describe_machine(strategy),
@@ -265,10 +265,10 @@ def _time_steps(
 def try_every_graph(
     train_step: Callable[["DistributedBatch"], object], batches: Iterable["DistributedBatch"], is_compiled: bool
 ) -> None:
-    """Makes a step for each graph that the batches need, so that no timed step includes tracing or compilation.
+    """Makes a step for each graph that the batches need, so that timed steps include no tracing or compilation.
 
-    If it is compiled, there is a graph per shape; otherwise there is one graph for batches of one micro-batch, and one
-    for batches of several. Batches are those of `distribute_batches`.
+    With compilation, there is one graph for each shape. Without, there is one graph for batches of one micro-batch, and
+    one for batches of several. The batches are those of `distribute_batches`.
     """
     from t2t_lite.training.step.micro_batching import first_replica
 
@@ -282,12 +282,12 @@ def try_every_graph(
 
 
 def _pipeline_speed(batches: Iterable["DistributedBatch"], number: int) -> float:
-    """Returns the real target tokens per second of reading `number` batches without training."""
+    """Returns the non-padding target tokens per second of reading `number` batches without training."""
     from t2t_lite.training.step.micro_batching import first_replica
 
     iterator = iter(batches)
-    next(iterator)  # excludes the setup; reading and sorting of a whole round are included
-    # A fixed number, not a fixed time: all workers must ask for the same batches.
+    next(iterator)  # excludes the setup, but includes reading and sorting a whole round
+    # Read a fixed number of batches instead of a fixed time, because all workers must request the same batches.
     start = time.perf_counter()
     tokens = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
     return tokens / (time.perf_counter() - start)

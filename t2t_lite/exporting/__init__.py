@@ -1,1 +1,1 @@
-"""Writes trained models in formats that other programs read; what an export holds: `export_dir.py`."""
+"""Writes trained models in formats that other programs read. `export_dir.py` describes the contents of an export."""

@@ -1,4 +1,4 @@
-"""Transformers as CTranslate2 models: the weights in its layout. What it cannot hold is refused by name."""
+"""Converts Transformers to CTranslate2 models. Parts that CTranslate2 does not support raise errors that name them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,17 +16,17 @@ from t2t_lite.layers.feed_forward import GatedFeedForward
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.transformer import Transformer
 
-# A part of CTranslate2's description of a model, and a layer of ours; neither package has types for them.
+# A part of CTranslate2's model specification, and one of our layers. Neither package has types for them.
 _Spec: TypeAlias = Any
 _Layer: TypeAlias = Any
-# Positions that an export has vectors for. Longer inputs are cut, with a warning.
+# The number of position vectors in an export. Longer inputs are truncated with a warning.
 POSITIONS = 2048
-# The largest int8 weight. Processors without VNNI add two products of a weight and an activation of at most 255 in 16
-# bits: 2 * 255 * 64 does not overflow. With weights up to 127 it does, which changes the outputs of small models.
+# The largest int8 weight. Processors without VNNI add two products of a weight and an activation (at most 255) in 16
+# bits, and 2 * 255 * 64 does not overflow. Weights up to 127 overflow, which changes the outputs of small models.
 _LARGEST_INT8 = 64
-# Position encodings that are part of attention, and so have no vectors.
+# Position encodings that are part of attention and have no vectors.
 _WITHOUT_VECTORS = ("relative", "rotary")
-# The values that CTranslate2 has an equivalent of, by setting.
+# The values that CTranslate2 supports, by setting.
 _SUPPORTED = {
     "self_attention_type": ("full",),
     "feed_forward_type": ("relu", "swiglu"),
@@ -36,7 +36,7 @@ _SUPPORTED = {
 
 
 def check_supported(model: Seq2SeqModel) -> None:
-    """Raises UserError if CTranslate2 has no equivalent of a part of the model; the message names it."""
+    """Raises UserError if CTranslate2 does not support a part of the model. The message names the part."""
     hparams = model.hparams
     if type(model) is not Transformer:
         raise _unsupported(f"the model {hparams.model} ({type(model).__name__})", "the model transformer")
@@ -67,23 +67,23 @@ def write(
     quantization: str | None,
     unknown_id: int | None = UNKNOWN_ID,
 ) -> None:
-    """Writes a model into an existing folder: model.bin, config.json and the lists of tokens.
+    """Writes a model into an existing folder: model.bin, config.json and the token lists.
 
     Args:
       model: a built `Transformer` with its weights.
-      tokens, inputs_tokens: the names of the tokens of the targets and the inputs, by id.
+      tokens, inputs_tokens: the token names of targets and inputs, by id.
       folder: the folder.
       quantization: "int8", "int16", "float16" or "bfloat16"; None: float32.
-      unknown_id: the id of the unknown token of the targets; None: there is none, and searches allow any token.
+      unknown_id: the id of the targets' unknown token; None: there is none, and searches allow any token.
 
     Raises:
-      UserError: if CTranslate2 has no equivalent of a part of the model.
+      UserError: if CTranslate2 does not support a part of the model.
     """
     from ctranslate2.specs import TransformerSpec
 
     check_supported(model)
     for names in (tokens, inputs_tokens):
-        # CTranslate2 knows tokens by their names only.
+        # CTranslate2 identifies tokens by name only.
         if twice := {token for token in names[:3] if list(names).count(token) > 1}:
             raise _unsupported(f"a vocabulary with the word {min(twice)}, which is the name of a symbol", "other words")
     assert isinstance(model, Transformer)
@@ -103,7 +103,7 @@ def write(
 
 
 def _to_int8(spec: _Spec) -> None:
-    """Quantizes the matrices of a validated description to int8, each row by a scale of its own."""
+    """Quantizes the matrices of a validated specification to int8, with a separate scale for each row."""
     from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
 
     def convert(spec: _Spec, name: str, value: Any) -> None:  # noqa: ANN401
@@ -118,7 +118,7 @@ def _to_int8(spec: _Spec) -> None:
 
 
 def _to_bfloat16(spec: _Spec) -> None:
-    """Converts the weights of a validated description to bfloat16; CTranslate2's own conversion needs PyTorch."""
+    """Converts the weights of a validated specification to bfloat16. CTranslate2's own conversion needs PyTorch."""
     import tensorflow as tf
     from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
 
@@ -129,7 +129,7 @@ def _to_bfloat16(spec: _Spec) -> None:
     visit_spec(spec, convert)
 
 
-# CTranslate2's own conversion to int8 uses all of -127 to 127.
+# CTranslate2's own conversion to int8 uses the full range -127 to 127.
 _CONVERSIONS = {"int8": _to_int8, "bfloat16": _to_bfloat16}
 
 
@@ -170,7 +170,7 @@ def _decoder(model: Transformer) -> _Spec:
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec
 
     layers = model.hparams.num_decoder_layers
-    # alignment_heads=0: all heads, whose mean is the attention that our own search reports.
+    # alignment_heads=0 selects all heads. Their mean is the attention that our own search reports.
     alignment = {"alignment_layer": model.alignment_layer, "alignment_heads": 0}
     spec: _Spec = TransformerDecoderSpec(layers, **alignment, **_options(model.hparams))
     spec.embeddings.weight = _array(model.embedding.weight)
@@ -197,7 +197,7 @@ def _set_positions(spec: _Spec, model: Transformer, side: str) -> None:
     number = model.max_positions or POSITIONS
     zeros = keras.ops.zeros((1, number, model.hparams.hidden_size))
     vectors = _array(model.position_encodings[side](zeros))[0]
-    # Scoring an output that the limit has cut takes the position of an end symbol, too, whatever its vector is.
+    # Scoring a truncated output also needs a position for the end symbol. The value of its vector does not matter.
     spec.position_encodings.encodings = np.pad(vectors, [(0, 1), (0, 0)])
 
 
@@ -212,9 +212,9 @@ def _set_self_attention(spec: _Spec, layer: _Layer) -> None:
 
 
 def _projections(layer: MultiHeadAttention) -> list[np.ndarray]:
-    """Returns the matrices of queries, keys, values and output, each [out, in], with heads of hidden_size / num_heads.
+    """Returns the query, key, value and output matrices, each [out, in], with a head size of hidden_size / num_heads.
 
-    CTranslate2 has no other size of heads. Smaller ones get channels of zeros, which change no product.
+    CTranslate2 supports no other head size. Smaller heads are padded with zero channels, which change no product.
     """
     room = _head_size(layer)
 
@@ -222,7 +222,7 @@ def _projections(layer: MultiHeadAttention) -> list[np.ndarray]:
         heads = _array(matrix).reshape(layer.hidden_size, layer.num_heads, size)
         return _widened(heads, room).reshape(layer.hidden_size, -1).T
 
-    # It divides the queries by the square root of its own size of heads.
+    # CTranslate2 divides the queries by the square root of its own head size.
     query = by_head(layer.query, layer.key_size) * np.float32((room / layer.key_size) ** 0.5)
     output = _array(layer.output_projection).T.reshape(layer.hidden_size, layer.num_heads, layer.value_size)
     return [

@@ -1,6 +1,6 @@
-"""Export directories: a trained model that leaves its run directory, with everything that using it takes.
+"""Export directories. Each holds a trained model and everything needed to use it without its run directory.
 
-export.json         what it is: format, problem, search settings, vocabularies, and the checksum of every other file
+export.json         its format, problem, search settings and vocabularies, and the checksums of all other files
 README.md           the model card, for people
 vocab.*             the vocabulary, or those of both sides
 and the model       saved_model.pb, variables/ | model.bin, config.json, *_vocabulary.json | model.keras
@@ -24,10 +24,10 @@ FORMATS = ("saved_model", "ctranslate2", "keras")
 
 @dataclasses.dataclass(frozen=True)
 class ExportDir:
-    """An opened export directory, whose files have been checked."""
+    """An opened export directory. Its files have been checked."""
 
     path: Path
-    content: dict[str, Any]  # of export.json
+    content: dict[str, Any]  # the content of export.json
 
     @property
     def format(self) -> str:
@@ -46,12 +46,12 @@ class ExportDir:
 
     @property
     def inputs_vocabulary(self) -> Path:
-        """The vocabulary of the inputs; the same path if both sides share one."""
+        """The vocabulary of the inputs; the same path as `vocabulary` if both sides share one."""
         return self.path / self.content["inputs_vocabulary"]
 
 
 def read_export(path: str | os.PathLike) -> ExportDir:
-    """Reads what an export directory is. Its files are not checked. Raises UserError if it is none."""
+    """Reads the description of an export without checking its files. Raises UserError if it is not an export."""
     path = Path(path)
     try:
         content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
@@ -69,9 +69,9 @@ def read_export(path: str | os.PathLike) -> ExportDir:
 
 
 def open_export(path: str | os.PathLike) -> ExportDir:
-    """Reads what an export directory is, and checks all of its files.
+    """Reads the description of an export directory and checks all its files.
 
-    Raises UserError if it is none, or a file is missing, truncated or changed.
+    Raises UserError if it is not an export, or a file is missing, truncated or changed.
     """
     export = read_export(path)
     for name, entry in export.content["files"].items():
@@ -87,10 +87,10 @@ def open_export(path: str | os.PathLike) -> ExportDir:
 
 
 def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportDir:
-    """Writes an export directory, whole or not at all. It takes the place of what is there: see `check_target`.
+    """Writes an export directory atomically. It replaces an existing one, see `check_target`.
 
-    `write` writes all files but export.json into the folder that it is given, and returns the content of export.json,
-    without the files.
+    `write` writes all files except export.json into the given folder. It returns the content of export.json without the
+    list of files.
     """
     with written_folder(path, "`export_dir`") as folder:
         content = write(folder)
@@ -105,7 +105,7 @@ def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportD
 
 
 def check_target(path: Path, overwrite: bool) -> None:
-    """Raises UserError if an export must not be written to `path`; `overwrite`: whether it may replace an export."""
+    """Raises UserError if an export must not be written to `path`. With `overwrite`, it may replace an export."""
     if not path.exists():
         return
     if not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).exists()):
@@ -120,7 +120,7 @@ def check_target(path: Path, overwrite: bool) -> None:
 
 
 def warn_of_version(export: ExportDir, warn: Callable[[str], None] = LOG.warning) -> None:
-    """Says so if a newer version of this package wrote an export."""
+    """Warns if a newer version of this package wrote an export."""
     import t2t_lite
 
     def numbers(version: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""The model card of an export: a README.md for people, with the scores of the run."""
+"""Writes the model card of an export, a README.md with the scores of the run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from t2t_lite.evaluation.report import figure_table
 from t2t_lite.evaluation.split_scores import SplitScores
 
-# Filled in with `format`, as `_USE` is.
+# `format` fills in this text and `_USE`.
 _WITH_T2T_LITE = """\
 ```
 t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=out.txt
@@ -52,9 +52,9 @@ The Keras model itself, of the pair (inputs, targets): `t2t.load_model({{quoted}
 
 
 def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScores], example: str) -> str:
-    """Returns the text of the model card, given the content of export.json and the name of the export directory.
+    """Returns the text of the model card from the content of export.json and the name of the export directory.
 
-    `scores` are the stored evaluations of the checkpoint with its search settings; `example` is an input.
+    `scores` are the stored evaluations of the checkpoint with its search settings. `example` is an input.
     """
     settings, checkpoint = content["decode_hparams"], content["checkpoint"]
     members = checkpoint["members"]

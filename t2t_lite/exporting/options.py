@@ -1,4 +1,4 @@
-"""Options of an export, which are keywords of `t2t_lite.export` and flags of t2t-lite-export."""
+"""The options of exports: keywords of `t2t_lite.export` and flags of t2t-lite-export."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from t2t_lite.options import option
 
 @dataclasses.dataclass(frozen=True)
 class ExportOptions(DecodeOptions):
-    """What is exported, and how. The search settings become the defaults of the export; a SavedModel's are fixed."""
+    """The options of an export. The search settings become its defaults; a SavedModel's settings are fixed."""
 
     format: str = option(
         FORMATS[0],

@@ -1,13 +1,13 @@
-"""Models as SavedModels: strings in, strings out, with tokens and beam search inside the graph.
+"""Exports models as SavedModels: strings in, strings out, with tokenization and beam search inside the graph.
 
-TensorFlow and tensorflow-text load them, without this package. They have three signatures:
+TensorFlow and tensorflow-text load them without this package. They have three signatures:
 
 serving_default    inputs: string [batch]                     -> outputs: string [batch, beam], scores, log_probs
 with_alpha         the same, and alpha: float32 []
 token_ids          inputs: int32 [batch, length], padded with 0 -> ids: int32 [batch, beam, length], scores, log_probs
 
-Scores and log_probs are float32 [batch, beam]. The beam size and the other search settings are fixed. A slot without a
-hypothesis has an empty output and the score -1e9.
+Scores and log_probs are float32 [batch, beam]. The beam size and the other search settings are fixed. A beam slot
+without a hypothesis has an empty output and the score -1e9.
 """
 
 import dataclasses
@@ -28,12 +28,12 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
 
-# What settings must be: the graph has no random numbers and no code of plug-ins.
+# The required settings: the graph has no random numbers and no plug-in code.
 _ONLY = {"sampling_method": "argmax", "constraints": "", "scorers": "", "only_trees": False, "precision": "float32"}
 
 
 def check(settings: DecodeHParams, has_inputs: bool) -> None:
-    """Raises UserError if a SavedModel cannot search with these settings, or for a model without inputs."""
+    """Raises UserError if a SavedModel cannot search with these settings, or the model has no inputs."""
     if not has_inputs:
         raise UserError("a SavedModel takes inputs, and the model has none; export it with --format=keras")
     for name, value in _ONLY.items():
@@ -48,7 +48,7 @@ def write(
     settings: DecodeHParams,
     folder: Path,
 ) -> None:
-    """Writes a SavedModel of a built model with its weights, not frozen, into an existing folder."""
+    """Writes a SavedModel of a built, unfrozen model with its weights into an existing folder."""
     module: Any = _Translator(model, vocabulary, inputs_vocabulary, settings)
     texts = tf.TensorSpec([None], tf.string, "inputs")
     alpha = tf.TensorSpec([], tf.float32, "alpha")
@@ -71,7 +71,7 @@ class _Translator(tf.Module):
         self._model, self._settings = model, settings
         self._inputs_vocabulary = inputs_vocabulary
         self._vocabulary = vocabulary
-        # What is saved with the graphs: the weights, and tables of the vocabulary, which exist after a first use.
+        # Save the weights with the graphs, and the tables of the vocabulary, which exist only after a first use.
         self._weights = [variable.value for variable in model.variables]
         self._resources = [*inputs_vocabulary.resources(), *vocabulary.resources()]
 
@@ -94,38 +94,38 @@ class _Translator(tf.Module):
 
     @tf.function(autograph=False)
     def search_ids(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Searches the outputs of ids [batch, length], each row with the end symbol."""
+        """Searches the outputs for ids [batch, length]. Each row includes the end symbol."""
         found = self._search(inputs, tf.constant(self._settings.alpha))
         return {"ids": found.ids, "scores": found.scores, "log_probs": found.log_probs}
 
     def _cut(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Returns int32 [batch, length]; long inputs are cut before the end symbol."""
+        """Returns int32 [batch, length]. Long inputs are truncated before the end symbol."""
         limit = min(self._settings.max_input_length, self._model.max_positions or self._settings.max_input_length)
         is_cut = ids.row_lengths() > limit
         padded = ids[:, :limit].to_tensor(PAD_ID)
         last = tf.range(tf.shape(padded)[1]) == limit - 1
         return tf.where(is_cut[:, tf.newaxis] & last, EOS_ID, padded)
 
-    # A graph of its own, which all signatures share.
+    # A separate graph that all signatures share.
     @tf.function(
         autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)]
     )
     def _search(self, ids: tf.Tensor, alpha: tf.Tensor) -> SearchResult:
-        """Returns the hypotheses of int32 [batch, length]; rows of padding have none."""
+        """Returns the hypotheses for int32 [batch, length]. Padding rows have none."""
         inputs = self._inputs_of(ids)
         search = self._beam_search(alpha)
         model = self._model
 
-        model.freeze()  # in this graph: the matrix of the logits is transposed once for all steps
+        model.freeze()  # inside this graph, so that the logits matrix is transposed once for all steps
         try:
-            # Not a constant: shape inference would take the first capacity for the only one.
+            # Not a constant, because shape inference would fix the initial capacity.
             capacity = tf.compat.v1.placeholder_with_default(INITIAL_CAPACITY, [])
             encoded_source, decoder_state = model.start_decoding(ids, search.beam_size, capacity)
             state = search.start(inputs, decoder_state, capacity)
 
             def step(*arguments: Any) -> Any:  # noqa: ANN401  see `Step`
                 ids, position, decoder_state, ancestry = arguments
-                with entries_written_by(write_in_place):  # the graph may be served by a TensorFlow without XLA
+                with entries_written_by(write_in_place):  # a TensorFlow without XLA may serve the graph
                     return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
             def advance(state: BeamState) -> tuple[BeamState]:
@@ -140,7 +140,7 @@ class _Translator(tf.Module):
         return search.result(state.finished)
 
     def _grown(self, search: BeamSearch, state: BeamState) -> BeamState:
-        """Returns the state with twice the capacity if it is full."""
+        """Doubles the capacity of the state if it is full."""
         capacity = tf.shape(state.ids)[2]
         larger = tf.where(state.position == capacity, 2 * capacity, capacity)
         return search.grown(state, larger, lambda its: self._model.grow_state(its, search.beam_size, larger))
@@ -168,6 +168,6 @@ class _Translator(tf.Module):
         return dataclasses.replace(search, alpha=alpha)
 
     def _decoded(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the texts of int32 [batch, beam, length], strings [batch, beam]."""
+        """Decodes int32 [batch, beam, length] to strings [batch, beam]."""
         shape = tf.shape(ids)
         return tf.reshape(self._vocabulary.decode_in_graph(tf.reshape(ids, [-1, shape[2]])), shape[:2])

@@ -1,1 +1,1 @@
-"""Imports models of other toolkits as run directories: those of tensor2tensor."""
+"""Imports models of other toolkits (tensor2tensor) as run directories."""

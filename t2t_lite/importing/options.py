@@ -1,17 +1,17 @@
-"""Options of an import, which are keywords of `t2t_lite.import_model` and flags of t2t-lite-import."""
+"""The options of imports: keywords of `t2t_lite.import_model` and flags of t2t-lite-import."""
 
 import dataclasses
 from os import PathLike
 
 from t2t_lite.options import Options, option
 
-# The first dimension of tensor2tensor's matrix of target spaces.
+# The number of rows of tensor2tensor's target-space embedding.
 TARGET_SPACES = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class ImportOptions(Options):
-    """What is not in the folder of the model."""
+    """The information that the model's folder lacks."""
 
     data_dir: str | PathLike | None = option(
         None, "the folder of the vocabulary", unset="that of the model's settings, or of the model", metavar="DIR"

@@ -1,4 +1,4 @@
-"""Imports data of tensor2tensor: its shards become the data of a problem, record by record as they are."""
+"""Imports data of tensor2tensor. Its shards become the data of a problem, and the records do not change."""
 
 import collections
 import contextlib
@@ -25,8 +25,8 @@ from t2t_lite.files import make_folder, sha256_of
 from t2t_lite.importing.t2t_vocabulary import BYTES, import_t2t_vocabulary
 
 _SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
-_BATCH = 4096  # records that are parsed at a time
-_CHECKED = 100  # records of a batch whose text is encoded again
+_BATCH = 4096  # number of records that are parsed together
+_CHECKED = 100  # number of records in a batch whose text is encoded again as a check
 
 # The shards of each split, in order.
 Shards = Mapping[str, Sequence[Path]]
@@ -35,22 +35,22 @@ Shards = Mapping[str, Sequence[Path]]
 def import_shards(
     source: Path, data_dir: Path, problem: Problem, t2t_problem: str, say: Callable[[str], None]
 ) -> Manifest:
-    """Writes the data of a problem from shards of tensor2tensor, and its manifest at the end.
+    """Writes the data of a problem from shards of tensor2tensor. Writes its manifest last.
 
-    Records are copied: ids stay, nothing is tokenized again. Dev and test are also written as text, which the
-    vocabulary makes of the ids. tensor2tensor often has no test split; it is empty then.
+    Records are copied: ids do not change, and nothing is tokenized again. Dev and test are also written as text, which
+    the vocabulary decodes from the ids. tensor2tensor often has no test split. Then the new one is empty.
 
     Args:
       source: tensor2tensor's data_dir, with shards and vocabulary.
       data_dir: the folder to write to.
-      problem: what the data will belong to; its `vocab_file` names the vocabulary, or two separated by a comma; "":
-        the one in `source`.
-      t2t_problem: the name in the names of the shards; "": the only one, or that of the problem.
-      say: receives a line about each split.
+      problem: the problem to which the data will belong. Its `vocab_file` names the vocabulary, or two separated by a
+        comma; "": the one in `source`.
+      t2t_problem: the problem's name in the shards' file names; "": the only such name, or that of the problem.
+      say: receives a message about each split.
 
     Raises:
-      UserError: if files are missing, a record is damaged, its ids are not those of the vocabulary, or `data_dir` has
-        data of this problem already.
+      UserError: if files are missing, a record is damaged, its ids do not match the vocabulary, or `data_dir` already
+        has data of this problem.
     """
     if read_manifest(data_dir, problem) is not None:
         raise UserError(f"`data_dir={data_dir}` has data of '{problem.data_name}' already; give another folder")
@@ -75,7 +75,7 @@ def import_shards(
     finally:
         shutil.rmtree(work, ignore_errors=True)
         if is_new:
-            with contextlib.suppress(OSError):  # not empty
+            with contextlib.suppress(OSError):  # the folder is not empty
                 data_dir.rmdir()
     return check_data(data_dir, problem)
 
@@ -95,7 +95,7 @@ def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], 
         settings={IMPORTED: "t2t"},
     )
     say(f"{problem.data_name}: with the vocabulary {problem.vocab_file}")
-    held_out: dict[str, set[bytes]] = {}  # the sources of dev, then also of test
+    held_out: dict[str, set[bytes]] = {}  # the sources of dev, later also of test
     for split in (*SPLITS[1:], SPLITS[0]):
         statistics = _write_split(problem, split, shards[split], vocabularies, folder, held_out, say)
         for other, count in statistics.overlap.items():
@@ -144,7 +144,7 @@ def _write_split(
 
 
 def _check_text(shard: Path, vocabulary: Vocabulary, ids: Sequence[np.ndarray], lines: Sequence[str]) -> None:
-    """Raises UserError if most lines have other ids than their records: those of another vocabulary of this size."""
+    """Raises UserError if most lines encode to other ids than their records: then the vocabulary is another one."""
     is_same = [list(row) == again for row, again in zip(ids, vocabulary.ids_of(lines))]
     if sum(is_same) < len(is_same) / 2:
         raise UserError(
@@ -154,7 +154,7 @@ def _check_text(shard: Path, vocabulary: Vocabulary, ids: Sequence[np.ndarray], 
 
 
 def _check_problem(problem: Problem) -> None:
-    """Raises UserError if records are not simply the text of both sides."""
+    """Raises UserError if the problem's records contain more than the text of both sides."""
     has_own_form = type(problem).for_model is not Problem.for_model or any(map(problem.symbols_of, SIDES))
     if not problem.has_inputs or problem.writes_trees or has_own_form:
         raise UserError(
@@ -164,7 +164,7 @@ def _check_problem(problem: Problem) -> None:
 
 
 def _checked_records(shards: Sequence[Path], vocabularies: Sequence[Vocabulary]) -> Iterator[list[list[np.ndarray]]]:
-    """Yields the ids of inputs and targets of some records at a time, int64. Raises UserError if they are unusable."""
+    """Yields the ids of inputs and targets, int64, for batches of records. Raises UserError if they are unusable."""
     features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
     for path in shards:
         first = 0
@@ -185,7 +185,7 @@ def _checked_records(shards: Sequence[Path], vocabularies: Sequence[Vocabulary])
 
 
 def _check_ids(path: Path, first: int, side: str, ids: np.ndarray, splits: np.ndarray, vocabulary: Vocabulary) -> None:
-    """Raises UserError if a row, ids[splits[i] : splits[i + 1]], is not a text of the vocabulary and the end symbol."""
+    """Raises UserError if a row, ids[splits[i] : splits[i + 1]], is not text of the vocabulary plus the end symbol."""
     lengths = np.diff(splits)
     if not lengths.all():
         raise UserError(f"{path}, record {first + np.argmin(lengths) + 1:,}: it has no {side}")
@@ -205,7 +205,7 @@ def _check_ids(path: Path, first: int, side: str, ids: np.ndarray, splits: np.nd
 
 
 def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, dict[str, list[Path]]]:
-    """Returns (the problem's name in the names of the shards, the shards of each split)."""
+    """Returns (the problem's name in the shards' file names, the shards of each split)."""
     if not source.is_dir():
         raise UserError(f"{source} is not a folder; name tensor2tensor's data_dir")
     found: dict[str, dict[str, dict[str, Path]]] = collections.defaultdict(lambda: collections.defaultdict(dict))
@@ -233,7 +233,7 @@ def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, d
 
 
 def _find_vocabulary(source: Path, name: str) -> str:
-    """Returns the path of the only vocabulary in a folder, or of the only one of the problem."""
+    """Returns the path of the only vocabulary in a folder, or of the only vocabulary of the problem."""
     found = sorted(path for path in source.glob("vocab.*") if path.is_file())
     # translate_ende_wmt32k has vocab.translate_ende_wmt32k.32768.subwords.
     named = [path for path in found if path.name.split(".")[1] == name] or found

@@ -1,4 +1,4 @@
-"""Imports a trained model of tensor2tensor: its settings, vocabulary and weights become a run directory."""
+"""Imports a trained model of tensor2tensor. Its settings, vocabulary and weights become a run directory."""
 
 import re
 import tempfile
@@ -24,12 +24,12 @@ from t2t_lite.run_dir import prepare_run_dir
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.optimizers.registered import make_optimizer
 
-MODEL = "transformer"  # tensor2tensor's name of the model that can be imported
+MODEL = "transformer"  # tensor2tensor's name of the only model that can be imported
 _OWN_TEXT = "text_pairs"
 
 
 class Imported(NamedTuple):
-    """What was imported."""
+    """An imported model."""
 
     path: Path  # the run directory
     checkpoint: Path  # its checkpoint, without suffix
@@ -40,17 +40,17 @@ class Imported(NamedTuple):
 def import_run(
     source: Path, output_dir: Path, options: ImportOptions, say: Callable[[str], None] = lambda line: None
 ) -> Imported:
-    """Writes a run directory of a model of tensor2tensor, whole or not at all.
+    """Writes the run directory of a model of tensor2tensor atomically.
 
     Args:
-      source: the folder of the model, tensor2tensor's output_dir; or a checkpoint in it, without suffix or with
-        ".index". A folder means its last checkpoint.
+      source: the folder of the model (tensor2tensor's output_dir), which means its last checkpoint; or a checkpoint in
+        it, without suffix or with ".index".
       output_dir: the run directory to write.
-      options: what is not in the folder.
-      say: receives a line about everything that has no equivalent and changes only trainings.
+      options: the information that the folder lacks.
+      say: receives a message about each setting without an equivalent that affects only training.
 
     Raises:
-      UserError: if a file is missing or damaged, a setting has no equivalent, or `output_dir` has files already.
+      UserError: if a file is missing or damaged, a setting has no equivalent, or `output_dir` already has files.
     """
     if output_dir.exists() and (not output_dir.is_dir() or any(output_dir.iterdir())):
         raise UserError(f"`output_dir={output_dir}` exists already; give a new folder")
@@ -68,7 +68,7 @@ def import_run(
         )
         tied = "none" if weights.has_own_softmax else "all"
         if tied == "all" and (weights.has_target_space or inputs != targets):
-            tied = "decoder"  # the vector of the target space is added to the source's rows, a matrix of their own
+            tied = "decoder"  # the target-space vector is added to the source's rows, so these need their own matrix
         hparams = settings.hparams.replace(tied_embeddings=tied)
         model, optimizer = _model(hparams, weights, inputs, targets, options.target_space_id)
         optimizer.iterations.assign(_step(checkpoint, weights))
@@ -81,7 +81,7 @@ def import_run(
 
 
 def _checkpoint(source: Path) -> Path:
-    """Returns the checkpoint of a folder, or the one that is named, without suffix."""
+    """Returns the last checkpoint of a folder, or the given checkpoint, without suffix."""
     if source.is_dir():
         latest = tf.train.latest_checkpoint(str(source))
         found = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
@@ -96,7 +96,7 @@ def _checkpoint(source: Path) -> Path:
 
 
 def _beside(folder: Path, name: str) -> Path:
-    """Returns a file in the folder of a checkpoint, or above it: averages are in a folder of their own."""
+    """Returns a file in the folder of a checkpoint, or in its parent, because averages have their own folder."""
     for place in (folder, folder.resolve().parent):
         if (place / name).is_file():
             return place / name
@@ -104,7 +104,7 @@ def _beside(folder: Path, name: str) -> Path:
 
 
 def _flags(folder: Path) -> dict[str, str]:
-    """Returns the flags of the training, from flags_t2t.txt; none if there is no such file."""
+    """Returns the flags of the training from flags_t2t.txt, or {} if there is no such file."""
     try:
         lines = _beside(folder, "flags_t2t.txt").read_text(encoding="utf-8", errors="replace").splitlines()
     except UserError:
@@ -135,7 +135,7 @@ def _problem(name: str, theirs: str) -> Problem:
 def _model(
     hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int
 ) -> tuple[Transformer, Optimizer]:
-    """Returns the model with its weights, and a new optimizer."""
+    """Returns the model with its weights and a new optimizer."""
     model = make_model(hparams, *(open_vocabulary(path).size for path in (targets, inputs)))
     assert isinstance(model, Transformer)
     values = (*weights_of_layers(weights, model), *weights_of_embeddings(weights, model, target_space_id))

@@ -1,6 +1,6 @@
-"""tensor2tensor's hparams of `transformer` as ours. What changes the outputs and has no equivalent is refused by name.
+"""Converts tensor2tensor's hparams of `transformer` to ours. Rejects those that affect outputs without an equivalent.
 
-The meaning of each was read in tensor2tensor 1.15.7: layers/transformer_layers.py, layers/common_attention.py,
+Their meanings are from the source of tensor2tensor 1.15.7: layers/transformer_layers.py, layers/common_attention.py,
 layers/common_layers.py, layers/modalities.py, models/transformer.py and utils/learning_rate.py.
 """
 
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 
-# Settings that change the outputs, the values that our model has an equivalent of, and the default of old versions,
-# whose files lack the setting. Others, such as those of training, images or several problems, have no effect on them.
+# Settings that affect the outputs, with the values that our model supports and the default of old versions, whose files
+# lack the setting. Other settings, such as those of training, images or several problems, do not affect the outputs.
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "bottom": ({},),
     "causal_decoder_self_attention": (True,),
@@ -30,9 +30,9 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
     "top": ({},),
     "unidirectional_encoder": (False,),
     "vocab_divisor": (1,),
-    "weight_dtype": ("float32",),  # others are stored in an encoding
+    "weight_dtype": ("float32",),  # other types are stored encoded
 }
-# (layer_preprocess_sequence, layer_postprocess_sequence) and where the norms are. Dropout does not change outputs.
+# (layer_preprocess_sequence, layer_postprocess_sequence) and the norm position. Dropout does not affect outputs.
 _NORM_POSITIONS = {("none", "dan"): "post", ("none", "an"): "post", ("n", "da"): "pre", ("n", "a"): "pre"}
 # (self_attention_type, pos) and the position encoding.
 _POSITIONS = {
@@ -41,7 +41,7 @@ _POSITIONS = {
     ("dot_product_relative", None): "relative",
     ("dot_product_relative", "none"): "relative",
 }
-# Settings of training with the same meaning, and their names here.
+# Training settings with the same meaning, and our names for them.
 _SAME = {
     "layer_prepostprocess_dropout": "residual_dropout",
     "attention_dropout": "attention_dropout",
@@ -53,24 +53,24 @@ _SAME = {
     "optimizer_adam_beta2": "adam_beta2",
     "optimizer_adam_epsilon": "adam_epsilon",
 }
-# Settings of training that have no equivalent unless they are 0.
+# Training settings that have no equivalent unless they are 0.
 _WITHOUT_EQUIVALENT = ("symbol_dropout", "weight_decay", "weight_noise", "grad_noise_scale", "scheduled_sampling_prob")
-# The schedules that are the paper's, with a constant factor.
+# The parts of the paper's schedule, with a constant factor.
 _PAPERS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
 
 class T2tSettings(NamedTuple):
     """The settings of a model of tensor2tensor."""
 
-    hparams: HParams  # ours, except for `tied_embeddings`
-    data_dir: Path | None  # where the training read its data
-    notes: list[str]  # what of the training has no equivalent
+    hparams: HParams  # our settings, except `tied_embeddings`
+    data_dir: Path | None  # the training's data folder
+    notes: list[str]  # training settings without an equivalent
 
 
 def read_settings(path: Path, flags: dict[str, str]) -> T2tSettings:
-    """Returns the settings in a file hparams.json; `flags` are those of the training, from flags_t2t.txt.
+    """Returns the settings in a file hparams.json. `flags` are the training flags from flags_t2t.txt.
 
-    Raises a UserError if it is no such file, or a setting has no equivalent; the message names it.
+    Raises a UserError if it is not such a file, or a setting has no equivalent. The message names the setting.
     """
     try:
         theirs = json.loads(path.read_text(encoding="utf-8"))
@@ -133,11 +133,11 @@ def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
 
 
 def _of_training(theirs: dict[str, Any], flags: dict[str, str], notes: list[str]) -> dict[str, Any]:
-    """Returns our settings of training; what has no equivalent keeps its default and adds a note."""
+    """Returns our training settings. Settings without an equivalent keep their defaults and add notes."""
     changes = {name: theirs[other] for other, name in _SAME.items() if other in theirs}
     schedule, scheme = theirs.get("learning_rate_schedule", "legacy"), theirs.get("learning_rate_decay_scheme")
     if schedule == "legacy" and scheme == "noam":
-        # 5000 times the paper's rate, and for Adam 0.002 of that.
+        # tensor2tensor multiplies the paper's rate by 5000, and for Adam by 0.002.
         changes["learning_rate_constant"] = 10 * theirs["learning_rate"]
     elif {*str(schedule).split("*")} == _PAPERS:
         changes["learning_rate_constant"] = theirs["learning_rate_constant"]

@@ -1,4 +1,4 @@
-"""Finds the vocabularies of a model of tensor2tensor, and imports them."""
+"""Finds and imports the vocabularies of a model of tensor2tensor."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +10,12 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
 
 _PATTERN = "vocab.*"
-# The name of a vocabulary that has no file: a token for each byte.
+# The name of a vocabulary without a file that has a token for each byte.
 BYTES = "bytes"
 
 
 def import_t2t_vocabulary(source: str, path: Path) -> None:
-    """Imports a vocabulary file, or writes that of bytes. Raises a UserError if it cannot be read."""
+    """Imports a vocabulary file or writes the byte vocabulary. Raises a UserError if the file cannot be read."""
     if source != BYTES or Path(source).is_file():
         return import_vocabulary(Path(source), path)
     with written_whole(path) as partial:
@@ -25,18 +25,17 @@ def import_t2t_vocabulary(source: str, path: Path) -> None:
 def find_vocabularies(
     sizes: Sequence[int], vocab_file: str, places: Sequence[Path], flags: dict[str, str], folder: Path
 ) -> tuple[Path, Path]:
-    """Imports the vocabularies of inputs and targets into a folder, and returns their paths, equal for one of both.
+    """Imports the vocabularies of inputs and targets into a folder. Returns their paths, which are equal if shared.
 
     Args:
       sizes: the sizes of the model's vocabularies, in tokens.
-      vocab_file: the path of the file or "bytes", or those of inputs and targets, separated by a comma; "": looks for
-        one.
-      places: the folders to look in; the first with a fitting file counts.
-      flags: those of the training.
+      vocab_file: the path of the file or "bytes", or those of inputs and targets, separated by a comma; "": searches.
+      places: the folders to search; the first with a matching file is used.
+      flags: the training flags.
       folder: an existing folder.
 
     Raises:
-      UserError: if there is no file, or none or several have as many tokens as the model.
+      UserError: if there is no file, or not exactly one has the model's number of tokens.
     """
     if vocab_file:
         given = [vocab_file] if Path(vocab_file).is_file() else [part.strip() for part in vocab_file.split(",")]
@@ -98,7 +97,7 @@ def _fits(source: Path, size: int, folder: Path) -> bool:
 
 
 def _import(source: str, folder: Path, side: str = "") -> Path:
-    """Imports a file, and returns the new path; `side` tells two files of one name apart."""
+    """Imports a file and returns the new path. `side` distinguishes two files with the same name."""
     path = folder / ".".join(["vocab", *([side] if side else []), Path(source).name.removeprefix("vocab.")])
     import_t2t_vocabulary(source, path)
     return path

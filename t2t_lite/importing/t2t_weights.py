@@ -1,4 +1,4 @@
-"""The variables of a checkpoint of tensor2tensor's `transformer`, and where they belong in ours."""
+"""Maps the variables in a checkpoint of tensor2tensor's `transformer` to ours."""
 
 import re
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from t2t_lite.models.transformer import Transformer
 _MODALITY = re.compile(r"symbol_modality_(\d+)_\d+(_\d+)?")
 _BODY = "transformer/body"
 _TARGET_SPACES = f"{_BODY}/target_space_embedding/kernel"
-# The scopes of the matrices of each use, by their order of preference.
+# The scopes of the matrices for each use, in order of preference.
 _SCOPES = {"inputs": ("input_emb", "shared"), "targets": ("target_emb", "shared"), "softmax": ("softmax", "shared")}
 _PRE_NORM, _POST_NORM = "layer_prepostprocess/layer_norm", "layer_postprocess/layer_norm"
 _Layer: TypeAlias = Any
-# What TensorFlow raises for a damaged checkpoint.
+# The errors that TensorFlow raises for a damaged checkpoint.
 _UNREADABLE = (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError)
 
 
@@ -56,16 +56,16 @@ class T2tWeights:
 
     @property
     def has_own_softmax(self) -> bool:
-        """Whether the projection to logits has a matrix of its own; always so with vocabularies of two sizes."""
+        """Whether the projection to logits has its own matrix. It always does if two vocabularies differ in size."""
         return any("/softmax/weights_" in name for name in self.shapes)
 
     @property
     def has_target_space(self) -> bool:
-        """Whether a vector for the kind of the outputs is added to the inputs."""
+        """Whether the model adds a vector for the target space to the inputs."""
         return _TARGET_SPACES in self.shapes
 
     def array(self, name: str) -> np.ndarray:
-        """Returns a variable as float32. Raises a UserError if there is none or it cannot be read."""
+        """Returns a variable as float32. Raises a UserError if it does not exist or cannot be read."""
         if name not in self.shapes:
             raise UserError(f"{self.path} has no variable {name}; is it the checkpoint of these hparams?")
         try:
@@ -74,7 +74,7 @@ class T2tWeights:
             raise self._damaged(error) from error
 
     def matrix(self, use: str, vocab_size: int) -> np.ndarray:
-        """Returns the matrix of "inputs", "targets" or "softmax", float32 [vocab, hidden], of all its shards."""
+        """Returns the matrix of "inputs", "targets" or "softmax", float32 [vocab, hidden], joined from its shards."""
         pattern = re.compile(rf"transformer/{_MODALITY.pattern}/(\w+)/weights_(\d+)")
         found = [match for name in self.shapes if (match := pattern.fullmatch(name)) and int(match[1]) == vocab_size]
         for scope in _SCOPES[use]:
@@ -88,7 +88,7 @@ class T2tWeights:
 
 
 def weights_of_layers(weights: T2tWeights, model: Transformer) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yields (a variable of the model, its value) for everything but the embeddings."""
+    """Yields (a variable of the model, its value) for everything except the embeddings."""
     for side, layers in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers)):
         for number, layer in enumerate(layers):
             yield from _of_layer(weights, layer, f"{_BODY}/{side}/layer_{number}")
@@ -114,7 +114,7 @@ def _of_layer(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[
 
 def _of_attention(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[Any, np.ndarray]]:
     names = {"q": layer.query, "k": layer.key, "v": layer.value, "output_transform": layer.output_projection}
-    is_3d = f"{scope}/q" in weights.shapes  # attention_variables_3d: a dimension for the heads, and unscaled queries
+    is_3d = f"{scope}/q" in weights.shapes  # attention_variables_3d: a dimension for heads, unscaled queries
     for name, variable in names.items():
         if is_3d:
             array = weights.array(f"{scope}/{name[0]}").reshape(variable.shape)
@@ -142,8 +142,8 @@ def weights_of_embeddings(
 ) -> Iterator[tuple[Any, np.ndarray]]:
     """Yields (a variable of the model, its value) for the embeddings and the projection to logits.
 
-    tensor2tensor adds the vector of a target space, the one with the number `target_space_id`, to each position of the
-    input. Our model has no such vectors: it is added to the rows of the source's embedding.
+    tensor2tensor adds the vector of the target space `target_space_id` to each input position. Our model has no such
+    vectors, so the vector is added to the rows of the source embedding.
     """
     yield model.embedding.weight, weights.matrix("targets", model.vocab_size)
     if model.inputs_embedding is not model.embedding:

@@ -1,4 +1,4 @@
-"""The random numbers of dropout under JAX: those of `training.step.dropout_seeds.DropoutSeeds`."""
+"""Random numbers for dropout under JAX, equal to those of `training.step.dropout_seeds.DropoutSeeds`."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,16 @@ import jax.numpy as jnp
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 _ROUNDS = 10
-_NUMBERS = 8  # 16-bit numbers of a block
+_NUMBERS = 8  # 16-bit numbers per block
 
 
 class PhiloxSeeds:
     """Generates the random numbers of one step's dropout, for contiguous rows of the global batch.
 
     Args:
-      random_seed: of the training; its last 32 bits are used.
+      random_seed: the seed of the training; its last 32 bits are used.
       step: the number of the step, counted from 0, int32 scalar.
-      first_row: the index of the first of the rows in the global batch, int32 scalar.
+      first_row: the index of the first row in the global batch, int32 scalar.
       rows: number of rows of the batch.
     """
 
@@ -28,18 +28,18 @@ class PhiloxSeeds:
         self._places = 0
 
     def uint16_like(self, x: jax.Array) -> jax.Array:
-        """Returns the numbers of the next place in the model: uint16 of the shape of x, uniform from 0 to 65535.
+        """Returns the numbers for the next dropout in the model: uint16 with the shape of x, uniform from 0 to 65535.
 
         x consists of consecutive rows of equal size.
         """
         self._places += 1
         of_row = x.size // self._rows
         blocks = -(-of_row // _NUMBERS)
-        # The counter's first 64 bits are the number of the block; a batch has fewer than 2**32.
+        # The counter's first 64 bits are the block number. A batch has fewer than 2**32 blocks.
         counter = jnp.arange(self._rows * blocks, dtype=jnp.uint32) + jnp.asarray(self._first_row * blocks, jnp.uint32)
         zeros = jnp.zeros_like(counter)
         words = philox((counter, zeros, zeros + jnp.uint32(self._places), zeros), self._key)
-        # Without the barrier, XLA computes all rounds again for each of the eight numbers of a block.
+        # Without the barrier, XLA recomputes all rounds for each of the eight numbers of a block.
         words = jnp.stack(jax.lax.optimization_barrier(words), axis=-1)
         numbers = jax.lax.bitcast_convert_type(words, jnp.uint16)  # [blocks of all rows, 4, 2]
         if of_row % _NUMBERS:
@@ -48,7 +48,7 @@ class PhiloxSeeds:
 
 
 def philox(counter: Sequence[jax.Array], key: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
-    """Returns the four words of each block, uint32 like the four words of the counter; the key has two."""
+    """Returns the four words of each block, uint32 like the four words of the counter. The key has two words."""
     (first, second, third, fourth), (key0, key1) = counter, key
     for _ in range(_ROUNDS):
         high0, low0 = _product(_MULTIPLIERS[0], first)
@@ -59,7 +59,7 @@ def philox(counter: Sequence[jax.Array], key: Sequence[jax.Array]) -> tuple[jax.
 
 
 def _product(factor: int, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the upper and the lower 32 bits of factor * x, from products of 16 bits: JAX has no 64 by default."""
+    """Returns the upper and lower 32 bits of factor * x. Uses 16-bit products, because JAX lacks 64 bits by default."""
     upper, lower = jnp.uint32(factor >> 16), jnp.uint32(factor & 0xFFFF)
     x_upper, x_lower = x >> 16, x & 0xFFFF
     low, mixed0, mixed1 = lower * x_lower, lower * x_upper, upper * x_lower

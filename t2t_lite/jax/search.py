@@ -1,4 +1,4 @@
-"""Beam search under JAX, for measuring: a fixed number of steps, without end symbols and length penalty."""
+"""Beam search under JAX for measurements: a fixed number of steps, without end symbols or length penalty."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def beam_search(model: Seq2SeqModel, inputs: jax.Array, beam_size: int, num_step
     batch = inputs.shape[0]
     encoded_source, state = model.start_decoding(inputs, beam_size, num_steps)
     ids = jnp.zeros((batch, beam_size), jnp.int32)
-    # All hypotheses are equal at first, so only one of them counts.
+    # All hypotheses are equal at first, so only the first one counts.
     scores = jnp.broadcast_to(jnp.where(jnp.arange(beam_size) == 0, 0.0, -jnp.inf), (batch, beam_size))
     outputs = jnp.zeros((batch, beam_size, num_steps), jnp.int32)
     parents = jnp.broadcast_to(jnp.arange(beam_size, dtype=jnp.int32), (batch, beam_size))

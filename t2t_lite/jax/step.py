@@ -1,4 +1,4 @@
-"""Optimizer steps under JAX: the same update as `training.step`, on all devices, several steps a call."""
+"""Optimizer steps under JAX: the same update as `training.step`, on all devices, several steps per call."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,9 +17,9 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.schedule import learning_rate
 
 _DEVICES = "devices"  # the axis of the mesh
-# An accelerator needs large products; the logits of a chunk are 1.2 GB with 37,000 tokens.
+# Accelerators need large products. The logits of a chunk take 1.2 GB with 37,000 tokens.
 MAX_CHUNK = 8192
-# What a step under JAX does not have, and the value that switches it off.
+# Settings that steps under JAX do not support, and the values that switch them off.
 _UNUSED = {
     "clip_norm": 0.0,
     "weight_decay": 0.0,
@@ -31,7 +31,7 @@ _UNUSED = {
 
 
 class TrainState(NamedTuple):
-    """What a step changes: weights, Adam's moments, all float32 in the order of the model, and the steps so far."""
+    """The state that a step updates: weights, Adam's moments (float32, in the model's order) and the step count."""
 
     weights: list[jax.Array]
     momentums: list[jax.Array]
@@ -42,23 +42,23 @@ class TrainState(NamedTuple):
 class Steps:
     """Makes optimizer steps of a model: steps(state, inputs, targets) -> (state, figures).
 
-    The rows of a batch are divided among all devices of JAX. The memory of the given state is used for the new one.
+    The rows of a batch are split among all JAX devices. The new state reuses the memory of the given one.
 
     Args:
-      model: a built model; its own weights stay as they are.
-      random_seed: of dropout; None: no dropout.
-      max_chunk: how many positions have logits at a time.
+      model: a built model; its own weights do not change.
+      random_seed: the seed of dropout; None: no dropout.
+      max_chunk: the number of positions whose logits exist at a time.
 
     Call arguments:
-      state: from `start` or the last call.
-      inputs, targets: int32 [steps, rows, length], padded with 0; the devices must divide the rows.
+      state: the state from `start` or the last call.
+      inputs, targets: int32 [steps, rows, length], padded with 0; the number of devices must divide the number of rows.
 
     Returns:
-      the new state, and float32 [steps, 3]: the smoothed and the plain cross-entropy per token in nats, the number of
-      target tokens.
+      the new state, and float32 [steps, 3]: the label-smoothed and plain cross-entropy per token in nats, and the
+      number of target tokens.
 
     Raises:
-      UserError: if the settings ask for something that these steps do not have.
+      UserError: if these steps do not support the settings.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Steps:
     def __call__(
         self, state: TrainState, inputs: np.ndarray | jax.Array, targets: np.ndarray | jax.Array
     ) -> tuple[TrainState, jax.Array]:
-        """Gives the steps to the devices, and returns before they are made."""
+        """Starts the steps on the devices and returns before they finish."""
         return self.jitted(state, inputs, targets)
 
     def start(self) -> TrainState:
@@ -121,14 +121,14 @@ def loss_sums(
     seeds: PhiloxSeeds | None,
     max_chunk: int = MAX_CHUNK,
 ) -> CrossEntropySums:
-    """Returns the sums of the loss of a batch, with other values for the model's trainable weights.
+    """Returns the loss sums of a batch, with `weights` as the model's trainable weights.
 
     Args:
       model: a built model.
-      weights: in the order of model.trainable_variables.
+      weights: the weights in the order of model.trainable_variables.
       inputs, targets: int32 [rows, length], padded with 0.
       seeds: the random numbers of dropout; None: no dropout.
-      max_chunk: how many positions have logits at a time.
+      max_chunk: the number of positions whose logits exist at a time.
     """
     labels, smoothing = targets.reshape(-1), model.hparams.label_smoothing
     with keras.StatelessScope(state_mapping=list(zip(model.trainable_variables, weights))):

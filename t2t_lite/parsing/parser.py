@@ -1,4 +1,4 @@
-"""The parser: a translator whose output symbols are turned into trees and repaired."""
+"""The parser. It turns the output symbols of a translator into trees and repairs them."""
 
 import collections
 import threading
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Parser:
-    """The counterpart of `Translator` for parsing problems. All trees that it returns are well-formed.
+    """The counterpart of `Translator` for parsing problems. It returns only well-formed trees.
 
     Args:
       translator: a translator with the model.
@@ -40,7 +40,7 @@ class Parser:
         self.decode_hparams = translator.decode_hparams
         self.checkpoints = translator.checkpoints
         self.engine = translator.engine
-        self._symbols: TreeSymbols | None = None  # made when a search needs them
+        self._symbols: TreeSymbols | None = None  # made when a search first needs them
         self.parsed = self.repaired = 0
         self.repairs: collections.Counter[str] = collections.Counter()
         self._counting = threading.Lock()
@@ -53,7 +53,7 @@ class Parser:
         split: Callable[[str], list[str]] = split_at_blanks,
         **more: Forwarded,
     ) -> "Parser":
-        """Loads the model of a run directory; arguments and errors are those of `Translator.from_run_dir`."""
+        """Loads the model of a run directory. Arguments and errors are those of `Translator.from_run_dir`."""
         return cls(Translator.from_run_dir(path, *options, **more), split)
 
     @classmethod
@@ -64,7 +64,7 @@ class Parser:
         split: Callable[[str], list[str]] = split_at_blanks,
         **more: Forwarded,
     ) -> "Parser":
-        """Loads an export; arguments and errors are those of `Translator.from_export`."""
+        """Loads an export. Arguments and errors are those of `Translator.from_export`."""
         return cls(Translator.from_export(path, *options, **more), split)
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Parser:
     def translate(
         self, lines: Sequence[str], return_scores: bool = False, **options: Forwarded
     ) -> list[str] | list[Hypothesis]:
-        """Parses lines; arguments are those of `Translator.translate`, without prefixes.
+        """Parses lines. Arguments are those of `Translator.translate`, without prefixes.
 
         Returns:
           the tree of each line, in order: "(TOP (S ...))"; "" for a line without words.
@@ -83,24 +83,24 @@ class Parser:
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
     def best(self, lines: Sequence[str], with_scores: bool = True, **options: Forwarded) -> list[Hypothesis]:
-        """Returns the best tree of each line; arguments are those of `Translator.best`, without prefixes."""
+        """Returns the best tree of each line. Arguments are those of `Translator.best`, without prefixes."""
         words, texts = self._cut(lines, options)
         found = self._translator.best(texts, with_scores, **self._constrained(words, options))
         return [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
 
     @or_a_single_text("lines")
     def n_best(self, lines: Sequence[str], **options: Forwarded) -> list[list[Hypothesis]]:
-        """Parses lines and returns all trees of each, best first. Repair may have made two of them equal."""
+        """Parses lines and returns all trees of each, best first. Repairs may make two of them equal."""
         words, texts = self._cut(lines, options)
         found = self._translator.n_best(texts, **self._constrained(words, options))
         return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
 
     @or_a_single_text("inputs", "targets")
     def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
-        """Scores given trees in brackets. They are cleaned first, and the words in them are ignored.
+        """Scores given trees in brackets. Cleans them first and ignores their words.
 
         Raises:
-          UserError: if a target is not a tree, or has another number of words than its line.
+          UserError: if a target is not a tree, or its number of words differs from its line's.
         """
         words, lines = self._cut(inputs, {})
         symbols = [
@@ -112,7 +112,7 @@ class Parser:
 
     @property
     def attention_layers(self) -> Mapping[str, int]:
-        """The number of layers by kind of `attention`, see `Translator.attention_layers`."""
+        """The number of layers for each kind of `attention`, see `Translator.attention_layers`."""
         return self._translator.attention_layers
 
     @or_a_single_text("line", "tree")
@@ -131,7 +131,7 @@ class Parser:
         return self._translator.attention(texts, symbols, kind, layer)
 
     def symbols_of(self, line: str, tree: str) -> str:
-        """Returns the symbols, separated by blanks, that the model writes for a tree in brackets.
+        """Returns the symbols that the model writes for a tree in brackets, separated by blanks.
 
         Raises:
           UserError: if the text is not a tree over the words of the line.
@@ -139,13 +139,13 @@ class Parser:
         return _symbols_of(tree, len(self._split(line)), "the tree")
 
     def report(self) -> str:
-        """Returns one line about how many of the best trees needed repair, and which repairs."""
+        """Returns one line: how many of the best trees needed repair, and which repairs."""
         share = 100 * self.repaired / max(1, self.parsed)
         kinds = ", ".join(f"{kind} {self.repairs[kind]}" for kind in REPAIRS if self.repairs[kind])
         return f"{self.repaired:,} of {self.parsed:,} trees ({share:.1f}%) needed repair{': ' + kinds if kinds else ''}"
 
     def tally(self) -> dict[str, Forwarded]:
-        """Returns the counts behind `report` as a JSON-compatible dict, for `add`."""
+        """Returns the counts of `report` as a JSON-compatible dict, for `add`."""
         return {"parsed": self.parsed, "repaired": self.repaired, "repairs": dict(self.repairs)}
 
     def add(self, tally: dict[str, Forwarded]) -> None:
@@ -156,7 +156,7 @@ class Parser:
             self.repairs.update(tally["repairs"])
 
     def _cut(self, lines: Sequence[str], options: dict[str, Forwarded]) -> tuple[list[list[str]], list[str]]:
-        """Returns (words of each line, lines as the model reads them)."""
+        """Returns (words of each line, lines in the model's input format)."""
         if options.pop("prefixes", None):
             raise UserError("a parser takes no prefixes, because its trees cover the words of the line")
         if options.pop("phrases", None):
@@ -165,14 +165,14 @@ class Parser:
         return words, [" ".join(each) for each in words]
 
     def options_of(self, batch: Sequence[str], **options: Forwarded) -> dict[str, Forwarded]:
-        """Returns the options with which a `Translator` searches for the trees of lines.
+        """Returns the `Translator` options for searching the trees of lines.
 
         Args:
           batch: the lines to parse.
-          options: options of `Translator.translate`, settings of `DecodeHParams` included.
+          options: options of `Translator.translate`, including settings of `DecodeHParams`.
 
         Returns:
-          the options, with the tree constraint in place of `only_trees` if that is set.
+          the options. If `only_trees` is set, the tree constraint replaces it.
 
         Raises:
           UserError: if the model does not write trees.
@@ -197,7 +197,7 @@ class Parser:
         return options | {"only_trees": False, "constraints": [*options.get("constraints", ()), constraint]}
 
     def _trees(self, words: list[str], beams: list[Hypothesis]) -> list[Hypothesis]:
-        """Returns the hypotheses of one line with trees instead of symbols, and counts the repairs of the best tree."""
+        """Returns the hypotheses of one line with trees instead of symbols. Counts the repairs of the best tree."""
         if not words:
             return beams
         trees = [repair(hypothesis.text, words) for hypothesis in beams]
@@ -212,7 +212,7 @@ class Parser:
 def _symbols_of(text: str, num_words: int, where: str) -> str:
     """Returns the symbols of a tree in brackets.
 
-    Raises UserError if the text is not one tree over `num_words` words; the message begins with `where`.
+    Raises UserError if the text is not one tree over `num_words` words. The message begins with `where`.
     """
     try:
         trees = [clean(tree) for tree in parse_brackets(text)]

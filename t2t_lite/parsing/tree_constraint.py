@@ -1,4 +1,4 @@
-"""A search constraint for well-formed trees: brackets match and are not empty, and each word has one leaf."""
+"""A search constraint for well-formed trees. Brackets match and are not empty, and each word has one leaf."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from t2t_lite.decoding.search_requests import LineConstraint
 class TreeSymbols:
     """The role of each token of a vocabulary in linear trees (`t2t_lite.trees.linear`)."""
 
-    opens: tuple[int, ...]  # for each token, the number, from 1, of the label that it opens; 0: none
+    opens: tuple[int, ...]  # for each token, the number (from 1) of the label that it opens; 0: none
     closes: tuple[int, ...]  # for each token, the number of the label that it closes; 0: none
     leaves: tuple[bool, ...]  # for each token, whether it is a leaf
 
     @classmethod
     def of(cls, tokens: Sequence[str], leaf: str) -> "TreeSymbols":
-        """Returns the roles of a vocabulary's tokens, given their texts; `leaf` is the one that stands for a word.
+        """Returns the roles of a vocabulary's tokens from their texts. `leaf` is the token that stands for a word.
 
         Raises ValueError if the tokens are not symbols of trees.
         """
@@ -37,12 +37,11 @@ class TreeSymbols:
 
 @dataclasses.dataclass(frozen=True)
 class TreeConstraint:
-    """A `Constraint` that forbids every token after which the output can no longer become a well-formed tree.
+    """A `Constraint` that forbids all tokens after which the output cannot become a well-formed tree.
 
-    To be complete, a hypothesis still needs a leaf for each of the `leaf_counts` words (int32 [batch]) that has none, a
-    closing bracket for each open one, and the end symbol. A bracket may open only if the length limit also leaves room
-    for it and its closing bracket. So some token is always allowed, provided that the limit has room for all leaves
-    and the end symbol.
+    To be complete, a hypothesis still needs a leaf for each of the `leaf_counts` words (int32 [batch]) without one, a
+    closing bracket for each open one, and the end symbol. A bracket may open only if the length limit leaves room for
+    it and its closing bracket. So some token is always allowed if the limit has room for all leaves and the end symbol.
     """
 
     symbols: TreeSymbols
@@ -67,7 +66,7 @@ class TreeConstraint:
         place = tf.reduce_max(innermost, 2, keepdims=True)  # [batch, beam, 1], from 1; 0: nothing is open
         label = tf.reduce_sum(tf.where(places == place, opened, 0), 2)  # [batch, beam]
         is_empty = place[:, :, 0] == state.position  # the last token opened the innermost bracket
-        # [batch, beam], number of tokens beyond those still needed
+        # [batch, beam], number of tokens left beyond those still needed
         room = inputs.limits[:, tf.newaxis] - state.position - (missing + depth + 1)
         may_open, may_end = (missing > 0) & (room >= 2), (missing == 0) & (depth == 0) & (state.position > 0)
         label = tf.where((depth > 0) & tf.logical_not(is_empty), label, -1)
@@ -81,5 +80,5 @@ class TreeConstraint:
 
 
 def only_trees(symbols: TreeSymbols, leaf_counts: Sequence[int]) -> LineConstraint:
-    """Returns the constraint for lines of `leaf_counts` words. Length limits are raised to fit all leaves."""
+    """Returns the constraint for lines of `leaf_counts` words. It raises length limits to fit all leaves."""
     return LineConstraint(TreeConstraint(symbols), {"leaf_counts": leaf_counts}, [count + 1 for count in leaf_counts])

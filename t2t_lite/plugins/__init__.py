@@ -1,4 +1,4 @@
-"""Loads everything that registers itself: the built-in problems and hparams sets, and plug-ins.
+"""Loads all registered code: the built-in problems and hparams sets, and plug-ins.
 
 A plug-in is an installed package with an entry point in the group `t2t_lite.plugins`, or a folder of the user
 (`--t2t_usr_dir`). Only this module of the library imports `problems/` and `hparams/`, and only on request.
@@ -22,16 +22,16 @@ from t2t_lite.registry import REGISTRIES, Origin, registering
 GROUP = "t2t_lite.plugins"
 
 _loading_began = False
-# Re-entrant, because modules that are being loaded may look up names, which calls `load_all_once` again.
+# Re-entrant, because modules may look up names while loading, which calls `load_all_once` again.
 _loading = threading.RLock()
 
 
 def load_all(usr_dir: str | None = None) -> None:
     """Imports the built-in modules, the installed plug-ins and a user folder. Needs no TensorFlow.
 
-    The registries do the same, without a user folder, at the first unknown name.
+    Registries do the same, without a user folder, at the first unknown name.
 
-    Raises UserError if a plug-in cannot be imported (with the whole traceback), or registers a name that is taken.
+    Raises UserError if a plug-in cannot be imported (with the whole traceback) or registers a taken name.
     """
     with _loading:
         _load_all(usr_dir)
@@ -54,21 +54,21 @@ def _load_all(usr_dir: str | None) -> None:
 
 
 def load_all_once() -> None:
-    """Calls `load_all` without a user folder, unless this process has already called it or is calling it."""
-    with _loading:  # another thread may be in the middle of it
+    """Calls `load_all` without a user folder, unless this process has called it or is calling it."""
+    with _loading:  # another thread may be loading
         if not _loading_began:
             load_all()
 
 
 def load_usr_dir(usr_dir: str) -> None:
-    """Imports a user folder: its __init__.py if there is one, otherwise all its Python files.
+    """Imports a user folder: its __init__.py if it exists, else all its Python files.
 
     Raises UserError if the folder does not exist, cannot be imported, or registers nothing.
     """
     folder = Path(usr_dir).expanduser().absolute()
     if not folder.is_dir():
         raise UserError(f"`t2t_usr_dir={usr_dir}` is not a folder")
-    # A unique package name, so that the folder cannot shadow an installed package of the same name or be shadowed.
+    # A unique package name, so that the folder neither shadows nor is shadowed by an installed package.
     package = f"t2t_usr_dir_{re.sub(r'[^a-zA-Z0-9_]', '_', str(folder))}"
     if package in sys.modules:
         return
@@ -80,7 +80,7 @@ def load_usr_dir(usr_dir: str) -> None:
     def load() -> None:
         if init.exists():
             spec = importlib.util.spec_from_file_location(package, init, submodule_search_locations=[str(folder)])
-            assert spec is not None and spec.loader is not None  # as for any file named .py
+            assert spec is not None and spec.loader is not None  # true for any .py file
             module = sys.modules[package] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             return

@@ -1,4 +1,4 @@
-"""The code of plug-ins as a checksum, which tells whether what it has computed and somebody has stored still holds."""
+"""Computes checksums of plug-in code. They tell whether stored results of the code are still valid."""
 
 import hashlib
 import importlib.metadata
@@ -14,16 +14,16 @@ from t2t_lite.registry import Origin, Registry
 
 
 def code_digest(names: Iterable[tuple[Registry, str]]) -> str:
-    """Returns a checksum of the code that has registered names: "" if all of it is built in.
+    """Returns a checksum of the code that registered names; "" if all of it is built in.
 
-    It covers all Python files of a plug-in's folder or package, because any may be imported when it is used; for what a
-    program has registered, the file that does so. Code that a plug-in imports from elsewhere is not covered. If a file
-    was changed after it was loaded, this process still computes what the old file says, and no other process can know
-    what that was: the checksum is then like no other. So it is for code in no file, such as that of a notebook.
+    It covers all Python files of a plug-in's folder or package, because the plug-in may import any of them. For names
+    registered by a program, it covers the file that registers them. It does not cover code that a plug-in imports from
+    elsewhere. If a file changed after loading, this process still runs the old code, which other processes cannot know,
+    so the checksum is random and matches no other. The same holds for code without a file, such as a notebook's.
 
-    `names` are registries, each with a name that is registered there.
+    `names` are pairs of a registry and a name registered there.
     """
-    since: dict[Origin, float] = {}  # when the first name of each was registered
+    since: dict[Origin, float] = {}  # time of each origin's first registration
     for registry, name in names:
         if source := registry.source(name):
             since[source.origin] = min(source.since, since.get(source.origin, source.since))
@@ -54,7 +54,7 @@ def _roots(origin: Origin) -> list[Path]:
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
-    """Yields the Python files below a folder, but not those of hidden folders and virtual environments."""
+    """Yields the Python files below a folder, except those in hidden folders and virtual environments."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and not Path(here, name, "pyvenv.cfg").exists()

@@ -1,4 +1,4 @@
-"""The plug-in folders that the user trusts: their code runs when a run directory names them."""
+"""The plug-in folders that the user trusts. Their code runs when a run directory names them."""
 
 import json
 import os

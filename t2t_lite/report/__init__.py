@@ -1,1 +1,1 @@
-"""The report of runs: one HTML file, made from what training and evaluation have stored."""
+"""Writes the report of runs, one HTML file, from the stored results of training and evaluation."""

@@ -1,4 +1,4 @@
-"""The charts of trainings, several runs over one another: SVG elements of a report, and the plot of --curve."""
+"""Draws the charts of trainings with all runs overlaid: SVG elements of a report, and the plot of --curve."""
 
 import math
 import warnings
@@ -17,37 +17,37 @@ from t2t_lite.visualization.figures import COLORS, ink, make_figure, save, svg_o
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SIZE = (5.0, 3.2)  # inches; on a phone the texts are still readable
-_MOST_POINTS = 400  # of a curve
+_SIZE = (5.0, 3.2)  # inches; texts are still readable on a phone
+_MOST_POINTS = 400  # maximum points of a curve
 _MOST_OF_LABEL = 48  # characters
-_MOST_METRICS = 6  # charts of metrics of outputs
-_STYLES = ("-", "--", ":", "-.")  # for those who see no colours
-_WIDE_RANGE = 1000.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
+_MOST_METRICS = 6  # maximum charts for metrics of outputs
+_STYLES = ("-", "--", ":", "-.")  # for readers who cannot distinguish colours
+_WIDE_RANGE = 1000.0  # an axis is logarithmic if the largest value is at least this many times the smallest
 _GIB = 2.0**30
 _FROM_ZERO = ("learning_rate", "target_tokens_per_second", "memory_bytes", "length-")
-# The figures of training that have charts of their own: title, unit and factor.
+# The training metrics that have their own charts: title, unit and factor.
 _OF_TRAINING = {
     "learning_rate": ("Learning rate", "learning rate", 1.0),
     "gradient_norm": ("Gradient norm", "norm, before clipping", 1.0),
     "target_tokens_per_second": ("Speed", "target tokens per second", 1.0),
     "memory_bytes": ("Memory in use, the maximum so far", "GiB", 1 / _GIB),
 }
-# The figures of training in a plot, those of evaluations with teacher forcing, and what is smoothed.
+# The training metrics in a plot, the metrics of evaluations with teacher forcing, and the smoothed metrics.
 _PLOTTED = {
     "loss": "training loss (smoothed)",
     "learning_rate": "learning rate",
     "target_tokens_per_second": "target tokens/s",
 }
 _OF_TOKENS, _SMOOTHED = ("loss", "perplexity"), "loss"
-_HALF_WINDOW = 2  # the moving average of the training loss is over this many reports before and after each
-_COLUMNS = 3  # of panels
+_HALF_WINDOW = 2  # the moving average of the training loss includes this many reports before and after each
+_COLUMNS = 3  # columns of panels
 
 
 class Chart(NamedTuple):
     """A chart."""
 
     title: str
-    summary: str  # what it shows, in a sentence, for those who do not see it
+    summary: str  # a description in one sentence, for readers who cannot see the chart
     svg: str
 
 
@@ -55,16 +55,16 @@ class Curve(NamedTuple):
     """A line of a chart."""
 
     label: str
-    run: int  # chooses colour and style
+    run: int  # selects the colour and style
     steps: list[int]
     values: list[float]
-    is_marked: bool = False  # a marker at each point: evaluations
+    is_marked: bool = False  # whether each point has a marker, for evaluations
 
 
 def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
     """Returns the charts of the trainings: losses, metrics of outputs, learning rate, gradient norm, speed, memory.
 
-    Figures that no run has are left out.
+    Metrics that no run has are left out.
     """
     found = [_chart("loss", "Loss of training and dev", "nats per target token", _losses(runs))]
     measured = dict.fromkeys(name for run in runs for figures in run.evaluations.values() for name in figures)
@@ -77,10 +77,9 @@ def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
 
 
 def length_chart(name: str, split: str, label: str, evaluations: Sequence[tuple[str, Evaluation]]) -> Chart | None:
-    """Returns the chart of scores by the number of source words; None if none was stored.
+    """Returns the chart of scores by number of source words; None if none are stored.
 
-    The name differs from those of other charts; the split is named with its problem; the label says what the scores
-    are.
+    `name` must be unique among charts. `split` includes the name of the problem. `label` describes the scores.
     """
     names = list(dict.fromkeys(bucket.words for _, each in evaluations for bucket in each.by_length))
     names.sort(key=lambda words: int("".join(filter(str.isdigit, words.partition("-")[0])) or 0))
@@ -97,7 +96,7 @@ def _losses(runs: Sequence[StoredRun]) -> list[Curve]:
     for place, run in enumerate(runs):
         name = f"{run.name}, " if len(runs) > 1 else ""
         curves.append(_curve(f"{name}training", place, _reported("loss")(run)))
-        # A single run has its two curves in two colours.
+        # A single run gets two colours for its two curves.
         curves.append(_curve(f"{name}dev", place + (len(runs) == 1), _evaluated("loss")(run), True))
     return curves
 
@@ -117,13 +116,13 @@ def _evaluated(name: str) -> Callable[[StoredRun], list[tuple[int, float]]]:
 
 
 def _curve(label: str, run: int, points: Iterable[tuple[int, float]], is_marked: bool = False) -> Curve:
-    # matplotlib cannot place numbers near the largest ones on an axis.
+    # matplotlib cannot place ticks near the largest floats on an axis.
     finite = thinned([(step, value) for step, value in points if abs(value) < 1e30])
     return Curve(label, run, [step for step, _ in finite], [value for _, value in finite], is_marked)
 
 
 def thinned(points: list[tuple[int, float]], most: int = _MOST_POINTS) -> list[tuple[int, float]]:
-    """Returns at most `most` points: the lowest and the highest of each part of the curve, so that peaks remain."""
+    """Returns at most `most` points: the lowest and highest of each part of the curve, so that peaks remain."""
     if len(points) <= most:
         return points
     parts = most // 2 - 1
@@ -137,10 +136,10 @@ def thinned(points: list[tuple[int, float]], most: int = _MOST_POINTS) -> list[t
 def _chart(
     name: str, title: str, unit: str, curves: Sequence[Curve], axis: str = "step", ticks: Sequence[str] = ()
 ) -> Chart | None:
-    """Draws a chart of curves, whose name differs from those of the others; None if there is nothing to draw.
+    """Draws a chart of curves. Its name must be unique. Returns None if there is nothing to draw.
 
-    The unit and `axis` are the labels of the vertical and horizontal axes, `ticks` those of the places 0, 1 ... on the
-    latter; none: numbers.
+    `unit` and `axis` label the vertical and horizontal axes. `ticks` label the positions 0, 1 ... of the horizontal
+    axis; if empty, numbers do.
     """
     curves = [curve for curve in curves if curve.values]
     if not curves:
@@ -155,16 +154,16 @@ def _chart(
         if len(curves) > 1:
             figure.legend(loc="outside upper left", ncols=2 if len(curves) < 9 else 3, frameon=False)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about characters that the font for measuring texts does not have
+            warnings.simplefilter("ignore")  # about characters that the font for text measurement lacks
             svg = svg_of(figure, name)
     for place, color in enumerate(COLORS):
-        svg = svg.replace(color.lower(), f"var(--h{place})")  # other ones in the dark, see style.css
+        svg = svg.replace(color.lower(), f"var(--h{place})")  # dark mode has other colours, see style.css
     ends = "; ".join(f"{each.label}: {_places(each, axis, ticks)}" for each in curves[:8])
     return Chart(title, f"{title}, by {axis}. {ends}.", svg)
 
 
 def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
-    """Chooses the vertical axis: from 0 for quantities, logarithmic if a training diverged."""
+    """Chooses the vertical axis: from 0 for quantities, logarithmic if training diverged."""
     if name.startswith(_FROM_ZERO) and min(values) >= 0:
         axes.set_ylim(bottom=0)
     elif min(values) > 0 and max(values) > _WIDE_RANGE * min(values):
@@ -172,7 +171,7 @@ def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
 
 
 def _draw(axes: "Axes", curves: Sequence[Curve], axis: str, unit: str) -> None:
-    """Draws curves, with the labels of the axes."""
+    """Draws curves with axis labels."""
     for curve in curves:
         axes.plot(
             curve.steps,
@@ -190,10 +189,10 @@ def _draw(axes: "Axes", curves: Sequence[Curve], axis: str, unit: str) -> None:
 
 
 def _label(text: str) -> str:
-    """Returns a text as matplotlib draws it: short, without control characters, and not as a formula."""
+    """Prepares a text for matplotlib: shortens it, and removes control characters and formulas."""
     printable = "".join(character if character.isprintable() else " " for character in text)
     short = printable if len(printable) <= _MOST_OF_LABEL else f"{printable[:_MOST_OF_LABEL]}..."
-    return short.replace("$", r"\$").lstrip("_") or "run"  # labels that begin with "_" are left out
+    return short.replace("$", r"\$").lstrip("_") or "run"  # matplotlib leaves out labels that begin with "_"
 
 
 def _places(curve: Curve, axis: str, ticks: Sequence[str]) -> str:
@@ -207,7 +206,7 @@ def _places(curve: Curve, axis: str, ticks: Sequence[str]) -> str:
 
 
 class Curves(NamedTuple):
-    """What is plotted of a run, by step."""
+    """The plotted metrics of a run, by step."""
 
     name: str
     training: Columns
@@ -223,11 +222,11 @@ def read_curves(run: Path, name: str) -> Curves:
 
 
 def plot_curves(runs: Sequence[Curves], file: Path) -> None:
-    """Plots a panel for each figure, with a line for each run, into a file, which appears once it is complete.
+    """Plots a panel for each metric, with a line for each run, into a file that appears when it is complete.
 
     The panels are training loss (a moving average of at most 5 reports), learning rate and speed; then dev loss, dev
-    perplexity, and the metrics of outputs if the evaluations decoded. Figures that no run has are left out; the same
-    colour is the same run in all panels. Raises a UserError if there is nothing to plot.
+    perplexity, and the metrics of outputs if the evaluations decoded. Metrics that no run has are left out. A run has
+    the same colour in all panels. Raises a UserError if there is nothing to plot.
     """
     evaluated = dict.fromkeys([*_OF_TOKENS, *(name for run in runs for name in run.evaluations if name != "step")])
     of_dev = [name for name in evaluated if name in _OF_TOKENS or is_of_outputs(name)]
@@ -264,7 +263,7 @@ def _points(columns: Columns, name: str) -> list[tuple[int, float]]:
 
 
 def _plotted(run: Curves, place: int, name: str) -> Curve:
-    """Returns a figure of a training; the loss is a moving average, of fewer reports if there are less than 40."""
+    """Returns a training metric. The loss is a moving average, over fewer reports if there are fewer than 40."""
     points = _points(run.training, name)
     if name == _SMOOTHED:
         half, values = min(_HALF_WINDOW, len(points) // 20), [value for _, value in points]

@@ -1,4 +1,4 @@
-"""What a run lacks for a complete report, with the commands that add it."""
+"""Lists what a run lacks for a complete report, with the commands that add it."""
 
 import shlex
 
@@ -10,7 +10,7 @@ from t2t_lite.report.values import number, text
 
 
 def remarks_on(run: StoredRun) -> list[Remark]:
-    """Returns a line for each thing that is missing, damaged or of another version."""
+    """Returns a remark about each part that is missing, damaged or from another version."""
     return [*run.remarks, *_versions(run), *_unregistered(run), *_training(run), *_evaluation(run)]
 
 

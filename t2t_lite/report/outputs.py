@@ -1,4 +1,4 @@
-"""The tables of a report about texts: scores of stored evaluations, outputs during the training, attention heads."""
+"""Makes the tables of a report about texts: scores of stored evaluations, outputs during training, attention heads."""
 
 import math
 from collections.abc import Sequence
@@ -15,34 +15,34 @@ from t2t_lite.report.reading import Sample, StoredRun
 from t2t_lite.report.stored_scores import Evaluation, Examples
 from t2t_lite.report.values import score, shown, text
 
-_MOST_SENTENCES = 6  # of a run whose outputs are followed
-_MOST_ROWS = 14  # of outputs of a sentence
+_MOST_SENTENCES = 6  # sample sentences of a run
+_MOST_ROWS = 14  # outputs of a sentence
 _MOST_HEADS = 60  # rows of a table of heads
-_MOST_EVALUATIONS = 24  # columns of a table of scores, the newest ones
+_MOST_EVALUATIONS = 24  # columns of a table of scores; the newest ones are kept
 
 
 class ScoreRow(NamedTuple):
-    """A figure of several evaluations."""
+    """A metric of several evaluations."""
 
     label: str
     cells: list[tuple[str, str]]  # (score, interval) of each evaluation
 
 
 class ScoreTable(NamedTuple):
-    """The scores of a text."""
+    """The scores for one evaluated text."""
 
-    split: str  # with its problem
-    heads: list[list[str]]  # lines that name each evaluation
+    split: str  # the split, with the problem's name
+    heads: list[list[str]]  # header lines of each evaluation
     rows: list[ScoreRow]
-    meanings: list[tuple[str, str]]  # (label, what it means and its signature)
-    left_out: int  # older evaluations
+    meanings: list[tuple[str, str]]  # (label, meaning and signature)
+    left_out: int  # number of older evaluations
     chart: Chart | None
-    by_length: list[tuple[str, list[str]]]  # (words, cells) with the scores of the lines of some lengths
+    by_length: list[tuple[str, list[str]]]  # (words, cells): the scores of lines in a range of lengths
     length_label: str
 
 
 class SampleTable(NamedTuple):
-    """The outputs of a fixed line as the training went on."""
+    """The outputs for a fixed line over the course of training."""
 
     source: str
     reference: str
@@ -59,7 +59,7 @@ class ExampleGroup(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What was measured of the heads of a checkpoint."""
+    """The measurements of the heads of a checkpoint."""
 
     title: str
     peaks: Table
@@ -67,7 +67,7 @@ class Heads(NamedTuple):
 
 
 def score_tables(runs: Sequence[StoredRun]) -> list[ScoreTable]:
-    """Returns a table for each text that was evaluated: a split of a problem, with the same references."""
+    """Returns a table for each evaluated text: a split of a problem with the same references."""
     by_text: dict[tuple[str, str, str], list[tuple[str, Evaluation]]] = {}
     for run in runs:
         for each in run.scores:
@@ -131,7 +131,7 @@ def _by_length(named: Sequence[tuple[str, Evaluation]]) -> list[tuple[str, list[
 
 
 def sample_tables(run: StoredRun) -> list[SampleTable]:
-    """Returns a table of outputs for each line that the evaluations of a run have followed."""
+    """Returns a table of outputs for each sample line in the evaluations of a run."""
     by_source: dict[str, list[Sample]] = {}
     for sample in run.samples:
         by_source.setdefault(sample.source, []).append(sample)
@@ -140,7 +140,7 @@ def sample_tables(run: StoredRun) -> list[SampleTable]:
 
 def _sample_table(samples: Sequence[Sample]) -> SampleTable:
     groups: list[list[Sample]] = []
-    for sample in samples:  # equal outputs one after the other are one row
+    for sample in samples:  # consecutive equal outputs share a row
         if groups and groups[-1][0].output == sample.output:
             groups[-1].append(sample)
         else:
@@ -156,13 +156,13 @@ def _sample_table(samples: Sequence[Sample]) -> SampleTable:
 
 
 def example_groups(run: StoredRun) -> list[ExampleGroup]:
-    """Returns the worst and best lines of the newest evaluation of each split that has them."""
+    """Returns the worst and best lines of each split's newest evaluation that has them."""
     newest = {each.split: each for each in sorted(run.scores, key=lambda each: each.date) if each.examples}
     return [ExampleGroup(run.name, each, each.examples) for each in newest.values() if each.examples]
 
 
 def stored_heads(run: str, path: Path) -> list[Heads]:
-    """Returns what is stored of the heads of a run; a file that cannot be read is left out."""
+    """Returns the stored measurements of the heads of a run. Leaves out unreadable files."""
     found = []
     for folder in sorted((path / FOLDER).glob("heads.*")):
         stored = read_heads(folder)
@@ -177,5 +177,5 @@ def stored_heads(run: str, path: Path) -> list[Heads]:
 
 
 def _plain(table: Table) -> Table:
-    """Returns a table whose texts can be written as UTF-8, and that is not too long."""
+    """Returns a shortened table whose texts can be encoded as UTF-8."""
     return Table(table.titles, [[encodable(cell) for cell in row] for row in table.rows[:_MOST_HEADS]])

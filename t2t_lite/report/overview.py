@@ -1,4 +1,4 @@
-"""What was trained, and with which checkpoints it ended: the tables of a report about runs."""
+"""Makes the tables of a report about runs: the facts of each training and its checkpoints."""
 
 import math
 from collections.abc import Sequence
@@ -25,21 +25,21 @@ class CheckpointRow(NamedTuple):
     name: str
     megabytes: str
     figures: list[str]
-    notes: list[str]  # such as "best by BLEU"
+    notes: list[str]  # notes such as "best by BLEU"
 
 
 class CheckpointTable(NamedTuple):
     """The checkpoints of a run."""
 
     run: str
-    titles: list[str]  # of the figures
+    titles: list[str]  # titles of the metrics
     rows: list[CheckpointRow]
-    averages: list[str]  # what the averages are made of, in sentences
-    best: str  # which one is the best, in a sentence
+    averages: list[str]  # the members of the averages, in sentences
+    best: str  # the best checkpoint, in a sentence
 
 
 def facts(runs: Sequence[StoredRun], sets: Sequence[HParamSet | None]) -> list[tuple[str, list[str]]]:
-    """Returns (title, a cell for each run) of what was trained; rows that are empty for all runs are left out."""
+    """Returns rows (title, a cell for each run) about the trainings. Leaves out rows that are empty for all runs."""
     columns = [_facts(run, chosen) for run, chosen in zip(runs, sets, strict=True)]
     rows = [(title, [column[title] for column in columns]) for title in columns[0]]
     return [(title, cells) for title, cells in rows if any(cells)]
@@ -85,7 +85,7 @@ def _set_name(run: StoredRun, chosen: HParamSet | None) -> str:
 
 
 def _parameters(run: StoredRun) -> float:
-    """Returns the number of parameters: as recorded, else that of the last checkpoint."""
+    """Returns the recorded number of parameters, else that of the last checkpoint."""
     recorded = number(run.starts[-1].get("parameters")) if run.starts else math.nan
     for _, path in run.checkpoints[-1:] if math.isnan(recorded) else ():
         try:
@@ -105,7 +105,7 @@ def _state(run: StoredRun) -> str:
 
 
 def _training_seconds(run: StoredRun) -> float:
-    """Returns the time of the steps, without evaluations: each report has the speed of the steps since the last one."""
+    """Returns the time of the steps without evaluations, from the reports, each with the speed since the one before."""
     steps = [0, *(report["step"] for report in run.reports)]
     speeds = [number(report.get("steps_per_second")) for report in run.reports]
     return sum((step - before) / speed for (before, step), speed in zip(pairwise(steps), speeds) if speed > 0)
@@ -152,7 +152,7 @@ def _versions(run: StoredRun, start: dict[str, Any]) -> str:
 
 
 def checkpoint_table(run: StoredRun) -> CheckpointTable:
-    """Returns the checkpoints of a run with their figures, and what its averages are made of."""
+    """Returns the checkpoints of a run with their metrics, and the members of its averages."""
     measured = dict.fromkeys(name for step, _ in run.checkpoints for name in run.evaluations.get(step, ()))
     names = sorted(measured, key=lambda name: not is_of_outputs(name))[:_MOST_FIGURES]
     rows = []

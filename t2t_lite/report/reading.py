@@ -1,6 +1,6 @@
-"""Reads what is stored in a run directory, for reports: whatever can be read, and remarks on the rest.
+"""Reads the contents of a run directory for reports. Adds remarks about unreadable parts.
 
-Only files are read. Code that the run names is not executed, and names that are not registered stay names.
+It only reads files. It never executes code that the run names, and unregistered names remain plain names.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ _FILES = ("hparams.json", "run.json", "log.jsonl", "evaluations.json")
 
 
 class Remark(NamedTuple):
-    """What is missing or damaged, in a line."""
+    """A missing or damaged part, in one line."""
 
     text: str
-    command: str = ""  # what adds it
+    command: str = ""  # the command that adds the part
 
 
 class Sample(NamedTuple):
-    """An output of a fixed line of the dev split, at a step of the training."""
+    """The output for a fixed line of the dev split at a training step."""
 
     step: int
     source: str
@@ -48,28 +48,28 @@ class Average(NamedTuple):
 
     step: int
     path: Path
-    members: list[int]  # steps; [] if it does not say
+    members: list[int]  # steps; [] if unknown
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
-    """What is stored of a run."""
+    """The stored data of a run."""
 
     path: Path  # the run directory
-    name: str  # what the report calls the run
+    name: str  # the name of the run in the report
     about: Mapping[str, Any]  # the content of run.json; {} if it cannot be read
     settings: Mapping[str, Any]  # the content of hparams.json with the current names; {} if it cannot be read
-    starts: list[dict[str, Any]]  # the lines of log.jsonl about starts
-    # Those about steps of the training; without the ones that a resumed training has repeated.
+    starts: list[dict[str, Any]]  # the lines of log.jsonl about starts of the training
+    # The lines about training steps, without those that a resumed training repeated.
     reports: list[dict[str, Any]]
-    evaluations: Mapping[int, Mapping[str, float]]  # the figures of each evaluated step
-    samples: list[Sample]  # the outputs that evaluations have logged
+    evaluations: Mapping[int, Mapping[str, float]]  # the metrics of each evaluated step
+    samples: list[Sample]  # the outputs that evaluations logged
     checkpoints: list[tuple[int, Path]]  # (step, path) of the checkpoints, by step
     averages: list[Average]  # the averages
-    best: tuple[str, list[int]] | None  # (the figure, the evaluated steps by it, the best first); None: unknown
+    best: tuple[str, list[int]] | None  # (the metric, the evaluated steps by it, best first); None: unknown
     scores: list[Evaluation]  # the stored evaluations of splits
-    manifest: Manifest | None  # the manifest of its data; None if it is not there
-    remarks: list[Remark]  # what could not be read
+    manifest: Manifest | None  # the manifest of its data; None if missing
+    remarks: list[Remark]  # the unreadable parts
 
     @property
     def problem(self) -> str:
@@ -78,13 +78,13 @@ class StoredRun:
 
     @property
     def last_step(self) -> int:
-        """The last step that is known of."""
+        """The last known step."""
         steps = (*(report["step"] for report in self.reports), *(step for step, _ in self.checkpoints))
         return max((*steps, *self.evaluations), default=0)
 
 
 def check_run(path: Path) -> None:
-    """Raises UserError if a folder is no run directory, whatever its state."""
+    """Raises UserError if a folder is not a run directory, whatever its state."""
     if path.is_file():
         raise UserError(f"`output_dir={path}` is a file; give the run directory, the `output_dir` of a training")
     if not path.exists():
@@ -97,7 +97,7 @@ def check_run(path: Path) -> None:
 
 
 def read_run(path: Path, name: str) -> StoredRun:
-    """Returns what is stored of a run, to be called `name`. Raises a UserError if the path is no run directory."""
+    """Returns the stored data of a run under the given name. Raises a UserError if the path is not a run directory."""
     check_run(path)
     remarks: list[Remark] = []
     about, settings = (_read_object(path / file, remarks) for file in ("run.json", "hparams.json"))
@@ -149,7 +149,7 @@ def _read_log(path: Path, remarks: list[Remark]) -> list[dict[str, Any]]:
 
 
 def _evaluations(path: Path, logged: list[dict[str, Any]], remarks: list[Remark]) -> dict[int, dict[str, float]]:
-    """Returns the evaluations by step: those of evaluations.json, and of the log where they are missing there."""
+    """Returns the evaluations by step, from evaluations.json or, where missing there, from the log."""
     try:
         stored = read_evaluations(path)
     except (UserError, OSError, RecursionError) as error:
@@ -216,7 +216,7 @@ def _manifest(about: Mapping[str, Any], remarks: list[Remark]) -> Manifest | Non
 
 
 def _line(error: Exception) -> str:
-    """Returns an error as a part of a line."""
+    """Returns an error as part of a line."""
     return text(str(error).split("\n")[0].rstrip(".")) or type(error).__name__
 
 

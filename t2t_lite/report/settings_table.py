@@ -1,4 +1,4 @@
-"""The settings of runs beside those of their hparam sets."""
+"""Makes the table of the settings of runs beside those of their hparam sets."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from t2t_lite.registry import HPARAMS
 from t2t_lite.report.reading import StoredRun
 from t2t_lite.report.values import text
 
-# A run with more settings that differ from every set was made from none of them.
+# A run that differs from every set in more settings than this derives from none of them.
 _MOST_DIFFERENCES = 8
-# What people change without thinking of another set.
+# Settings that users often change within a set.
 _OF_A_RUN = ("train_steps", "average_checkpoints", "batch_by")
 
 
@@ -19,9 +19,9 @@ class HParamSet(NamedTuple):
     """The hparam set of a run."""
 
     name: str
-    is_recorded: bool  # otherwise it is the set whose settings are nearest
+    is_recorded: bool  # False: it is the set with the nearest settings
     values: Mapping[str, Any]
-    parent: str  # the set that it is derived from; "" if none
+    parent: str  # the set that it derives from; "" if none
     of_parent: Mapping[str, Any]
 
 
@@ -29,20 +29,20 @@ class Cell(NamedTuple):
     """A setting of a run."""
 
     value: str
-    others: list[str]  # "transformer_base: 512" of its set and the set's parent, where they differ
+    others: list[str]  # differing values of its set and the set's parent, such as "transformer_base: 512"
 
 
 class Row(NamedTuple):
-    """A setting of all runs."""
+    """A setting in all runs."""
 
     name: str
     meaning: str
     cells: list[Cell]
-    is_different: bool  # among the runs, or from a set or its parent
+    is_different: bool  # whether the runs, sets or parents differ
 
 
 def set_of(run: StoredRun) -> HParamSet | None:
-    """Returns the hparam set of a run: the recorded one, or the nearest one; None if none is near, or it is unknown."""
+    """Returns the recorded hparam set of a run, else the nearest one. Returns None if it is unknown or none is near."""
     recorded = text(run.about.get("hparams_set"))
     if recorded:
         values = _values(recorded)
@@ -56,7 +56,7 @@ def set_of(run: StoredRun) -> HParamSet | None:
 
 
 def settings_rows(runs: Sequence[StoredRun], sets: Sequence[HParamSet | None]) -> list[Row]:
-    """Returns the settings of all runs, in the order of `HParams`; [] if none can be read."""
+    """Returns the settings of all runs in the order of `HParams`; [] if none can be read."""
     usual = dataclasses.asdict(HParams())
     names = dict.fromkeys([*usual, *(name for run in runs for name in run.settings)])
     rows = []
@@ -84,12 +84,12 @@ def _set(name: str, is_recorded: bool, values: Mapping[str, Any]) -> HParamSet:
 
 
 def _values(name: str) -> dict[str, Any] | None:
-    """Returns the settings of a set; None if it is not registered, or its code raises an error."""
+    """Returns the settings of a set; None if it is not registered or its code raises an error."""
     if name not in HPARAMS:
         return None
     try:
         return dataclasses.asdict(HPARAMS[name]())
-    except Exception:  # the code of a plug-in
+    except Exception:  # plug-in code may raise anything
         return None
 
 

@@ -17,16 +17,16 @@ from t2t_lite.report.values import number, text
 
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 _MOST_ATTENTION = 1_500_000  # bytes
-_MOST_WORDS = 300  # of an output whose alignment is shown
+_MOST_WORDS = 300  # maximum words of an output with its alignment
 
 
 class Bucket(NamedTuple):
-    """The score of the lines of some lengths."""
+    """The score of the lines in a range of lengths."""
 
     words: str  # "1-10"
     lines: float
     score: float
-    length_ratio: float  # NaN: means nothing
+    length_ratio: float  # NaN: not meaningful
 
 
 class ExampleLine(NamedTuple):
@@ -37,7 +37,7 @@ class ExampleLine(NamedTuple):
     source: str
     output: str
     reference: str
-    words: list[tuple[str, str]]  # the words of the output, each with that of the source; [] without alignment
+    words: list[tuple[str, str]]  # the words of the output, each with its source word; [] without alignment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Examples:
     """The worst and best lines of an evaluation."""
 
     label: str  # the name of the score of a line
-    # worst, best: the lines, the worst (best) one first.
+    # worst, best: the lines, worst (best) first.
     worst: list[ExampleLine]
     best: list[ExampleLine]
-    # The attention of a few lines, as static/attention.js reads it; None: not stored.
+    # The attention of a few lines, in the format of static/attention.js; None: not stored.
     attention: dict[str, Any] | None = None
 
 
@@ -57,23 +57,23 @@ class Evaluation:
     """A stored evaluation of a checkpoint on a split."""
 
     folder: Path  # its folder in the run directory
-    split: str  # the split
-    problem: str  # the problem, in the direction of the run
-    texts: str  # the digest of its texts; scores of other texts cannot be compared
+    split: str  # the name of the split
+    problem: str  # the problem in the run's direction
+    texts: str  # the digest of its texts; scores are comparable only for the same texts
     checkpoint: str  # the name of the checkpoint
-    chosen: str  # why the checkpoint was chosen; "" if it needs no reason
-    members: list[int]  # the steps that the checkpoint is the average of
-    search: str  # the search settings that folders are named by: "beam_size=4, alpha=0.6"
-    date: str  # when
+    chosen: str  # why the checkpoint was chosen; "" if no reason is needed
+    members: list[int]  # the averaged steps of the checkpoint
+    search: str  # the search settings in folder names: "beam_size=4, alpha=0.6"
+    date: str  # the date of the evaluation
     lines: float  # number of lines
-    lines_per_second: float  # the speed of the search; NaN: unknown
+    lines_per_second: float  # the search speed; NaN: unknown
     figures: list[Figure]  # the scores
-    by_length: list[Bucket]  # the scores by the number of source words; [] if there are none
+    by_length: list[Bucket]  # the scores by number of source words; [] if none
     examples: Examples | None  # the worst and best lines; None: not stored
 
 
 def read_stored_scores(path: Path, remarks: list[str]) -> list[Evaluation]:
-    """Returns all stored evaluations of a run, by split and date; adds a line to `remarks` for each unreadable one."""
+    """Returns all stored evaluations of a run, by split and date. Adds a line to `remarks` for each unreadable one."""
     found = []
     for folder in sorted(path.glob(f"{FOLDER}/*")):
         if not folder.is_dir() or not folder.name.startswith(tuple(f"{split}." for split in SPLITS)):
@@ -115,7 +115,7 @@ def _evaluation(scores: SplitScores) -> Evaluation:
 
 
 def _figure(figure: Figure) -> Figure:
-    """Returns a figure whose parts have the types that they should have."""
+    """Returns a metric with all parts converted to their types."""
     texts = {name: text(getattr(figure, name)) for name in ("name", "label", "meaning", "signature", "metric")}
     ends = (None, None) if figure.interval is None else tuple(map(number, figure.interval))
     return dataclasses.replace(figure, **texts, score=number(figure.score), low=ends[0], high=ends[1])
@@ -131,12 +131,12 @@ def _examples(scores: SplitScores) -> Examples | None:
 
 
 def _attention(stored: object) -> dict[str, Any] | None:
-    """Returns the attention of a few lines; None if there is none, or it does not fit into a report."""
+    """Returns the attention of a few lines; None if there is none or it is too large for a report."""
     if not isinstance(stored, dict) or not stored.get("sentences"):
         return None
     try:
         is_small = len(json.dumps(stored, allow_nan=False).encode()) <= _MOST_ATTENTION
-        json.dumps(stored, ensure_ascii=False).encode()  # fails for halves of characters
+        json.dumps(stored, ensure_ascii=False).encode()  # fails for lone surrogates
     except (ValueError, RecursionError):
         return None
     return stored if is_small else None
@@ -149,7 +149,7 @@ def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> Examp
 
 
 def _aligned(source: Sequence[str], output: Sequence[str], alignment: object) -> list[tuple[str, str]]:
-    """Returns the words of an output with those of its source, by an alignment "i-j ..."."""
+    """Returns the words of an output with their source words, by an alignment "i-j ..."."""
     links = {int(theirs): int(ours) for ours, theirs in _LINK.findall(alignment)} if isinstance(alignment, str) else {}
     if not links or len(output) > _MOST_WORDS or max(links) >= len(output) or max(links.values()) >= len(source):
         return []

@@ -1,15 +1,15 @@
-"""What reports make of stored values, which may be anything: a run directory may come from elsewhere."""
+"""Converts stored values for reports. They may be anything, because a run directory may come from elsewhere."""
 
 import datetime
 import math
 
 from t2t_lite.files import encodable
 
-_MOST_CHARACTERS = 1500  # of a text
+_MOST_CHARACTERS = 1500  # maximum length of a text
 
 
 def number(value: object) -> float:
-    """Returns a stored number; NaN if it is none."""
+    """Returns a stored number; NaN if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     try:
@@ -19,18 +19,18 @@ def number(value: object) -> float:
 
 
 def is_step(value: object) -> bool:
-    """Returns whether a stored value is the number of a step."""
+    """Returns whether a stored value is a step number."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
 
 
 def text(value: object) -> str:
-    """Returns a stored text that UTF-8 can hold, cut if it is very long."""
+    """Returns a stored text that can be encoded as UTF-8. Truncates very long texts."""
     whole = encodable(value if isinstance(value, str) else "" if value is None else str(value))
     return whole if len(whole) <= _MOST_CHARACTERS else f"{whole[:_MOST_CHARACTERS]} ..."
 
 
 def shown(value: float, digits: int = 4) -> str:
-    """Returns a number with significant digits, large ones with separators; "" if it is none."""
+    """Formats a number with significant digits, and separators if large. Returns "" if it is NaN."""
     if not math.isfinite(value):
         return "" if math.isnan(value) else str(value)
     if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
@@ -42,18 +42,18 @@ def shown(value: float, digits: int = 4) -> str:
 
 
 def whole(value: object) -> str:
-    """Returns a stored whole number with separators; "" if it is none."""
+    """Formats a stored whole number with separators. Returns "" if it is not a finite number."""
     found = number(value)
     return f"{found:,.0f}" if math.isfinite(found) else ""
 
 
 def score(value: float, of_outputs: bool) -> str:
-    """Returns a score: two digits for the percentages of outputs, four for figures of tokens; "" if it is none."""
+    """Formats a score: two digits for percentages of outputs, four for metrics of tokens. Returns "" if it is NaN."""
     return "" if math.isnan(value) else f"{value:.2f}" if of_outputs and abs(value) < 1e6 else f"{value:.4g}"
 
 
 def date(seconds: object) -> str:
-    """Returns a time in seconds since 1970 as a date and time; "" if it is none."""
+    """Formats seconds since 1970 as a date and time. Returns "" if it is not a time."""
     try:
         return f"{datetime.datetime.fromtimestamp(number(seconds), datetime.UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Writes the report of runs, one HTML file, without TensorFlow; and keeps that of a training up to date."""
+"""Writes the report of runs, one HTML file, without TensorFlow. Keeps the report of a training up to date."""
 
 import contextlib
 import datetime
@@ -25,31 +25,31 @@ from t2t_lite.training.monitoring.history import read_reports
 from t2t_lite.visualization.html import render
 
 FORMATS = (".html", ".htm")
-REPORT = "report.html"  # of a training
-# A report is not written again before this many times the time that it took: a twentieth of the training at most.
+REPORT = "report.html"  # the report of a training
+# Minimum pause between reports, as a multiple of the time for writing one. So reports take at most 1/20 of training.
 _PAUSE = 20
 
 
 def check_packages(omit: str = "") -> None:
-    """Raises UserError if a package that reports need is missing; `omit`: the argument that can be left out."""
+    """Raises UserError if a package for reports is missing. `omit` is the argument that the user can leave out."""
     check_installed("a report", {"jinja2": "Jinja", "matplotlib": "matplotlib"}, "plot", omit)
 
 
 def write_report(output_dirs: str | PathLike | Sequence[str | PathLike], report_file: str | PathLike) -> Path:
     """Writes an HTML file about one or several runs, as t2t-lite-report does: settings, curves, scores, outputs.
 
-    It reads what trainings and evaluations have stored, needs no TensorFlow, and executes no code that a run names.
-    What is missing or damaged is said in the report.
+    It reads the stored results of trainings and evaluations, needs no TensorFlow, and executes no code that a run
+    names. The report lists missing or damaged parts.
 
     Args:
-      output_dirs: a run directory, or several; one that is given twice counts once.
-      report_file: the file, which ends in .html; its folder must exist. It appears once it is complete.
+      output_dirs: a run directory, or several. Duplicates count once.
+      report_file: a file name that ends in .html. Its folder must exist. The file appears when it is complete.
 
     Returns:
       the path of the file.
 
     Raises:
-      UserError: if a folder is no run directory, the file cannot be written, or a package is missing.
+      UserError: if a folder is not a run directory, the file cannot be written, or a package is missing.
     """
     given = [output_dirs] if isinstance(output_dirs, str | PathLike) else output_dirs
     paths, file = list(map(Path, given)), Path(report_file)
@@ -68,7 +68,7 @@ def write_report(output_dirs: str | PathLike | Sequence[str | PathLike], report_
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """Returns a short name for each run: the last parts of its path that differ from those of the others."""
+    """Returns a short name for each run: the last parts of its path that differ from the others."""
     parts = [path.absolute().parts for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
         names = [encodable("/".join(each[-length:])) for each in parts]
@@ -78,7 +78,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 
 def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
-    """Returns the values of the template."""
+    """Returns the values for the template."""
     sets = [set_of(run) for run in runs]
     examples = [group for run in runs for group in example_groups(run)]
     return {
@@ -101,9 +101,9 @@ def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
 
 
 class ReportCallback(Callback):
-    """Writes the report of a run after its checkpoints and evaluations. An error is a warning.
+    """Writes the report of a run after its checkpoints and evaluations. Errors become warnings.
 
-    `evaluates` says that an evaluation follows each checkpoint, so that the report waits for it.
+    `evaluates` says that an evaluation follows each checkpoint. Then the report waits for it.
     """
 
     def __init__(self, output_dir: Path, evaluates: bool) -> None:
@@ -113,7 +113,7 @@ class ReportCallback(Callback):
 
     @contextlib.contextmanager
     def until_the_end(self) -> Iterator[None]:
-        """Writes the report when the block ends; after an error too, if steps were reported."""
+        """Writes the report when the block ends. After an error, writes it only if steps were reported."""
         before = read_reports(self._output_dir)
         try:
             yield
@@ -137,7 +137,7 @@ class ReportCallback(Callback):
         file = self._output_dir / REPORT
         try:
             write_report(self._output_dir, file)
-        except Exception as error:  # whatever is wrong with a report, the training goes on
+        except Exception as error:  # training must continue, whatever error the report raises
             if not self._has_failed:
                 LOG.warning(f"{file} cannot be written ({error}); the training goes on without it")
             self._has_failed = True

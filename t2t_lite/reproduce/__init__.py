@@ -1,1 +1,1 @@
-"""Reproduction of the paper's tables: the runs that a table needs, at a chosen scale, and the table made of them."""
+"""Reproduces the paper's tables: executes the runs for a table at a chosen scale, and makes the table from them."""

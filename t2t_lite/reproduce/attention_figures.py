@@ -1,7 +1,7 @@
-"""Figures 3 to 5 of the paper, drawn from a trained model: encoder self-attention of layer 5 of 6.
+"""Draws figures 3 to 5 of the paper from a trained model: encoder self-attention of layer 5 of 6.
 
-Figure 3 shows what all heads do with one word: "making ... more difficult". Figure 4 shows a head, and what two heads
-do with a pronoun. Figure 5 shows two heads that follow the structure of the sentence.
+Figure 3 shows the attention of all heads for one word: "making ... more difficult". Figure 4 shows a head, and the
+attention of two heads for a pronoun. Figure 5 shows two heads that follow the structure of the sentence.
 """
 
 import dataclasses
@@ -21,24 +21,24 @@ from t2t_lite.visualization.attention_picture import AttentionPicture, query_of
 from t2t_lite.visualization.figures import save
 from t2t_lite.visualization.head_statistics import head_statistics
 
-ENDINGS = (".svg", ".png", ".html", ".md")  # of the files
+ENDINGS = (".svg", ".png", ".html", ".md")  # of the written files
 PRONOUNS = ("its", "it", "his", "her", "their", "he", "she", "they", "him", "them")
-FAR = 4  # words; the paper's "distant dependency" of "making" is three to seven words away
-_WORDS = range(8, 19)  # of a sentence that is chosen
+FAR = 4  # words; in the paper, the "distant dependency" of "making" is three to seven words away
+_WORDS = range(8, 19)  # allowed lengths of an automatically chosen sentence
 
 
 class FigureFiles(NamedTuple):
-    """What was drawn."""
+    """The files of a figure."""
 
     files: list[Path]  # the pictures and the caption
-    caption: str  # what they show, with the figures
+    caption: str  # a description of the figure with its numbers
 
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """What is drawn; None: chosen from the weights."""
+    """What to draw; None: chosen from the weights."""
 
-    layer: int | None = None  # the layer, from 0; None: the one that corresponds to the paper's
+    layer: int | None = None  # the layer, from 0; None: the one that corresponds to the paper's layer
     heads: Sequence[int] | None = None  # the heads, from 0
     word: str | None = None  # the word of figures 3 and 4
 
@@ -48,8 +48,8 @@ def draw_figure(
 ) -> FigureFiles:
     """Draws figure 3, 4 or 5 of the paper as figure<number>.svg, .png and .html, with a caption in .md.
 
-    The line is a sentence, the output its translation or tree; the choices say what is drawn. Raises a UserError if the
-    model has no such layer, head or word.
+    `line` is a sentence, and `output` its translation or tree. `choices` says what to draw. Raises a UserError if the
+    layer, head or word does not exist.
     """
     choices = choices or Choices()
     line, output = encodable(line), encodable(output)
@@ -78,7 +78,7 @@ def draw_figure(
 
 
 def sentence_for(number: int, lines: Iterable[str]) -> str | None:
-    """Returns the first line that suits a figure: 8 to 18 words, and for figure 4 a pronoun; None if there is none."""
+    """Returns the first suitable line: 8 to 18 words, for figure 4 with a pronoun. Returns None if there is none."""
     for line in lines:
         words = line.split()
         if len(words) in _WORDS and (number != 4 or _pronoun_in(words) is not None):
@@ -87,7 +87,7 @@ def sentence_for(number: int, lines: Iterable[str]) -> str | None:
 
 
 def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
-    """All heads, and one word: that which looks far away more than uniform attention does, if none is given."""
+    """All heads for one word. By default, the word that attends farthest compared with uniform attention."""
     far, uniform = _share_far(each).mean(0), _share_far(each.uniform())[0]  # [queries]
     gains = np.where(each.queries.special, -np.inf, far - uniform)
     query = int(gains.argmax()) if choices.word is None else query_of(each, choices.word, "word")
@@ -101,7 +101,7 @@ def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
 
 
 def _figure_4(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
-    """A head; then two heads and one word, a pronoun if none is given: those that are sharpest for it."""
+    """One head; then two heads for one word. By default, a pronoun and the heads with the sharpest attention for it."""
     query = _pronoun_in(each.queries.labels) if choices.word is None else query_of(each, choices.word, "word")
     if query is None:
         raise UserError("`sentence`: it has no pronoun for figure 4; give another one, or a `word` of it")
@@ -118,7 +118,7 @@ def _figure_4(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
 
 
 def _figure_5(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
-    """Two heads with sharp attention that is not a fixed shift, if none are given."""
+    """Two heads. By default, heads with sharp attention that is not a fixed shift."""
     sharp = np.argsort(_entropies(each).mean(1)).tolist()
     heads = list(choices.heads or sorted(sharp, key=lambda head: _share_of_one_shift(each, head) > 0.5)[:2])
     measured = head_statistics([each])
@@ -127,7 +127,7 @@ def _figure_5(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
 
 
 def _share_far(each: AttentionMap) -> np.ndarray:
-    """Returns the share of the weights that is at least `FAR` words away, float [heads, queries]."""
+    """Returns the share of weights on keys at least `FAR` words away, float [heads, queries]."""
     places = np.arange(len(each.queries))
     far = (abs(places[:, None] - places[None]) >= FAR) & ~np.asarray(each.keys.special)[None]
     return (each.weights * far).sum(-1)
@@ -139,7 +139,7 @@ def _entropies(each: AttentionMap) -> np.ndarray:
 
 
 def _share_of_one_shift(each: AttentionMap, head: int) -> float:
-    """Returns the largest share of the queries whose top key is equally far away: 1 of a head with a fixed shift."""
+    """Returns the largest share of queries whose top keys have equal distances: 1 for a head with a fixed shift."""
     shifts = each.weights[head].argmax(-1) - np.arange(len(each.queries))
     return float(np.unique(shifts, return_counts=True)[1].max() / len(shifts))
 
@@ -150,7 +150,7 @@ def _top(each: AttentionMap, head: int, query: int) -> str:
 
 
 def _pronoun_in(words: Sequence[str]) -> int | None:
-    """Returns the place of the first pronoun, of the kind that stands first in `PRONOUNS`; None if there is none."""
+    """Returns the index of the first pronoun, in the order of kinds in `PRONOUNS`; None if there is none."""
     plain = [word.strip(string.punctuation).lower() for word in words]
     found = [PRONOUNS.index(word) for word in plain if word in PRONOUNS]
     return plain.index(PRONOUNS[min(found)]) if found else None

@@ -1,4 +1,4 @@
-"""What a training costs: operations, time and disk before it begins, and what it took from its run directory."""
+"""The cost of a training: estimates operations, time and disk space before it, and reads actual figures after it."""
 
 import dataclasses
 import statistics
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from t2t_lite.reproduce.runner import Spent
     from t2t_lite.reproduce.runs import Run, Scale
 
-# Share of the speed of a large matrix product that trainings reach, where no finished run tells: measured on CPUs with
-# models of hidden 128 to 512.
+# Default utilisation: the speed of training relative to a large matrix product, if no finished run tells. Measured on
+# CPUs with models of hidden size 128 to 512.
 _USUAL_UTILISATION = 0.35
 _BYTES_PER_WEIGHT = 12  # float32, with Adam's two moments
 
@@ -25,17 +25,17 @@ _BYTES_PER_WEIGHT = 12  # float32, with Adam's two moments
 class Cost:
     """The cost of one run."""
 
-    parameters: int  # of the model
-    flops: float  # operations of the whole training, forward and backward
-    seconds: float  # time that the training will take on this machine; 0 if it is done
-    disk_bytes: float  # of the checkpoints
+    parameters: int  # number of parameters of the model
+    flops: float  # operations of the whole training, forward and backward passes
+    seconds: float  # remaining time of the training on this machine; 0 if it is done
+    disk_bytes: float  # disk space of the checkpoints
 
 
 def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -> dict[str, Cost]:
-    """Returns the cost of each run, by its name. It imports TensorFlow.
+    """Returns the cost of each run, by name. Imports TensorFlow.
 
-    The scale has the sizes of sentences and vocabulary. `times` is what finished trainings took, from which the speed
-    of the others follows; {}: it is measured.
+    `scale` has the sizes of sentences and vocabulary. `times` are the times of finished trainings, which determine the
+    speed of the others; {}: the speed is measured.
     """
     from t2t_lite.system.quiet import import_tensorflow
 
@@ -70,13 +70,13 @@ def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -
 
 
 def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
-    """Returns what a training was, as far as it is known. It imports TensorFlow.
+    """Returns the known figures of a training. Imports TensorFlow.
 
-    If `data_dir`, which has the lengths of sentences, is gone, operations are not counted.
+    Counting operations needs the sentence lengths in `data_dir`. If it is gone, they are left out.
 
     Returns:
-      "parameters" in millions, "steps", "tokens" (target tokens a step), "step_seconds", "flops" (operations of all
-      steps, counted), "dev_perplexity" (of the last checkpoint that was evaluated) and "dev_step", its step.
+      "parameters" in millions, "steps", "tokens" (target tokens per step), "step_seconds", "flops" (counted operations
+      of all steps), "dev_perplexity" (of the last evaluated checkpoint) and "dev_step", its step.
     """
     from t2t_lite.system.quiet import import_tensorflow
 

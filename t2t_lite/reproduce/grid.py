@@ -1,4 +1,4 @@
-"""A table of figures in Markdown, CSV and LaTeX."""
+"""Writes a table of results as Markdown, CSV and LaTeX."""
 
 import csv
 import dataclasses
@@ -16,19 +16,19 @@ class Column:
     """A column."""
 
     title: str  # its title
-    form: str = ""  # how its numbers are written, as in `format`
-    latex: str = ""  # its title in LaTeX; "": the title
+    form: str = ""  # the format of its numbers, as for `format`
+    latex: str = ""  # its title in LaTeX; "": the same title
 
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
     """A table."""
 
-    title: str  # what it is
+    title: str  # the title of the table
     columns: Sequence[Column]  # the columns
-    # Their cells: texts, numbers, means with intervals, or None for nothing; a row of None alone is a line.
+    # The cells: texts, numbers, means with intervals, or None for empty. A row of only None is a rule.
     rows: Sequence[Sequence[str | float | Mean | None]]
-    notes: Sequence[str] = ()  # what a reader must know, one paragraph each
+    notes: Sequence[str] = ()  # notes for readers, one paragraph each
 
     def markdown(self) -> str:
         """Returns the table with its title and notes."""
@@ -38,7 +38,7 @@ class Grid:
         return "\n\n".join([f"## {self.title}", "\n".join(lines), *self.notes]) + "\n"
 
     def csv(self) -> str:
-        """Returns the table with all digits; a mean has a column of its own for its margin."""
+        """Returns the table with all digits. A mean has an extra column for its margin."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         means = [any(isinstance(row[i], Mean) for row in self.rows) for i in range(len(self.columns))]
@@ -52,7 +52,7 @@ class Grid:
         return file.getvalue()
 
     def latex(self) -> str:
-        """Returns the table as a tabular of the package booktabs."""
+        """Returns the table as a tabular that uses the package booktabs."""
         lines = [f"% {self.title}", *(f"% {note}" for note in self.notes)]
         lines += [f"\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}", "\\toprule"]
         lines.append(" & ".join(column.latex or _escaped(column.title) for column in self.columns) + r" \\")

@@ -1,4 +1,4 @@
-"""The figures of finished runs."""
+"""The results of finished runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,16 +15,16 @@ from t2t_lite.run_dir import open_run_dir
 
 
 class Result(NamedTuple):
-    """A finished run and its figures by name, such as "bleu" and "perplexity"."""
+    """A finished run and its metrics by name, such as "bleu" and "perplexity"."""
 
     run: Run
     figures: Mapping[str, float]
 
 
 def results_of(runs: Sequence[Run]) -> list[Result]:
-    """Returns the results of those runs that have been evaluated; the data may be gone.
+    """Returns the results of the evaluated runs. Their data may be gone.
 
-    Raises a UserError if a run directory is that of another training.
+    Raises a UserError if a run directory belongs to another training.
     """
     found = []
     for run in runs:
@@ -42,7 +42,7 @@ def results_of(runs: Sequence[Run]) -> list[Result]:
 
 
 def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
-    """Returns what the trainings were, by row and column; see `training_figures`. It imports TensorFlow."""
+    """Returns the training figures by row and column, see `training_figures`. Imports TensorFlow."""
     found: dict[str, Mapping[str, float]] = {}
     for result in results:
         key = row_and_column(result.run)
@@ -52,12 +52,12 @@ def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
 
 
 def row_and_column(run: Run) -> str:
-    """Returns the key of a row's figures: "transformer_base EN-DE"."""
+    """Returns the key of a row's results: "transformer_base EN-DE"."""
     return f"{run.row} {run.column}"
 
 
 def over_seeds(results: Sequence[Result], figure: str, key: Callable[[Run], str] = lambda run: run.row) -> Seeds:
-    """Returns a figure over seeds, by row or by another key of the runs."""
+    """Returns a metric over seeds, by row or by another key of the runs."""
     values: dict[str, list[float]] = {}
     for result in results:
         if figure in result.figures:

@@ -1,4 +1,4 @@
-"""The report of one run, with the paper's figures for its model beside its own."""
+"""Writes the report of one run, with the paper's results for its model beside its own."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -12,15 +12,15 @@ from t2t_lite.scoring.metric import figure_of
 if TYPE_CHECKING:
     from t2t_lite.evaluation.split_scores import SplitScores
 
-# The paper's test sets: the column of table 2 or the row of table 4, by problem.
+# The paper's test sets by problem: the column of table 2 or the row of table 4.
 _TEST_SETS = {
     "wmt_ende": "EN-DE",
     "wmt_enfr": "EN-FR",
     "wsj_parsing": "WSJ only",
     "wsj_parsing_semi": "semi-supervised",
 }
-_PAPER_METRIC = "paper_bleu"  # of its translations
-_OF_TOKENS = "perplexity"  # per token and per word: those figures of tokens that are reported
+_PAPER_METRIC = "paper_bleu"  # the paper's metric for translations
+_OF_TOKENS = "perplexity"  # the reported metrics of tokens are perplexities, per token and per word
 
 
 def run_report(
@@ -30,9 +30,10 @@ def run_report(
     scores: "SplitScores",
     wanted: int,
 ) -> Grid:
-    """Returns the report of a complete training with a set (None: unknown); `wanted` checkpoints were to be averaged.
+    """Returns the report of a complete training with an hparam set (None: unknown).
 
-    `training` is what the training was, see `training_figures`; `scores` is its evaluation.
+    `training` has the figures of the training, see `training_figures`. `scores` is its evaluation. `wanted` is the
+    intended number of averaged checkpoints.
     """
     paper_set = paper_set_of(hparams_set)
     paper = PAPER_FIGURES[paper_set] if paper_set else None
@@ -57,7 +58,7 @@ def run_report(
 
 
 def _evaluated(run: RunDir, scores: "SplitScores", wanted: int) -> str:
-    """Returns what the scores are of."""
+    """Returns a description of the evaluated checkpoint."""
     of = f"of {scores.checkpoint.name}"
     if scores.members:
         fewer = f" (all there are; {wanted} are wanted)" if len(scores.members) < wanted else ""
@@ -71,14 +72,14 @@ def _evaluated(run: RunDir, scores: "SplitScores", wanted: int) -> str:
 
 
 def paper_set_of(hparams_set: str | None) -> str | None:
-    """Returns the nearest set of the paper that a set is or derives from; None if there is none."""
+    """Returns the paper's set that a set is or most directly derives from; None if there is none."""
     while hparams_set is not None and hparams_set not in PAPER_FIGURES:
         hparams_set = HPARAMS.parent(hparams_set)
     return hparams_set
 
 
 def _training_rows(measured: Mapping[str, float], paper: PaperFigures | None) -> list[list[str | None]]:
-    """Returns the rows about the training; those whose figure is not known are left out."""
+    """Returns the rows about the training. Leaves out rows with unknown values."""
     of_paper = {**vars(paper), "batch_tokens": BATCH_TOKENS} if paper else {}
     rows = (
         ("parameters, millions", "parameters", ".1f", "parameters", ".0f"),

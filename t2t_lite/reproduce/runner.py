@@ -1,4 +1,4 @@
-"""Runs commands one after the other, each in its own process, until all runs are done or the time is over."""
+"""Runs commands one after another, each in its own process, until all runs are done or the time is up."""
 
 import contextlib
 import json
@@ -16,12 +16,12 @@ from t2t_lite.files import make_folder
 from t2t_lite.reproduce.runs import Command, Run
 
 POLL_SECONDS, RECORD_SECONDS = 1.0, 20.0
-# The record of the time that the commands took, in the folder of the run directories.
+# The log of the commands' times, in the folder of the run directories.
 TIMES = "times.jsonl"
 
 
 class Spent(NamedTuple):
-    """What the commands of a run have taken so far, those included that were killed."""
+    """The time that the commands of a run have taken so far, including killed ones."""
 
     seconds: float
     cpu_seconds: float
@@ -30,8 +30,8 @@ class Spent(NamedTuple):
 class Runner:
     """Executes the commands of runs in the folder of the run directories.
 
-    After `budget_seconds` the running command gets SIGTERM, and no other starts; None: no limit. `program` returns what
-    executes a command of the package, given its name: a program and its first arguments.
+    After `budget_seconds`, the running command gets SIGTERM, and no other starts; None: no limit. `program` takes the
+    name of a command of the package and returns the program and its first arguments.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Runner:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time is up."""
         return self._end is not None and time.monotonic() >= self._end
 
     def execute(self, run: Run, command: Command) -> bool:
-        """Executes a command of a run; its output is appended to a log beside the run directory.
+        """Executes a command of a run. Appends its output to a log beside the run directory.
 
-        Returns whether it is complete, and not stopped because the time is over. Raises a UserError with the last line
-        of its output if it fails.
+        Returns False if it was stopped because the time was up. Raises a UserError with the last line of its output if
+        it fails.
         """
         make_folder(self._folder, "`output_dir`")
         log = run.directory.with_name(f"{run.name}.log")
@@ -78,11 +78,11 @@ class Runner:
         return not stopped
 
     def _wait(self, process: subprocess.Popen, run: Run, command: Command, start: float) -> bool:
-        """Waits for a process, and records its time now and then, so that a killed command's is known, too."""
+        """Waits for a process. Records its time regularly, so that times of killed commands are also known."""
         stopped, recorded, before = False, time.monotonic(), _cpu_seconds_of_children()
         while process.poll() is None:
             if self.is_over and not stopped:
-                process.send_signal(signal.SIGTERM)  # the trainer saves a checkpoint and ends
+                process.send_signal(signal.SIGTERM)  # the trainer saves a checkpoint and exits
                 stopped = True
             if time.monotonic() - recorded > RECORD_SECONDS:
                 self._record(run, command, start, _cpu_seconds(process.pid))
@@ -94,15 +94,15 @@ class Runner:
     def _record(self, run: Run, command: Command, start: float, cpu: float) -> None:
         entry = {"run": run.name, "command": command.name, "start": start, "seconds": time.time() - start}
         with open(self._folder / TIMES, "a", encoding="utf-8") as file:
-            # A killed process may have left an incomplete line.
+            # Start a new line, because a killed process may have left an incomplete one.
             file.write(f"\n{json.dumps(entry | {'cpu_seconds': cpu})}\n")
 
 
 def spent(output_dir: Path, command: str = "") -> dict[str, Spent]:
-    """Returns what each run has taken, by its name; `command`: that command of it only."""
+    """Returns the time of each run, by name; with `command`, only the time of that command."""
     path, latest = output_dir / TIMES, {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
-        with contextlib.suppress(ValueError, KeyError, TypeError):  # a line that a killed process has left incomplete
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # an incomplete line of a killed process
             entry = json.loads(line)
             if not command or entry["command"] == command:
                 latest[entry["run"], entry["start"]] = Spent(float(entry["seconds"]), float(entry["cpu_seconds"]))
@@ -134,7 +134,7 @@ def _interrupts_passed_on(say: Callable[[str], None]) -> Iterator[list[subproces
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Returns the processor time so far of a running process and its ended children; 0 if the system does not tell."""
+    """Returns the CPU time of a running process and its finished children; 0 if unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
@@ -143,6 +143,6 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _cpu_seconds_of_children() -> float:
-    """Returns the processor time of all ended processes that this one has waited for."""
+    """Returns the CPU time of all finished child processes that this process has waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -1,4 +1,4 @@
-"""Runs: the trainings that a table needs at a scale, each an ordinary run directory, and their commands."""
+"""The runs of a table: its trainings at a scale, each in an ordinary run directory, and their commands."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ from t2t_lite.run_dir import RunDir, data_digests, open_run_dir, with_order_of_r
 from t2t_lite.settings import SettingValue
 
 PAPER_BASE = "transformer_base"
-# Settings that a smaller base model has in proportion; all others are those of the paper's row.
+# Settings that scale with a smaller base model. All other settings are those of the paper's row.
 _SIZES = (
     "num_encoder_layers",
     "num_decoder_layers",
@@ -34,7 +34,7 @@ _SIZES = (
 )
 PREFIX = "transformer_"
 BIG = "transformer_big"
-# What the rows of each table are: hparam sets by the column (or, in table 4, the row) of the figure.
+# The rows of each table: hparam sets by column (in table 4, by row).
 ROWS = {
     2: [
         (PAPER_BASE, "EN-DE"),
@@ -53,13 +53,13 @@ class Scale:
     """The size of a reproduction."""
 
     name: str  # its name
-    base: str  # the hparam set in the place of transformer_base
+    base: str  # the hparam set that replaces transformer_base
     # The problem for each column or row of the tables: "EN-DE", "EN-FR", "WSJ only", "semi-supervised".
     problems: Mapping[str, str]
     checkpoint_flags: Mapping[str, int]  # the trainer's flags for checkpoints
-    mean_length: float  # target tokens of a sentence, for estimates
-    vocab_size: int  # tokens, for estimates
-    note: str  # what a reader of the table must know
+    mean_length: float  # target tokens per sentence, for estimates
+    vocab_size: int  # number of tokens, for estimates
+    note: str  # a note for readers of the table
 
 
 SCALES = {
@@ -117,21 +117,21 @@ class Run:
     """A training of one row with one seed, and the evaluation of its model."""
 
     row: str  # the hparam set of the paper's row
-    column: str  # the column of table 2 or the row of table 4 that its figure is for
+    column: str  # its column in table 2 or its row in table 4
     seed: int  # the random seed
     problem: str  # the name of the problem
-    hparams_set: str  # the set it is trained with
+    hparams_set: str  # the set for its training
     changes: Mapping[str, SettingValue]  # settings that differ from the set
     directory: Path  # the run directory
-    averages: bool  # whether checkpoints are averaged before the evaluation, as for tables 2 and 4 of the paper
-    split: str  # the split that is evaluated
-    # data_flags, trainer_flags: further flags of the trainer, for data generation and for checkpoints.
+    averages: bool  # whether to average checkpoints before the evaluation, as for tables 2 and 4 of the paper
+    split: str  # the split to evaluate
+    # data_flags, trainer_flags: further trainer flags, for data generation and checkpoints.
     data_flags: Mapping[str, str]
     trainer_flags: Mapping[str, int | str]
 
     @property
     def name(self) -> str:
-        """Its name in reports, which is that of its directory."""
+        """Its name in reports, which is also that of its directory."""
         return self.directory.name
 
     @property
@@ -141,17 +141,17 @@ class Run:
 
     @property
     def checkpoint(self) -> str:
-        """The checkpoint that is evaluated, as --checkpoint_path names it."""
+        """The checkpoint to evaluate, as a value of --checkpoint_path."""
         return "average" if self.averages else "last"
 
     @property
     def search(self) -> str:
-        """The search settings, those of the paper for the problem, whatever was tuned for the run."""
+        """The paper's search settings for the problem, without settings tuned for the run."""
         settings = get_problem(self.problem).decode_hparams
         return f"beam_size={settings.beam_size},alpha={settings.alpha},min_length=0"
 
     def training(self) -> Command:
-        """Returns the command that generates missing data and trains, or resumes the training."""
+        """Returns the command that generates missing data and starts or resumes the training."""
         hparams = self.hparams
         flags = {
             "problem": self.problem,
@@ -179,9 +179,9 @@ class Run:
         return [*averaging, Command("eval", tuple(_as_flags(flags)))]
 
     def is_trained(self) -> bool:
-        """Returns whether the last step has been made.
+        """Returns whether the last step is done.
 
-        Raises a UserError if the directory is that of another training.
+        Raises a UserError if the directory belongs to another training.
         """
         if (self.directory / "run.json").exists():
             self._check()
@@ -192,11 +192,11 @@ class Run:
         return checkpoints[-1][0] if checkpoints else 0
 
     def _check(self) -> None:
-        """Raises UserError if the directory is that of another training."""
+        """Raises UserError if the directory belongs to another training."""
         found, ours = open_run_dir(self.directory), with_order_of_run(self.directory, self.hparams)
-        # Without averaging, nothing depends on their number.
+        # Without averaging, their number does not matter.
         theirs = found.hparams if self.averages else found.hparams.replace(average_checkpoints=ours.average_checkpoints)
-        steps = max(theirs.train_steps, self._last_step())  # a longer training leaves its checkpoints
+        steps = max(theirs.train_steps, self._last_step())  # the checkpoints of a longer training remain
         others = theirs.replace(train_steps=steps).difference(ours)
         about = json.loads((self.directory / "run.json").read_text(encoding="utf-8"))
         for name, its, wanted in (
@@ -212,13 +212,13 @@ class Run:
         self._check_data(found)
 
     def _check_data(self, found: RunDir) -> None:
-        """Raises UserError if the training's data is not that in `data_dir`, as far as either is known."""
+        """Raises UserError if the training's data is known to differ from that in `data_dir`."""
         data_dir = Path(self.data_flags["data_dir"])
         manifest = read_manifest(data_dir, found.problem)
         if manifest is None or manifest.splits.keys() != {*SPLITS}:
             return
         theirs, ours = data_digests(self.directory), [manifest.digest()]
-        if not theirs:  # before version 0.9
+        if not theirs:  # the run is older than version 0.9
             paths = found.problem.in_direction((found.inputs_vocabulary, found.vocabulary))
             theirs, ours = [sha256_of(path) for path in paths], [each["sha256"] for each in manifest.vocabularies]
         if theirs != ours:
@@ -229,9 +229,9 @@ class Run:
             )
 
     def is_of_data(self, inputs: str, targets: str) -> bool:
-        """Returns whether texts with these SHA-256 are those of the split that is evaluated, if that is still there.
+        """Returns whether these SHA-256 match the texts of the evaluated split, or the texts are gone.
 
-        Inputs and targets are in the direction of the problem.
+        Inputs and targets follow the direction of the problem.
         """
         problem = get_problem(self.problem)
         names = [problem.text_filename(self.split, side) for side in problem.in_direction(SIDES)]
@@ -252,13 +252,13 @@ def runs_of(
     data_flags: Mapping[str, str],
     device_flags: Mapping[str, int | str],
 ) -> list[Run]:
-    """Returns the runs of table 2, 3 or 4, all rows with the first seed before any with the second.
+    """Returns the runs of table 2, 3 or 4: first all rows with the first seed, then with the second, and so on.
 
     Args:
-      rows: names of the rows, which are those of their sets, with or without "transformer_"; none: all that the scale
-        has a problem for.
-      seeds: how many seeds, counted from 1.
-      output_dir: the folder of all run directories. Tables share runs: table 2's base model is table 3's.
+      rows: names of the rows, which are the names of their sets with or without "transformer_"; empty: all rows for
+        which the scale has a problem.
+      seeds: the number of seeds, counted from 1.
+      output_dir: the folder of all run directories. Tables share runs: tables 2 and 3 use the same base model.
       data_flags, device_flags: the trainer's flags for the data and the devices.
 
     Raises:
@@ -294,7 +294,7 @@ def runs_of(
 
 
 def check_trees(runs: Sequence[Run], given: Mapping[str, str]) -> None:
-    """Checks the flags that say where treebanks are, before anything runs.
+    """Checks the flags for the locations of treebanks before running anything.
 
     Raises a UserError if a parsing problem needs other flags, or a file is missing.
     """
@@ -317,7 +317,7 @@ def short(row: str) -> str:
 
 
 def changes_of(row: str, scale: Scale) -> dict[str, SettingValue]:
-    """Returns the settings in which a set of the paper differs from its base model, scaled to that of the scale."""
+    """Returns the settings of a paper's set that differ from the base model, scaled to the base model of `scale`."""
     paper, wanted, ours = (dataclasses.asdict(_explicit(HPARAMS[name]())) for name in (PAPER_BASE, row, scale.base))
     named = dataclasses.asdict(HPARAMS[row]())
     changes = {}
@@ -326,14 +326,14 @@ def changes_of(row: str, scale: Scale) -> dict[str, SettingValue]:
             continue
         if name in _SIZES:
             value = max(1, round(ours[name] * value / paper[name]))
-        # The width of a head follows from hidden_size and num_heads unless a row sets it.
+        # hidden_size and num_heads determine the head size unless a row sets it.
         if value != ours[name] and not (name.startswith("attention_") and not named[name]):
             changes[name] = value
     return changes
 
 
 def _explicit(hparams: HParams) -> HParams:
-    """Returns settings with the size of keys and values as a number, so that it has a ratio."""
+    """Returns settings with explicit key and value sizes, so that ratios can be computed."""
     size = hparams.hidden_size // hparams.num_heads
     return hparams.replace(
         attention_key_size=hparams.attention_key_size or size,

@@ -1,7 +1,7 @@
-"""Means over seeds with their intervals, and intervals of differences between rows.
+"""Computes means over seeds with intervals, and intervals of differences between rows.
 
-The spread over seeds is taken to be the same in all rows (as in an analysis of variance): with three seeds a row, the
-spread of one row alone is hardly known, and its intervals would be 2.5 times as wide.
+The variance over seeds is assumed equal in all rows (as in an analysis of variance). With three seeds per row, the
+variance of one row alone is hardly known, and its intervals would be 2.5 times as wide.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ LEVEL = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Mean:
-    """A mean with its interval; `margin` is None if one seed is all there is."""
+    """A mean with its interval. `margin` is None if there is only one seed."""
 
     value: float
     margin: float | None
@@ -32,7 +32,7 @@ class Mean:
 
 
 class Seeds:
-    """The figures of rows over seeds, one for each seed."""
+    """The results of rows over seeds, one for each seed."""
 
     def __init__(self, figures: Mapping[str, Sequence[float]]) -> None:
         self._figures = {row: np.asarray(values, float) for row, values in figures.items() if len(values)}
@@ -49,7 +49,7 @@ class Seeds:
         return Mean(float(values.mean()), self._margin(1 / len(values)))
 
     def difference(self, row: str, other: str) -> Mean:
-        """Returns the mean of a row minus that of another one."""
+        """Returns the mean of a row minus that of another row."""
         values, others = self._figures[row], self._figures[other]
         return Mean(float(values.mean() - others.mean()), self._margin(1 / len(values) + 1 / len(others)))
 

@@ -1,4 +1,4 @@
-"""Table 1 of the paper: work, sequential steps and path length of a layer, measured."""
+"""Measures table 1 of the paper: work, sequential steps and path length of a layer."""
 
 import json
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 from t2t_lite.reproduce.grid import Column, Grid
 
-# The longest sequence that is measured at each scale, and r of local attention.
+# The longest measured sequence at each scale, and r of local attention.
 MAX_LENGTHS = {"tiny": 512, "small": 2048, "paper": 8192}
 NEIGHBORHOOD_SIZE = 64
-# The names in the table, what it says of sequential operations and of path lengths.
+# The names, sequential operations and path lengths in the table.
 LAYERS = {
     "full": ("Self-attention", "O(1)", "O(1)"),
     "recurrent": ("Recurrent", "O(n)", "O(n)"),
@@ -26,9 +26,10 @@ FILE = "table1.{}.json"
 
 
 def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], say: Callable[[str], None]) -> None:
-    """Measures the layers that have not been measured yet, one after the other, until the time is over.
+    """Measures the layers without measurements, one after another, until the time is up.
 
-    The scale, "tiny", "small" or "paper", says how long the longest sequences are; `say` receives a line before each.
+    The scale, "tiny", "small" or "paper", determines the maximum sequence length. `say` receives a line before each
+    layer.
     """
     path = output_dir / FILE.format(scale)
     found = read(path)
@@ -44,7 +45,7 @@ def _measured(name: str, max_length: int) -> dict[str, object]:
     from t2t_lite.benchmark.path_length import path_length
 
     figures: dict[str, object] = {"path": [path_length(name, n, PATH_NEIGHBORHOOD_SIZE) for n in PATH_LENGTHS]}
-    if name not in layers.CASES:  # a dilated convolution does the work of any other
+    if name not in layers.CASES:  # a dilated convolution does the same work as any other
         return figures
     sweep = layers.measure(name, NEIGHBORHOOD_SIZE, [n for n in layers.LENGTHS if n <= max_length])
     return figures | sweep.exponents(NEIGHBORHOOD_SIZE) | {"work": sweep.case.work}
@@ -61,7 +62,7 @@ def read(path: Path) -> dict[str, dict]:
 
 
 def table_1(scale: str, output_dir: Path) -> Grid:
-    """Returns the table of what has been measured."""
+    """Returns the table of the measurements so far."""
     found = read(output_dir / FILE.format(scale))
     rows = []
     for name, (title, sequential, path) in LAYERS.items():

@@ -1,4 +1,4 @@
-"""Tables 2, 3 and 4 of the paper, with its figures beside the measured ones, and its observations on table 3."""
+"""Makes the paper's tables 2, 3 and 4, with its results beside the measured ones, and checks its observations."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -11,24 +11,24 @@ from t2t_lite.reproduce.runs import PAPER_BASE, ROWS, Scale, short
 from t2t_lite.reproduce.seeds import Mean, Seeds
 from t2t_lite.scoring.metric import label_of
 
-# What the trainings were, by the hparam set of the row and, in table 2, its column; see `training_figures`.
+# Training figures by the hparam set of the row and, in table 2, its column; see `training_figures`.
 Trainings: TypeAlias = Mapping[str, Mapping[str, float]]
-# The label of the paper's BLEU: it is never to be mistaken for sacreBLEU's.
+# The label of the paper's BLEU. It must differ from sacreBLEU's.
 PAPER_BLEU = label_of("paper_bleu")
 BETTER, WORSE, SAME = "better", "worse", "the same"
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
-# Differences up to these count as "nearly identical", in BLEU and as a share of the perplexity: the paper's own between
-# learned positions and sinusoids are 0.1 BLEU and none in perplexity.
+# Differences up to these count as "nearly identical", in BLEU and as a share of the perplexity. In the paper, learned
+# positions and sinusoids differ by 0.1 BLEU and not in perplexity.
 SAME_BLEU, SAME_PERPLEXITY = 0.5, 0.03
 
 
 class Observation(NamedTuple):
     """A statement of section 6.2 about a row."""
 
-    part: str  # of table 3
+    part: str  # the part of table 3
     text: str
     row: str  # an hparam set
-    expected: str  # how it does, compared with the base model
+    expected: str  # its expected result, compared with the base model
 
 
 OBSERVATIONS = (
@@ -98,7 +98,7 @@ def table_3(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
 
 
 def observations(results: Sequence[Result]) -> Grid | None:
-    """Returns the paper's observations on table 3 with verdicts; None if no two rows allow one."""
+    """Returns the paper's observations on table 3 with verdicts; None if the rows allow none."""
     bleu, perplexity = over_seeds(results, "bleu"), over_seeds(results, "perplexity")
     rows: list[list] = []
     for each in OBSERVATIONS:
@@ -127,9 +127,9 @@ def observations(results: Sequence[Result]) -> Grid | None:
 
 
 def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float) -> str:
-    """Returns whether an observation holds by one figure: HOLDS, FAILS or UNDECIDED.
+    """Returns whether an observation holds by one metric: HOLDS, FAILS or UNDECIDED.
 
-    The difference is the row's figure minus the base model's; up to `same` it counts as the same.
+    The difference is the row's value minus the base model's. Up to `same`, they count as the same.
     """
     low, high = (difference.low, difference.high) if higher_is_better else (-difference.high, -difference.low)
     if expected == SAME:

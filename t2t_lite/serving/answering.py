@@ -1,4 +1,4 @@
-"""What the endpoints share: keys of clients, waiting for results, and errors as answers."""
+"""Code that the endpoints share: API keys, waiting for results, and error responses."""
 
 import asyncio
 import contextlib
@@ -30,24 +30,24 @@ from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLo
 _RETRY_SECONDS = 5  # while models are loaded
 
 
-# Requests of more characters are prepared in another thread.
+# Requests with more characters are prepared in another thread.
 _LONG = 20_000
 
 
 async def without_delay(size: int, function: Any, *arguments: Any) -> Any:  # noqa: ANN401  any function
-    """Calls a function, in another thread if a request has so many characters that others would wait for it."""
+    """Calls a function. A request with many characters runs in another thread, so that others need not wait for it."""
     return function(*arguments) if size < _LONG else await run_in_threadpool(function, *arguments)
 
 
 class Answering:
-    """What endpoints need: the models, which are not loaded yet, the options, the keys of clients and the figures."""
+    """The state that endpoints share: the models (not loaded yet), the options, the API keys and the metrics."""
 
     def __init__(self, places: Sequence[Place], options: ServingOptions) -> None:
         self.options, self.metrics, self.keys = options, Metrics(), Keys(options.api_keys)
         self.models = ModelSet(places, options, self.metrics)
 
     def add_error_answers(self, app: FastAPI) -> None:
-        """Makes an application answer errors with {"error": line}, without a path of the machine; see also `Guard`."""
+        """Makes an application answer errors with {"error": line}, without paths of this machine. See also `Guard`."""
 
         async def handler(request: Request, error: Exception) -> JSONResponse:
             status, message, headers = self.refusal(error)
@@ -57,7 +57,7 @@ class Answering:
             app.add_exception_handler(kind, handler)
 
     def refusal(self, error: Exception) -> tuple[int, str, dict[str, str]]:
-        """Counts an error of `REFUSALS`, and returns the status, the message and the headers of its answer."""
+        """Counts an error of `REFUSALS` and returns the status, message and headers of its response."""
         describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
         status, message, headers = describe(error)
         if status in _REASONS:
@@ -65,7 +65,7 @@ class Answering:
         return status, message, headers
 
     def check_key(self, request: Request, key: str = "") -> None:
-        """Raises HTTPException unless a request has a key, given as `key` or in its header Authorization."""
+        """Raises HTTPException unless a request has a valid API key in `key` or in its header Authorization."""
         if not self.keys.are_needed:
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -76,7 +76,7 @@ class Answering:
             raise HTTPException(403, "Invalid API key")
 
     async def check_header(self, request: Request, _: object = Depends(HTTPBearer(auto_error=False))) -> None:
-        """Raises HTTPException unless the header Authorization of a request has a key, if keys are needed."""
+        """Raises HTTPException if keys are required and the header Authorization of a request has no valid key."""
         self.check_key(request)
 
     def check_lines(self, number: int) -> None:
@@ -90,13 +90,13 @@ class Answering:
         choose: Callable[[], ServedModel],
         wanted: Callable[[ServedModel], tuple[Task, Sequence[Text]]],
     ) -> tuple[ServedModel, list[Result]]:
-        """Returns the model that answered and its results; for `choose` and `wanted` see `ModelSet.submit`.
+        """Returns the model that answered and its results. For `choose` and `wanted`, see `ModelSet.submit`.
 
-        If the client of the request leaves, what still waits is dropped.
+        If the client disconnects, its waiting texts are dropped.
 
         Raises:
-          HTTPException: if the time is up, or the model failed.
-          ClientGone: if the client has left.
+          HTTPException: if the request times out, or the model fails.
+          ClientGone: if the client disconnects.
         """
         record = Record.of(request)
         model, job = self.models.submit(choose, wanted)
@@ -106,7 +106,7 @@ class Answering:
             record.texts = [text.text for text in job.items]
         left = record.arrived + self.options.timeout_seconds - time.monotonic()
         found = asyncio.ensure_future(asyncio.wrap_future(job.future))
-        gone = asyncio.ensure_future(request.receive())  # nothing comes after the body but the end of the connection
+        gone = asyncio.ensure_future(request.receive())  # after the body, only a disconnect can arrive
         try:
             await asyncio.wait((found, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if found.done():
@@ -122,7 +122,7 @@ class Answering:
                 await gone
 
 
-# Errors as (status, message, headers); the first kind that fits counts.
+# Errors as (status, message, headers). The first matching type applies.
 _ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]] = {
     AnyHTTPException: lambda error: (error.status_code, str(error.detail), dict(error.headers or {})),
     RequestValidationError: lambda error: (400, "; ".join(map(_line, error.errors()[:5])), {}),
@@ -132,22 +132,22 @@ _ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]
     QueueFull: lambda error: (429, "the queue is full; try again", {"Retry-After": str(error.retry_after)}),
     NotReady: lambda error: (503, "the models are not loaded yet", {"Retry-After": str(_RETRY_SECONDS)}),
 }
-# The errors that are answers.
+# The errors that become responses.
 REFUSALS = tuple(_ANSWERS)
-# What the figures call the statuses of requests that might have been answered at another time, or in parts.
+# The names in metrics of statuses for which a retry, or smaller requests, may succeed.
 _REASONS = {413: "too_large", 429: "queue_full", 503: "loading", 504: "timeout"}
 
 
 def _line(error: Any) -> str:  # noqa: ANN401  an error of pydantic
-    """Returns a line about a field that is wrong; its value is not repeated."""
+    """Returns a message about an invalid field, without its value."""
     where = ".".join(str(part) for part in error["loc"] if part != "body")
     return f"{where}: {error['msg']}" if where else str(error["msg"])
 
 
 class Keys:
-    """The keys of a file: one in each line; empty lines and lines that begin with # do not count.
+    """The API keys of a file, one in each line. Empty lines and lines that begin with # are ignored.
 
-    Without a path no key is needed, and any is accepted. Raises UserError if the file has no key.
+    Without a path, no key is required and any key is accepted. Raises UserError if the file has no key.
     """
 
     def __init__(self, path: str | PathLike | None) -> None:
@@ -157,11 +157,11 @@ class Keys:
 
     @property
     def are_needed(self) -> bool:
-        """Whether clients must give a key."""
+        """Whether clients must send a key."""
         return self._path is not None
 
     def read(self) -> None:
-        """Reads the file again. Raises UserError as the class does; the keys stay as they were then."""
+        """Reads the file again. Raises UserError as the class does, and then keeps the old keys."""
         if self._path is None:
             return
         try:
@@ -174,10 +174,10 @@ class Keys:
         self._digests = [_digest(key) for key in keys]
 
     def accept(self, key: str) -> bool:
-        """Returns whether a key is one of them, in a time that does not depend on how much of it is right."""
+        """Returns whether a key is valid, in constant time, however much of it is right."""
         given = _digest(key)
         found = False
-        for digest in self._digests:  # all of them, also after a match
+        for digest in self._digests:  # check all keys, even after a match
             found |= hmac.compare_digest(digest, given)
         return found or not self.are_needed
 

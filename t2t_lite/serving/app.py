@@ -18,14 +18,14 @@ from t2t_lite.serving.page import add_page
 
 
 def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -> FastAPI:
-    """Returns an application whose models are loaded, for any ASGI server. Raises UserError if one is unusable."""
+    """Returns an application with loaded models, for any ASGI server. Raises UserError if a model is unusable."""
     answering = Answering(places, options or ServingOptions())
     answering.models.load()
     return make_app(answering)
 
 
 def make_app(answering: Answering) -> FastAPI:
-    """Returns the application; until the models are loaded, requests get 503."""
+    """Returns the application. Requests get 503 until the models are loaded."""
     app = FastAPIOffline(
         title="t2t-lite",
         version=t2t_lite.__version__,
@@ -47,21 +47,21 @@ def make_app(answering: Answering) -> FastAPI:
 
 
 def _add_monitoring(app: FastAPI, models: ModelSet, metrics: Metrics) -> None:
-    """Adds what balancers and monitors ask."""
+    """Adds the endpoints for load balancers and monitors."""
     metrics.watch_queue(lambda: sum(model.num_waiting for model in models.all))
 
     @app.get("/health", tags=["monitoring"])
     async def health() -> JSONResponse:
-        """Says that the process is alive."""
+        """Reports that the process is alive."""
         return JSONResponse({"status": "ok"})
 
     @app.get("/ready", tags=["monitoring"], responses={503: {"description": "the models are being loaded"}})
     async def ready() -> JSONResponse:
-        """Says whether all models are loaded and warm, so that requests can be sent here."""
+        """Reports whether all models are loaded and warm, so that the server can take requests."""
         is_ready = models.is_ready
         return JSONResponse({"status": "ready" if is_ready else "loading"}, 200 if is_ready else 503)
 
     @app.get("/metrics", tags=["monitoring"], response_class=PlainTextResponse)
     def figures() -> Response:
-        """Returns figures in Prometheus' format."""
+        """Returns metrics in Prometheus' format."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

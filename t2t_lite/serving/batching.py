@@ -1,9 +1,9 @@
-"""Dynamic batching: texts of several requests are searched together, and no request holds up the others.
+"""Dynamic batching. Texts of several requests are searched together, and no request blocks the others.
 
-Texts wait in the order of start-time fair queueing (Goyal et al. 1996): a text's turn is the virtual time at which its
-request arrived, plus the tokens of the request's texts before it. Virtual time passes as fast as a request with an
-equal share advances. So a short request overtakes the rest of a long one, and no text waits for ever. A batch is made
-for the text whose turn it is, of texts of similar length that wait with it.
+Texts wait in the order of start-time fair queueing (Goyal et al. 1996). A text's turn is the virtual time at which its
+request arrived, plus the tokens of the request's earlier texts. Virtual time advances as fast as a request with an
+equal share. So a short request overtakes the rest of a long one, and no text waits for ever. A batch contains the next
+text and waiting texts of similar length.
 """
 
 import bisect
@@ -15,17 +15,17 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
-# Short texts count as this many tokens, because their outputs take time, too.
+# Short texts count as this many tokens, because their outputs also take time.
 MIN_TOKENS = 32
-# A batch is chosen out of the texts that are next, which would fill this many batches. With more, lengths fit no
-# better, and some requests wait longer.
+# A batch is chosen from the next texts, which would fill this many batches. With more, lengths match no better, and
+# some requests wait longer.
 _WINDOW = 4
-# Fewer texts are not divided among idle workers.
+# Fewer texts are not split among idle workers.
 _WORTH_SHARING = 8
 
 
 class QueueFull(Exception):
-    """The queue has no room for a request; in `retry_after` seconds there probably is."""
+    """The queue has no room for a request. In `retry_after` seconds, it probably does."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__()
@@ -33,17 +33,17 @@ class QueueFull(Exception):
 
 
 class Closed(Exception):
-    """The batcher takes no more jobs."""
+    """The batcher is closed and accepts no more jobs."""
 
 
 class Job:
-    """The texts of a request, which wait for their results or have them.
+    """The texts of a request and their results.
 
     Attributes:
-      task: what is done with the texts; only texts of equal tasks share a batch.
+      task: the task for the texts; only texts with equal tasks share a batch.
       items: the texts.
-      future: the results, one for each text.
-      queue_seconds, model_seconds: the time until the first text was taken, and from then until now or the end.
+      future: the list of results, one for each text.
+      queue_seconds, model_seconds: the time until a worker took the first text, and from then until now or the end.
     """
 
     def __init__(self, task: Hashable, items: Sequence[Any]) -> None:
@@ -52,7 +52,7 @@ class Job:
         self.results: list[Any] = [None] * len(items)
         self.missing = len(items)
         self.num_waiting = len(items)
-        self.is_over = False  # answered, failed or given up
+        self.is_over = False  # answered, failed or cancelled
         self.arrived = time.monotonic()
         self.started: float | None = None
         self.ended: float | None = None
@@ -69,21 +69,22 @@ class Job:
 
 
 class _Waiting(NamedTuple):
-    """A text that waits. Those of lower turn come first."""
+    """A waiting text. Texts with a lower turn come first."""
 
     turn: float
-    number: int  # breaks ties, in the order of arrival
+    number: int  # breaks ties by order of arrival
     tokens: int
     job: Job
     index: int
 
 
 class Batcher:
-    """Searches the texts of jobs in batches, with several threads.
+    """Searches the texts of jobs in batches on several threads.
 
-    `run` returns a result for each item, given a task and items; `tokens_of` returns an item's number of tokens. A
-    batch that is not full waits `batch_delay` seconds for more texts, of which `max_waiting` may wait. The model
-    searches `num_parallel` batches at the same time; `on_batch` receives the number of texts of each and its seconds.
+    `run` takes a task and items, and returns a result for each item. `tokens_of` returns an item's number of tokens. A
+    batch that is not full waits `batch_delay` seconds for more texts. At most `max_waiting` texts may wait. The model
+    searches `num_parallel` batches at the same time. `on_batch` receives the number of texts and the seconds of each
+    batch.
     """
 
     def __init__(
@@ -103,9 +104,9 @@ class Batcher:
         self._waiting: list[_Waiting] = []  # sorted
         self._numbers = itertools.count()
         self._now = 0.0  # virtual time, in tokens
-        self._num_jobs = 0  # that have texts waiting
+        self._num_jobs = 0  # jobs with waiting texts
         self._running = 0  # batches
-        self._seconds_per_token = 1e-3  # of one worker, a running average
+        self._seconds_per_token = 1e-3  # a running average for one worker
         self._closing = False
         self._changed = threading.Condition()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(num_parallel)]
@@ -114,15 +115,15 @@ class Batcher:
 
     @property
     def num_waiting(self) -> int:
-        """Number of texts that wait."""
+        """The number of waiting texts."""
         return len(self._waiting)
 
     def submit(self, task: Hashable, items: Sequence[Any]) -> Job:
         """Queues the texts of a request.
 
         Raises:
-          QueueFull: if there is no room for them.
-          Closed: if the batcher was closed.
+          QueueFull: if the queue has no room for them.
+          Closed: if the batcher is closed.
         """
         job = Job(task, items)
         if not items:
@@ -143,26 +144,26 @@ class Batcher:
         return job
 
     def cancel(self, job: Job) -> None:
-        """Drops the texts of a job that still wait; its future is cancelled."""
+        """Drops the waiting texts of a job and cancels its future."""
         with self._changed:
             self._end(job)
         job.future.cancel()
 
     def close(self) -> None:
-        """Waits until all jobs have their results, and ends the threads."""
+        """Waits until all jobs have their results, then ends the threads."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
-        self._run = _nothing  # the model's memory is free without a search for cycles
+        self._run = _nothing  # frees the model's memory without waiting for the garbage collector
 
     def _retry_after(self) -> int:
         tokens = sum(waiting.tokens for waiting in self._waiting)
         return max(1, math.ceil(tokens * self._seconds_per_token / self._num_parallel))
 
     def _end(self, job: Job) -> None:
-        """Marks a job as over, and drops its texts that wait. The lock is held."""
+        """Marks a job as over and drops its waiting texts. The caller holds the lock."""
         if not job.is_over:
             job.is_over, job.ended = True, time.monotonic()
             if job.num_waiting:
@@ -181,7 +182,7 @@ class Batcher:
                 self._seconds_per_token += 0.1 * (per_token - self._seconds_per_token)
 
     def _next_batch(self) -> list[_Waiting]:
-        """Waits for a batch and takes it out of the queue; [] once the batcher is closed and the queue is empty."""
+        """Waits for a batch and takes it from the queue. Returns [] if the batcher is closed and the queue is empty."""
         with self._changed:
             while True:
                 if not self._waiting:
@@ -198,7 +199,7 @@ class Batcher:
                 return batch
 
     def _take(self, batch: Sequence[_Waiting]) -> None:
-        """Removes a batch from the queue. The lock is held."""
+        """Removes a batch from the queue. The caller holds the lock."""
         taken = {waiting.number for waiting in batch}
         passed = sum(waiting.tokens for waiting in batch) / self._num_jobs
         self._now = max(self._now + passed, self._waiting[0].turn)
@@ -213,7 +214,7 @@ class Batcher:
             self._num_jobs -= not waiting.job.num_waiting
 
     def _chosen(self) -> tuple[list[_Waiting], bool]:
-        """Returns the texts of the next batch, and whether no more fit. The lock is held."""
+        """Returns the texts of the next batch and whether it is full. The caller holds the lock."""
         first = self._waiting[0]
         same = [waiting for waiting in self._waiting[: self._window] if waiting.job.task == first.job.task]
         same.sort(key=lambda waiting: (waiting.tokens, waiting.number))
@@ -234,7 +235,7 @@ class Batcher:
             low, high = next_low, next_high
 
     def _search(self, batch: Sequence[_Waiting]) -> None:
-        """Searches a batch and hands out the results."""
+        """Searches a batch and distributes the results."""
         batch = [waiting for waiting in batch if not waiting.job.is_over]
         jobs = list(dict.fromkeys(waiting.job for waiting in batch))
         if not batch:
@@ -242,7 +243,7 @@ class Batcher:
         try:
             results = self._run(jobs[0].task, [waiting.job.items[waiting.index] for waiting in batch])
         except Exception as error:
-            if len(jobs) > 1:  # the others are not to blame
+            if len(jobs) > 1:  # search each job separately, so that only the failing one gets the error
                 for job in jobs:
                     self._search([waiting for waiting in batch if waiting.job is job])
             else:
@@ -265,7 +266,7 @@ class Batcher:
 
     def _fail(self, job: Job, error: Exception) -> None:
         with self._changed:
-            if job.is_over:  # it failed in another batch, too, or was cancelled
+            if job.is_over:  # it already failed in another batch, or was cancelled
                 return
             self._end(job)
         if job.future.set_running_or_notify_cancel():

@@ -1,4 +1,4 @@
-"""The outermost layer of the application: limits on requests, errors of the server, the log and the figures."""
+"""The outermost layer of the application: request limits, server errors, the log and the metrics."""
 
 import asyncio
 import json
@@ -14,17 +14,17 @@ from t2t_lite.serving.record import Record
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# A body that is too large is read up to this size and thrown away, so that the client is there to read the answer.
+# A body that is too large is read up to this size and discarded, so that the client can read the response.
 _DISCARDED_BYTES = 64 * 2**20
 _LONGEST_PATH = 200  # in the log
 
 
 class ClientGone(Exception):
-    """The client has closed the connection, or does not take its answer."""
+    """The client closed the connection, or does not read its response."""
 
 
 class _Refused(Exception):
-    """A request is refused before it is looked at."""
+    """A request is refused before it reaches the application."""
 
     def __init__(self, status: int, message: str, reason: str) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Guard:
             except TimeoutError:
                 raise ClientGone from None
 
-        costs = scope["method"] == "POST"  # others ask for little, and monitors must get their answers
+        costs = scope["method"] == "POST"  # other methods cost little, and monitors must get responses
         self._in_flight += costs
         try:
             self._check(scope, costs)
@@ -72,7 +72,7 @@ class Guard:
             record.status = 499
             self._metrics.refused.labels("client_gone").inc()
         except Exception as error:
-            # Without the message, which may have a part of the text.
+            # Omit the message, which may contain part of the text.
             LOG.error(
                 "an error of the server: %s\n%s",
                 type(error).__name__,
@@ -86,14 +86,14 @@ class Guard:
             self._note(scope, record)
 
     def _check(self, scope: "Scope", costs: bool) -> None:
-        """Raises _Refused if a request is not to be looked at."""
+        """Raises _Refused if a request must not reach the application."""
         if refusal := self._origins.refusal(scope["method"], scope["path"], scope["headers"]):
             raise _Refused(403, refusal, "origin")
         if costs and self._in_flight > self._options.max_requests:
             raise _Refused(429, "too many requests are being answered; try again", "busy")
 
     async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
-        """Reads the body; only POST requests have one that counts. Raises _Refused or ClientGone."""
+        """Reads the body. Only the body of POST requests matters. Raises _Refused or ClientGone."""
         limit = self._options.max_body_bytes
         length = dict(scope["headers"]).get(b"content-length", b"0")
         announced = int(length) if length.isdigit() else 0
@@ -117,7 +117,7 @@ class Guard:
         return b"".join(parts)
 
     def _note(self, scope: "Scope", record: Record) -> None:
-        """Logs and counts a request that is over."""
+        """Logs and counts a finished request."""
         record.log()
         route = scope.get("route")
         path = getattr(route, "path", "other")
@@ -127,7 +127,7 @@ class Guard:
 
 
 def _replayed(body: bytes, receive: "Receive") -> "Receive":
-    """Returns a `receive` that gives a body at first, and then what the real one gives."""
+    """Returns a `receive` that yields a body first, and then the messages of the real `receive`."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> "Message":
@@ -137,7 +137,7 @@ def _replayed(body: bytes, receive: "Receive") -> "Receive":
 
 
 async def _refuse(send: "Send", refused: _Refused) -> None:
-    """Answers with an error, and closes the connection."""
+    """Responds with an error and closes the connection."""
     content = json.dumps({"error": str(refused)}).encode()
     headers: list[Any] = [
         (b"content-type", b"application/json"),

@@ -1,4 +1,4 @@
-"""Translates the texts of HTML and keeps every other character of the markup as it is."""
+"""Replaces the texts of HTML and keeps every other character of the markup."""
 
 import html
 import re
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from t2t_lite.serving.html_elements import OpenElements
 
-# The tokens of the HTML standard (section 13.2.5), by regular expressions that never look at a character twice:
-# `*+` and `++` give nothing back.
+# The tokens of the HTML standard (section 13.2.5). These regular expressions never read a character twice, because `*+`
+# and `++` do not backtrack.
 _BLANK = r"[\t\n\f\r ]"
 _ATTRIBUTE = re.compile(
     rf"""(?P<name>[^\t\n\f\r />][^\t\n\f\r />=]*+)
@@ -21,21 +21,21 @@ _TAG = re.compile(
     re.VERBOSE,
 )
 _CDATA = re.compile(r"<!\[CDATA\[(?s:.*?)(?:\]\]>|\Z)")
-# Comments, declarations and processing instructions; those without an end go on to the end of the markup.
+# Comments, declarations and processing instructions. Without an end, they extend to the end of the markup.
 _OTHER = re.compile(r"<!--(?:-?>|(?s:.*?)(?:--!?>|\Z))|<(?:[!?]|/(?![A-Za-z]))[^>]*+(?:>|\Z)")
 _MARKUP = re.compile(r"<(?=[A-Za-z!?/])")
-# The ends of elements whose content is text, and no tags.
+# The ends of elements that contain text but no tags.
 _ENDS = {
     name: re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE)
     for name in ("title", "textarea", "style", "xmp", "iframe", "noembed", "noframes", "noscript")
 }
 _IN_SCRIPTS = re.compile(r"<!---?>|(<!--)|(-->)|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
-# What characters with a meaning become.
+# The escapes of special characters.
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\xa0": "&nbsp;"})
 
 
 class _Text(NamedTuple):
-    """A text between tags: its place in the markup, and what a reader sees."""
+    """A text between tags: its position in the markup, and the text as a reader sees it."""
 
     start: int
     end: int
@@ -43,15 +43,15 @@ class _Text(NamedTuple):
 
 
 class Html:
-    """A piece of HTML, or a whole page.
+    """A fragment of HTML or a whole page.
 
-    It is read by tokens, and not as a tree: a tree written out is not the markup that was given, and one of 50 kB can
-    have millions of nodes, because each <p> opens all unclosed <b> again. The tokenizer is our own, because those of
-    libraries do not say where texts begin and end in the markup, or do not know what is in an <svg>, which has rules of
-    its own. Time and memory are linear in the length of the markup.
+    It is read as tokens and not as a tree. A serialized tree differs from the original markup, and 50 kB of markup can
+    have millions of nodes, because each <p> reopens all unclosed <b>. The tokenizer is our own, because those of
+    libraries do not report where texts begin and end in the markup, or do not support <svg>, which has its own rules.
+    Time and memory are linear in the length of the markup.
 
     Attributes:
-      texts: the texts between tags, in order. Each is translated by itself.
+      texts: the texts between tags, in order. Each is translated separately.
     """
 
     def __init__(self, markup: str) -> None:
@@ -60,9 +60,9 @@ class Html:
         self.texts = [each.text for each in self._found]
 
     def with_texts(self, texts: Sequence[str]) -> str:
-        """Returns the HTML with other texts between the tags; characters with a meaning in HTML are escaped.
+        """Returns the HTML with new texts between the tags. Special characters are escaped.
 
-        A text that stays the same keeps the character references that it was written with.
+        An unchanged text keeps its original character references.
         """
         parts, end = [], 0
         for found, text in zip(self._found, texts, strict=True):
@@ -73,9 +73,9 @@ class Html:
 
 
 def _texts(markup: str) -> Iterator[_Text]:
-    """Yields the texts of a page that are to be translated, in order."""
+    """Yields the texts of a page that should be translated, in order."""
     elements = OpenElements()
-    start = place = int(markup.startswith("\ufeff"))  # where a text begins, and where its end is looked for
+    start = place = int(markup.startswith("\ufeff"))  # where the text begins, and where the search for its end begins
     while True:
         found = _MARKUP.search(markup, place)
         end = found.start() if found else len(markup)
@@ -88,12 +88,12 @@ def _texts(markup: str) -> Iterator[_Text]:
             place = _after(tag, elements)
         elif other := (elements.in_foreign and _CDATA.match(markup, end)) or _OTHER.match(markup, end):
             start = place = other.end()
-        else:  # a tag without an end, which browsers leave out
+        else:  # a tag without an end, which browsers ignore
             return
 
 
 def _after(tag: re.Match[str], elements: OpenElements) -> int:
-    """Opens or closes the element of a tag, and returns the place from where on tags can follow."""
+    """Opens or closes the element of a tag. Returns the position from which further tags can follow."""
     name = tag["name"].lower()
     if tag["slash"]:
         elements.close(name)
@@ -113,7 +113,7 @@ def _after(tag: re.Match[str], elements: OpenElements) -> int:
 
 
 def _end_of_script(markup: str, start: int) -> int:
-    """Returns where the end tag of a script is: one between <!-- <script> and --> is not."""
+    """Returns the position of a script's end tag. An end tag between <!-- <script> and --> does not count."""
     in_comment = in_inner = False
     for found in _IN_SCRIPTS.finditer(markup, start):
         begins, ends, slash = found.groups()
@@ -129,21 +129,21 @@ def _end_of_script(markup: str, start: int) -> int:
 
 
 def _is_kept(attributes: str) -> bool | None:
-    """Returns whether attributes say that texts stay as they are; None: they say nothing."""
+    """Returns whether attributes forbid translation; None: they do not say."""
     if "translate" not in attributes.lower():
         return None
     values: dict[str, str] = {}
     for found in _ATTRIBUTE.finditer(attributes):
         value = found["double"] or found["single"] or found["bare"] or ""
-        values.setdefault(found["name"].lower(), _unescaped(value))  # the first of a name counts
+        values.setdefault(found["name"].lower(), _unescaped(value))  # the first attribute of a name applies
     if "notranslate" in values.get("class", "").split():
         return True
     return {"no": True, "yes": False, "": False}.get(values.get("translate", "none").lower())
 
 
 def _unescaped(text: str) -> str:
-    """Returns a text with the characters that its references mean."""
+    """Returns a text with its character references decoded."""
     try:
         return html.unescape(text)
-    except ValueError:  # of Python, about a number of more than 4,300 digits
+    except ValueError:  # Python rejects numbers of more than 4,300 digits
         return text

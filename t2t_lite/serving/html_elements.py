@@ -1,8 +1,7 @@
-"""Which elements of a page are open at a place of its markup, as the rules of the HTML standard have it.
+"""Tracks which elements are open at a position in HTML markup, by the rules of the HTML standard.
 
-Tags that close elements without an end tag, such as <li> and <td>, count (section 13.2.6), and so do formatting
-elements, which stay open beyond the end of the paragraph that they began in. Each tag costs a constant time, however
-deep it is.
+It handles tags that close elements without an end tag, such as <li> and <td> (section 13.2.6), and formatting elements,
+which stay open after the end of their paragraph. Each tag takes constant time at any depth.
 """
 
 import collections
@@ -13,7 +12,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Texts in these are for no reader, or must stay as they are.
+# Texts in these elements are not for readers, or must not change.
 _KEPT = _names(
     "script style code pre textarea template noscript kbd samp var svg math xmp iframe noembed noframes plaintext"
 )
@@ -21,9 +20,9 @@ _VOID = _names("area base basefont bgsound br col embed frame hr img input keyge
 _FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
 _HEADINGS = _names("h1 h2 h3 h4 h5 h6")
 _ROW_GROUPS = _names("tbody thead tfoot caption colgroup")
-# Elements that an end tag of another element in them does not get out of.
+# Scopes: an end tag inside these elements closes no element outside them.
 _SCOPES = _names("applet caption html table td th marquee object template")
-# Formatting elements do not stay open beyond the end of these.
+# Formatting elements do not stay open after the end of these elements.
 _MARKERS = _names("applet caption td th marquee object template")
 _PARAGRAPH_ENDS = _names(
     "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form header "
@@ -37,7 +36,7 @@ _SPECIAL = frozenset(
     | _VOID
     | _names("body button frameset head iframe noembed noframes noscript script select style textarea title tr")
 ) - {"dialog"}
-# Kinds of elements by which they are looked up. Their names have a blank, which the name of a tag has not.
+# Kinds of elements, for lookups. Their names contain a blank, unlike names of tags.
 _KINDS = {
     "kept element": _KEPT,
     "any formatting": _FORMATTING,
@@ -58,14 +57,14 @@ _KINDS = {
 
 
 def _groups(name: str) -> tuple[str, ...]:
-    """Returns what an element of HTML is looked up by: its name, and its kinds."""
+    """Returns the lookup keys of an HTML element: its name and its kinds."""
     kinds = (kind for kind, names in _KINDS.items() if name in names)
     return (name, *kinds, *(() if name in _HEADINGS else ("no heading",)))
 
 
 _GROUPS = {name: _groups(name) for name in frozenset().union(*_KINDS.values())}
 _ROW_ENDS = (("caption", "table scope"), ("td or th", "table scope"), ("tr", "table scope"))
-# What a start tag closes before its element is opened: the last of a group, if it is within the last of another one.
+# The elements that a start tag closes first: the last of one group, if it is inside the last of another group.
 _CLOSES: dict[str, tuple[tuple[str, str], ...]] = {
     "li": (("li", "end of list"),),
     "dd": (("dd or dt", "end of list"),),
@@ -86,51 +85,51 @@ _CLOSES: dict[str, tuple[tuple[str, str], ...]] = {
     "select": (("select", "any scope"),),
     "body": (("head", "any scope"),),
 }
-# Start tags that end an <svg> or <math> in which they are.
+# Start tags that end an enclosing <svg> or <math>.
 _NOT_FOREIGN = _names(
     "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu meta "
     "nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
 )
-# Elements of SVG and MathML that have HTML in them.
+# Elements of SVG and MathML that contain HTML.
 _INTEGRATION = _names("foreignobject desc title annotation-xml mi mo mn ms mtext")
 
 
 @dataclasses.dataclass(slots=True)
 class _Element:
-    """An element."""
+    """An open element."""
 
     order: int  # the number of its start tag
-    kept: bool | None  # whether it says that its texts stay as they are; None: it says nothing
-    groups: tuple[str, ...]  # what it is looked up by
-    is_foreign: bool = False  # whether it is of SVG or MathML
-    has_html: bool = True  # whether it has HTML in it
-    is_open: bool = True  # whether it is
+    kept: bool | None  # whether it forbids translation; None: it does not say
+    groups: tuple[str, ...]  # its lookup keys
+    is_foreign: bool = False  # whether it belongs to SVG or MathML
+    has_html: bool = True  # whether it contains HTML
+    is_open: bool = True
 
 
 class OpenElements:
-    """The open elements of a page, from the tags so far."""
+    """The open elements of a page after the tags so far."""
 
     def __init__(self) -> None:
-        self._number = 0  # of start tags
+        self._number = 0  # the number of start tags
         self._stack: list[_Element] = []  # without formatting elements, which overlap others
         self._groups: dict[str, list[_Element]] = collections.defaultdict(list)
 
     @property
     def is_kept(self) -> bool:
-        """Whether texts stay as they are: in code and the like, or if the innermost element that says so says no."""
+        """Whether texts must not change: inside code and the like, or if the innermost `translate` forbids it."""
         said = self._last("with translate")
         return self._last("kept element") is not None or (said is not None and bool(said.kept))
 
     @property
     def in_foreign(self) -> bool:
-        """Whether the rules of SVG and MathML count."""
+        """Whether the rules of SVG and MathML apply."""
         return bool(self._stack) and not self._stack[-1].has_html
 
     def open(self, name: str, kept: bool | None, closes_itself: bool) -> bool:
-        """Notes a start tag, with its name in small letters, and returns whether it is of SVG or MathML.
+        """Opens the element of a start tag (`name` in lower case). Returns whether it belongs to SVG or MathML.
 
-        `kept`: whether its attributes say that texts in it stay as they are; None: they say nothing. `closes_itself`:
-        whether it ends in "/>", which counts in SVG and MathML only.
+        `kept`: whether its attributes forbid translation; None: they do not say. `closes_itself`: whether it ends in
+        "/>", which matters only in SVG and MathML.
         """
         self._number += 1
         if name in _NOT_FOREIGN:
@@ -150,7 +149,7 @@ class OpenElements:
         return False
 
     def close(self, name: str) -> None:
-        """Notes an end tag."""
+        """Closes the elements that an end tag ends."""
         if name in ("p", "br"):
             self._close_foreign()
         if self._stack and self._stack[-1].is_foreign and (found := self._last(f"foreign {name}")):
@@ -167,7 +166,7 @@ class OpenElements:
             self._close_in_scope(name, "table scope")
         elif name in ("table", "template"):
             self._close_in_scope(name, "template")
-        elif name not in ("body", "html"):  # what follows these is still in them
+        elif name not in ("body", "html"):  # later content still belongs to these elements
             self._close_in_scope(name, "any scope" if name in _SPECIAL else "any special")
 
     def _close_foreign(self) -> None:
@@ -188,13 +187,13 @@ class OpenElements:
             self._groups[group].append(element)
 
     def _close_in_scope(self, group: str, boundary: str) -> None:
-        """Closes the last element of a group, unless the last one of another group was opened after it."""
+        """Closes the last element of `group`, unless the last element of `boundary` was opened after it."""
         found, outer = self._last(group), self._last(boundary)
         if found and (outer is None or outer.order <= found.order):
             self._close(found)
 
     def _close(self, element: _Element) -> None:
-        """Closes an element, and those in it but for formatting elements."""
+        """Closes an element and the elements inside it, except formatting elements."""
         element.is_open = False
         if "any formatting" in element.groups:
             special = self._last("any special")
@@ -206,7 +205,7 @@ class OpenElements:
             inner.is_open = False
 
     def _pop(self, order: int) -> _Element | None:
-        """Closes the elements of the stack from a place on, and returns the outermost of them that is a marker."""
+        """Closes the elements of the stack from `order` on. Returns the outermost marker among them."""
         marker = None
         while self._stack and self._stack[-1].order >= order:
             element = self._stack.pop()

@@ -1,4 +1,4 @@
-"""Languages: their names, and which one a text is in."""
+"""Language names and language detection."""
 
 import functools
 import math
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 
-# How many languages a detection names.
+# The maximum number of languages that detection returns.
 _MOST = 5
 
 
 class Detected(NamedTuple):
-    """The language that a text is probably in."""
+    """A probable language of a text."""
 
     language: str  # its code
     confidence: float  # in percent
 
 
 def name_of(code: str) -> str:
-    """Returns the English name of a language, given its BCP 47 code; the code if it has none."""
+    """Returns the English name of a language by its BCP 47 code, or the code if it has none."""
     try:
         return babel.Locale.parse(code, sep="-").get_display_name("en") or code
     except (ValueError, babel.UnknownLocaleError):
@@ -32,7 +32,7 @@ def name_of(code: str) -> str:
 
 
 def find(code: str, known: list[str]) -> str | None:
-    """Returns the language of `known` that a client means: of the same code, or of the same primary one (pt-BR, pt)."""
+    """Returns the language of `known` with the same code, or with the same primary code (pt-BR, pt)."""
     exact = {each.lower(): each for each in known}
     primary = {each.partition("-")[0].lower(): each for each in reversed(known)}
     return exact.get(code.lower()) or primary.get(code.lower().replace("_", "-").partition("-")[0])
@@ -41,7 +41,7 @@ def find(code: str, known: list[str]) -> str | None:
 def pairs_in(text: str) -> list[tuple[str, str]]:
     """Returns pairs of languages: "en-de,pt-BR:de" -> [("en", "de"), ("pt-BR", "de")].
 
-    Raises UserError if a part is no pair.
+    Raises UserError if a part is not a pair.
     """
     pairs = []
     for part in text.split(","):
@@ -53,7 +53,7 @@ def pairs_in(text: str) -> list[tuple[str, str]]:
 
 
 def detect(text: str, languages: tuple[str, ...] = ()) -> list[Detected]:
-    """Returns the probable languages of a text, most probable first: of `languages`, or of all if there are none."""
+    """Returns the probable languages of a text, most probable first. Considers `languages`, or all if empty."""
     by_primary = {language.partition("-")[0].lower(): language for language in reversed(languages)}
     ranked = [(code, score) for code, score in _identifier().rank(text) if not languages or code in by_primary]
     if not ranked:

@@ -1,4 +1,4 @@
-"""LibreTranslate's API, so that its clients work with this server: https://docs.libretranslate.com/api."""
+"""LibreTranslate's API (https://docs.libretranslate.com/api), so that its clients work with this server."""
 
 import itertools
 import urllib.parse
@@ -21,13 +21,13 @@ from t2t_lite.serving.served_model import Result, Task
 
 _MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
-_DETECTED_CHARACTERS = 2000  # are enough to know a language
+_DETECTED_CHARACTERS = 2000  # enough to detect the language
 _FORM = "application/x-www-form-urlencoded"
-_HTML_COST = 10  # a character of HTML takes as long as so many of text
+_HTML_COST = 10  # one character of HTML takes as long as this many of plain text
 
 
 class _Asks(pydantic.BaseModel):
-    """What requests have in common: fields that are null or empty count as missing, except for the text."""
+    """The base class of requests. Fields that are null or empty count as missing, except the text."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -38,7 +38,7 @@ class _Asks(pydantic.BaseModel):
 
 
 class TranslateRequest(_Asks):
-    """A text, or several, to translate."""
+    """One or several texts to translate."""
 
     q: str | list[str] = pydantic.Field(description="the text, of any number of paragraphs, or several texts")
     source: str = pydantic.Field(AUTO, description='code of its language; "auto": detect it')
@@ -56,7 +56,7 @@ class DetectRequest(_Asks):
 
 
 class _Document:
-    """One text of a request as sentences; `html` is what the text is, if it is HTML."""
+    """One text of a request as sentences. `html` is the parsed text if it is HTML."""
 
     def __init__(self, text: str, language: str, html: Html | None) -> None:
         self._html = html
@@ -66,7 +66,7 @@ class _Document:
         self.sentences = [sentence for part in self._parts for sentence in part.sentences]
 
     def cut_sentences(self, beams: Sequence[Sequence[Hypothesis]]) -> list[str]:
-        """Returns the sentences with a translation that has no end, because it has the greatest length."""
+        """Returns the sentences whose translation is incomplete because it reached the maximum length."""
         return [sentence for sentence, beam in zip(self.sentences, beams) if any(each.is_cut for each in beam)]
 
     def joined(self, sentences: Sequence[str]) -> str:
@@ -93,7 +93,7 @@ def router(answering: Answering) -> APIRouter:
     @api.get("/languages")
     @api.post("/languages", include_in_schema=False)
     async def known_languages() -> JSONResponse:
-        """Lists the languages, and what each can be translated to."""
+        """Lists the languages and the target languages of each."""
         models.check_ready()
         targets: dict[str, list[str]] = {code: [] for code in (*models.sources, *models.targets)}
         for model in models.translators:
@@ -105,7 +105,7 @@ def router(answering: Answering) -> APIRouter:
 
     @api.post("/detect", openapi_extra=_takes(DetectRequest, {"q": "Ein Hund rennt."}))
     async def detect(request: Request) -> JSONResponse:
-        """Says which language a text is in: one of those that can be translated from, or any if that is only one."""
+        """Detects the language of a text among the source languages, or among all if there is only one source."""
         asked = await _read(request, DetectRequest)
         answering.check_key(request, asked.api_key)
         known = models.sources if len(models.sources) > 1 else []
@@ -114,7 +114,7 @@ def router(answering: Answering) -> APIRouter:
 
     @api.get("/frontend/settings")
     async def settings() -> JSONResponse:
-        """Returns what a page needs to know."""
+        """Returns the settings for LibreTranslate's web page."""
         models.check_ready()
         first = models.translators[0] if models.translators else None
         codes = (first.source_language, first.target_language) if first else ("", "")
@@ -136,7 +136,7 @@ def router(answering: Answering) -> APIRouter:
 
 
 async def _translated(answering: Answering, request: Request, asked: TranslateRequest) -> dict[str, Any]:
-    """Returns the content of the answer to a request."""
+    """Returns the content of the response to a request."""
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     answering.check_lines(len(texts))
     size = sum(map(len, texts)) * (_HTML_COST if asked.format == "html" else 1)
@@ -146,7 +146,7 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
 
     def read() -> list[_Document]:
         pages = [Html(text) if asked.format == "html" else None for text in texts]
-        # Before they are split, which takes longer.
+        # Check before splitting, which takes longer.
         answering.check_lines(sum(len(page.texts) for page in pages if page))
         return [_Document(*each) for each in zip(texts, itertools.repeat(source), pages)]
 
@@ -174,7 +174,7 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
 
 
 def _joined(documents: Sequence[_Document], results: Sequence[Result], alternatives: int) -> list[list[str]]:
-    """Returns the translations of each text: the best, and as many others as exist and are wanted."""
+    """Returns the translations of each text: the best one, and up to `alternatives` others."""
     found = []
     for document, beams in _beams(documents, results):
         most = max((len(beam) for beam in beams), default=1)
@@ -197,7 +197,7 @@ def _beams(
 async def _read(request: Request, kind: type[_Asked]) -> _Asked:
     """Returns a request's values, from JSON, a form and the query string.
 
-    Raises HTTPException if they are not what the endpoint takes.
+    Raises HTTPException if they are invalid for the endpoint.
     """
     body = await request.body()
     content_type = request.headers.get("content-type", "").lower().partition(";")[0].strip()
@@ -211,7 +211,7 @@ async def _read(request: Request, kind: type[_Asked]) -> _Asked:
             values = pydantic.TypeAdapter(dict[str, Any]).validate_json(body)
         elif not body or (content_type in ("", _FORM) and body.lstrip()[:1] != b"{"):
             values = _values(_fields(body.decode("utf-8", errors="replace")))
-        else:  # such as text/plain, which pages of other origins can send
+        else:  # such as text/plain, which pages of other origins may send
             raise HTTPException(415, "send a form, or JSON with the header Content-Type: application/json")
         return kind.model_validate(_values(_fields(query)) | values)
     except pydantic.ValidationError as error:
@@ -231,16 +231,16 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 async def _multipart(request: Request) -> dict[str, Any]:
-    """Returns the values of a form in parts. Raises HTTPException if it is malformed or not in UTF-8."""
+    """Returns the values of a multipart form. Raises HTTPException if it is malformed or not in UTF-8."""
     _, options = parse_options_header(request.headers["content-type"])
-    if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # some charsets take minutes to decode
+    if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # decoding some charsets takes minutes
         raise HTTPException(400, "Invalid request: the charset of a form must be utf-8")
     form = await request.form(max_files=0, max_fields=_MAX_FIELDS)
     return _values(form.multi_items())
 
 
 def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the values of a form or query; a name that occurs more than once has a list."""
+    """Returns the values of a form or query. A name that occurs more than once gets a list."""
     lists: dict[str, list[Any]] = {}
     for name, value in items:
         lists.setdefault(name, []).append(value)
@@ -248,7 +248,7 @@ def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _takes(kind: type[pydantic.BaseModel], example: dict[str, Any]) -> dict[str, Any]:
-    """Returns what the OpenAPI description says of a body that the endpoint reads itself."""
+    """Returns the OpenAPI description of a body that the endpoint reads itself."""
     content = {"schema": kind.model_json_schema(), "example": example}
     forms = ("application/json", _FORM, "multipart/form-data")
     return {"requestBody": {"required": True, "content": dict.fromkeys(forms, content)}}

@@ -1,4 +1,4 @@
-"""The figures that a server counts, in Prometheus' format."""
+"""The metrics of a server, in Prometheus' format."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,11 @@ _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """The figures of one server.
+    """The metrics of one server.
 
     Attributes:
       model_loads: models loaded, by result: succeeded or failed.
-      refused: requests that were not answered, by reason.
+      refused: refused requests, by reason.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Metrics:
         )
 
     def watch_queue(self, num_waiting: Callable[[], int]) -> None:
-        """Makes the gauge of waiting sentences call a function."""
+        """Makes the gauge of waiting sentences call `num_waiting`."""
         self._waiting.set_function(num_waiting)
 
     def batch(self, model: str, number: int, seconds: float) -> None:
@@ -51,7 +51,7 @@ class Metrics:
         self._texts.labels(model).inc(number)
 
     def answer(self, path: str, status: int, seconds: float, queue_seconds: float | None, tokens: int) -> None:
-        """Counts an answer."""
+        """Counts a response."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
         if queue_seconds is not None:
@@ -59,5 +59,5 @@ class Metrics:
             self._tokens.inc(tokens)
 
     def text(self) -> bytes:
-        """Returns all figures in the text format."""
+        """Returns all metrics in the text format."""
         return prometheus_client.generate_latest(self._registry)

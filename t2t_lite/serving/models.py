@@ -1,4 +1,4 @@
-"""The models of a server, by name and by languages. A changed one is loaded beside the old one and takes its place."""
+"""The models of a server, by name and by languages. A changed model is loaded beside the old one and replaces it."""
 
 import functools
 import threading
@@ -20,14 +20,14 @@ AUTO = "auto"
 class Place(NamedTuple):
     """A model to serve."""
 
-    source: Source  # where it comes from
-    languages: tuple[str, str] | None = None  # its (source, target) languages; None: those that it names itself
+    source: Source  # its location
+    languages: tuple[str, str] | None = None  # its (source, target) languages; None: those in the model
 
 
 def places_of(sources: Sequence[Source], pairs: str | None) -> list[Place]:
-    """Returns the models to serve; `pairs` are the languages of each, "en-de,de-en", if they name none themselves.
+    """Returns the models to serve. `pairs` are the languages of each, "en-de,de-en", if the models specify none.
 
-    Raises UserError if there are more or fewer pairs than models, or one is none.
+    Raises UserError if the numbers of pairs and models differ, or a pair is invalid.
     """
     if not pairs:
         return [Place(source) for source in sources]
@@ -40,7 +40,7 @@ def places_of(sources: Sequence[Source], pairs: str | None) -> list[Place]:
 
 
 class NoSuchModel(Exception):
-    """No model does what a request asks for; the message says what there is."""
+    """No model supports a request. The message lists what is available."""
 
 
 class NotReady(Exception):
@@ -48,9 +48,9 @@ class NotReady(Exception):
 
 
 class ModelSet:
-    """The models of a server. Its methods may be called by several threads.
+    """The models of a server. Several threads may call its methods.
 
-    Of those with the same languages, the first one answers unless a request names another.
+    Of several models with the same languages, the first one answers unless the request names another.
     """
 
     def __init__(self, places: Sequence[Place], options: ServingOptions, metrics: Metrics) -> None:
@@ -59,7 +59,7 @@ class ModelSet:
         if twice := {name for name in names if names.count(name) > 1}:
             raise UserError(f"two models are called {min(twice)}, by the names of their directories; rename one")
         self._models: dict[str, ServedModel] = {}
-        self._failures: dict[str, str] = {}  # why a changed model could not be loaded, by its name
+        self._failures: dict[str, str] = {}  # why a changed model failed to load, by name
         self._reloading = threading.Lock()
 
     @property
@@ -69,20 +69,20 @@ class ModelSet:
 
     @property
     def all(self) -> list[ServedModel]:
-        """The loaded models, in the order in which they were given."""
+        """The loaded models, in the given order."""
         return [self._models[place.source.name] for place in self._places if place.source.name in self._models]
 
     def load(self, on_loaded: Callable[[ServedModel], None] = lambda model: None) -> None:
-        """Loads all models. Raises UserError if one is unusable."""
+        """Loads all models. Raises UserError if a model is unusable."""
         with self._reloading:
             for place in self._places:
                 self._models[place.source.name] = model = self._loaded(place)
                 on_loaded(model)
         if len(self.sources) > 1:
-            languages.detect("")  # loads its model now, and not for the first user
+            languages.detect("")  # loads the detector now, not for the first user
 
     def reload(self) -> list[ServedModel]:
-        """Loads the models that have changed, beside the old ones, and returns them. One that fails to load stays."""
+        """Loads changed models beside the old ones and returns them. If one fails to load, the old one stays."""
         changed = []
         with self._reloading:
             for place in self._places:
@@ -91,27 +91,27 @@ class ModelSet:
                     if old is None or place.source.about().changed == old.about.changed:
                         continue
                     self._models[old.name] = new = self._loaded(place)
-                except Exception as error:  # of any library: memory may be short with both in it
+                except Exception as error:  # from any library: both models together may exceed the memory
                     self._metrics.model_loads.labels("failed").inc()
                     self._warn_once(place.source.name, str(error))
                     continue
-                old.close()  # after its last answer
+                old.close()  # waits for its last answer
                 changed.append(new)
                 self._failures.pop(new.name, None)
         return changed
 
     def close(self) -> None:
-        """Waits until all that was submitted is done."""
+        """Waits until all submitted work is done."""
         for model in self.all:
             model.close()
 
     def submit(
         self, choose: Callable[[], ServedModel], request: Callable[[ServedModel], tuple[Task, Sequence[Text]]]
     ) -> tuple[ServedModel, Job]:
-        """Queues `request`, what a model is to do, with the model that `choose` returns; returns the model and the job.
+        """Queues `request` with the model that `choose` returns. Returns the model and the job.
 
-        Another model may have taken the place of the chosen one before; then that one has it. Raises NotReady,
-        NoSuchModel, UserError, TooLong, QueueFull: see there.
+        If another model has replaced the chosen one meanwhile, it gets the job. Raises NotReady, NoSuchModel,
+        UserError, TooLong and QueueFull.
         """
         while True:
             model = choose()
@@ -122,14 +122,14 @@ class ModelSet:
                     raise NotReady from None
 
     def named(self, name: str) -> ServedModel:
-        """Returns the model of a name. Raises NoSuchModel, NotReady."""
+        """Returns the model with a name. Raises NoSuchModel, NotReady."""
         self.check_ready()
         if name not in self._models:
             raise NoSuchModel(f"there is no model {name[:100]}; there is {', '.join(self._models)}")
         return self._models[name]
 
     def only(self) -> ServedModel:
-        """Returns the model that translates, if there is one only. Raises NoSuchModel, NotReady."""
+        """Returns the only model that translates. Raises NoSuchModel, NotReady."""
         self.check_ready()
         found = [model for model in self.all if not model.writes_trees]
         if len(found) != 1:
@@ -140,7 +140,7 @@ class ModelSet:
     def translation(self, source: str, target: str, text: str) -> tuple[ServedModel, languages.Detected | None]:
         """Returns the model for a pair of languages, and the detected language if the source is "auto".
 
-        The text, or the beginning of it, is for detection. Raises NotReady, NoSuchModel.
+        `text`, or its beginning, is used for detection. Raises NotReady, NoSuchModel.
         """
         self.check_ready()
         models = self.translators
@@ -166,19 +166,19 @@ class ModelSet:
 
     @property
     def translators(self) -> list[ServedModel]:
-        """The models whose languages are known."""
+        """The models with known languages."""
         return [
             model for model in self.all if model.source_language and model.target_language and not model.writes_trees
         ]
 
     @property
     def sources(self) -> list[str]:
-        """The languages that can be translated from."""
+        """The available source languages."""
         return list(dict.fromkeys(model.source_language for model in self.translators))
 
     @property
     def targets(self) -> list[str]:
-        """The languages that can be translated to."""
+        """The available target languages."""
         return list(dict.fromkeys(model.target_language for model in self.translators))
 
     def check_ready(self) -> None:
@@ -187,7 +187,7 @@ class ModelSet:
             raise NotReady
 
     def _warn_once(self, name: str, reason: str) -> None:
-        """Logs why a model could not be loaded, unless it was said the last time: with --watch, it is tried often."""
+        """Logs why a model failed to load, but only once for each reason: --watch retries often."""
         if self._failures.get(name) != reason:
             self._failures[name] = reason
             LOG.warning("%s has changed, and cannot be loaded; the old one stays: %s", name, reason)

@@ -1,4 +1,4 @@
-"""What a server allows and how it batches; the flags of t2t-lite-serve."""
+"""The limits of a server and its batching: the flags of t2t-lite-serve."""
 
 import dataclasses
 import math
@@ -8,8 +8,8 @@ from os import PathLike
 from t2t_lite.errors import UserError
 from t2t_lite.options import Options, option
 
-# Settings of the search that a request may change, and the largest values of those that are numbers. The other settings
-# would cost a server time or memory without a limit. beam_size has a limit of its own.
+# Search settings that a request may change, with the largest values of numbers. Other settings could cost unlimited
+# time or memory. beam_size has its own limit.
 LARGEST_SETTINGS = {
     "beam_size": math.inf,
     "alpha": 10,
@@ -28,13 +28,13 @@ LARGEST_SETTINGS = {
     "only_trees": None,
 }
 REQUEST_SETTINGS = tuple(LARGEST_SETTINGS)
-# Tokens of a request that asks for attention weights: their number grows with its square.
+# Maximum tokens of a request for attention weights, whose number grows with the square of the tokens.
 MAX_ATTENTION_TOKENS = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class ServingOptions(Options):
-    """What a server allows and how it batches. What is refused gets the status 400, 403, 413, 429 or 504."""
+    """The limits of a server and its batching. Refused requests get the status 400, 403, 413, 429 or 504."""
 
     batch_tokens: int | None = option(
         None,

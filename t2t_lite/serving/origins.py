@@ -1,8 +1,8 @@
-"""Which requests of browsers are answered: those to a name of this server, and from its own pages or allowed ones.
+"""Checks requests of browsers. They must use a name of this server and come from its own or from allowed pages.
 
-A page of any origin can make a browser send requests to a server that only the browser's machine reaches. A form or a
-fetch of plain text needs no permission, so the header Origin is checked. With DNS rebinding, the page's own name points
-to this machine after a while: then the page is of the same origin as this server, and the header Host has that name.
+A page of any origin can make a browser send requests to a server that only the browser's machine can reach. A form or a
+fetch of plain text needs no permission, so the header Origin is checked. With DNS rebinding, the page's own name later
+points to this machine. Then the page has the same origin as this server, and the header Host contains that name.
 """
 
 import ipaddress
@@ -14,17 +14,17 @@ _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:/@\s]*)(?::(?P<port>[0-9]*)
 _PORT = re.compile(r":[0-9]*\Z")
 _USUAL_PORTS = {"http": "80", "https": "443"}
 ALL = "*"
-# Monitors and balancers ask these by any name, and the answers are figures only.
+# Monitors and load balancers request these under any name, and the responses contain only metrics.
 _OPEN_PATHS = ("/health", "/ready", "/metrics")
 
 
 class Origins:
-    """The names of a server, and the origins whose pages may use it.
+    """The names of a server and the origins of pages that may use it.
 
-    Names that no public name server can give to another's machine are always allowed: IP addresses, names without a dot
-    such as localhost or that of a container, names below localhost, and the name of this machine.
+    Names that no public name server can assign to another machine are always allowed: IP addresses, names without a dot
+    such as localhost or the name of a container, names below localhost, and the name of this machine.
 
-    `hosts` are further names, `origins` are those of other pages, such as https://example.org; "*": all.
+    `hosts` are further names. `origins` are origins of other pages, such as https://example.org, or "*" for all.
     """
 
     def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -34,14 +34,14 @@ class Origins:
         self._origins = frozenset(origin.lower() for origin in origins)
 
     def refusal(self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
-        """Returns why a request is not answered; "" if it is. The headers have names in small letters."""
+        """Returns why a request is refused; "" if it is accepted. Header names are in lower case."""
         texts = [(name, value.decode("latin-1").strip().lower()) for name, value in headers]
         hosts = [value for name, value in texts if name == b"host"]
         if path not in _OPEN_PATHS:
             for host in hosts:
                 if not self._has_name(host):
                     return f"{_PORT.sub('', host)[:100]} is no name of this server; its allowed_hosts can have it"
-        if method in ("GET", "HEAD", "OPTIONS"):  # they cost little, and the page that asks cannot read the answer
+        if method in ("GET", "HEAD", "OPTIONS"):  # they cost little, and the other page cannot read the response
             return ""
         values = dict(texts)
         origin = values.get(b"origin")
@@ -50,7 +50,7 @@ class Origins:
         return f"pages of {origin[:100]} may not use this server; its cors_origins can have them"
 
     def _has_name(self, host: str) -> bool:
-        """Whether a header Host has a name of this server."""
+        """Whether a header Host contains a name of this server."""
         parsed = _HOST.fullmatch(host)
         if parsed is None:
             return ALL in self._hosts
@@ -59,10 +59,10 @@ class Origins:
         return is_local or ALL in self._hosts or name in self._hosts or _is_address(name)
 
     def _may_use(self, origin: str, hosts: Sequence[str], values: Mapping[bytes, str]) -> bool:
-        """Whether a page may send requests that cost something."""
+        """Whether a page may send expensive requests."""
         if ALL in self._origins or origin in self._origins:
             return True
-        # Browsers set this themselves. It also tells behind a proxy that does not pass the header Host on.
+        # Browsers set this header themselves. It also works behind a proxy that does not forward the header Host.
         if values.get(b"sec-fetch-site") == "same-origin":
             return True
         scheme, _, place = origin.partition("://")

@@ -1,6 +1,6 @@
-"""The page at /: a form that works without JavaScript, and with it translates as one types.
+"""The page at /. Its form works without JavaScript; with JavaScript, it translates while the user types.
 
-Its templates and scripts are those of `visualization`. Nothing comes from another host, and the policy allows no more.
+Its templates and scripts are those of `visualization`. Nothing comes from other hosts, and its policy forbids that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ POLICY = (
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # without a referrer, the form would have no Origin
-    "Cache-Control": "no-store",  # it may have a text
+    "Referrer-Policy": "same-origin",  # without a referrer, the form would send no Origin
+    "Cache-Control": "no-store",  # the page may contain a user's text
 }
 
 
@@ -45,7 +45,7 @@ def add_page(app: FastAPI, answering: Answering) -> None:
     async def translated(
         request: Request, text: str = Form(""), model: str = Form(""), api_key: str = Form("")
     ) -> HTMLResponse:
-        """Answers the form of a browser without JavaScript."""
+        """Handles the form of a browser without JavaScript."""
         asked = {"text": text, "model": model}
         try:
             answering.check_key(request, api_key)
@@ -57,7 +57,7 @@ def add_page(app: FastAPI, answering: Answering) -> None:
             if chosen.writes_trees:
                 lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
             texts = await without_delay(len(text), chosen.texts, lines)
-            name = chosen.name  # another model may take its place
+            name = chosen.name  # another model may replace it
             chosen, results = await answering.results(
                 request, lambda: answering.models.named(name), lambda model: (Task(model.settings({})), texts)
             )
@@ -71,7 +71,7 @@ def add_page(app: FastAPI, answering: Answering) -> None:
 
 
 class _Static(StaticFiles):
-    """Files that browsers ask for again, so that they fit the page after an update."""
+    """Files that browsers revalidate, so that they match the page after an update."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
@@ -83,7 +83,7 @@ class _Static(StaticFiles):
 
 
 class _Output(NamedTuple):
-    """What is shown: a line, or a tree with its picture; or a sentence whose output is not complete."""
+    """An output to show: a line, a tree with its picture, or a sentence with an incomplete output."""
 
     text: str = ""
     drawing: str = ""
@@ -107,7 +107,7 @@ def _page(
     asked: dict[str, Any] | None = None,
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> HTMLResponse:
-    """Returns the page, with the answer to a form if there is one."""
+    """Returns the page with the response to a form, if any."""
     values: dict[str, Any] = {"text": "", "model": "", "outputs": [], "error": ""} | (asked or {})
     models = [_described(model) for model in answering.models.all]
     html = render(
@@ -118,12 +118,12 @@ def _page(
         needs_key=answering.keys.are_needed,
         **values,
     )
-    # Characters that UTF-8 does not know, which a form can have, are shown as "?".
+    # A form can contain characters that UTF-8 cannot encode. They are shown as "?".
     return HTMLResponse(html.encode("utf-8", errors="replace"), status, {**_HEADERS, **headers})
 
 
 def _described(model: ServedModel) -> dict[str, Any]:
-    """Returns what the page must know of a model."""
+    """Returns the data about a model that the page needs."""
     about = model.description()
     kept = ("name", "kind", "source", "target", "settings", "beam_size", "max_beam_size", "alignments", "attention")
     first = {kind: paper_layer(each["layers"]) for kind, each in about["attention"].items()}

@@ -1,8 +1,8 @@
-"""uvicorn's HTTP protocol, with limits on how long and how large the head of a request may be.
+"""uvicorn's HTTP protocol with limits on the time and size of request heads.
 
-uvicorn has no settings for these limits, and an application hears of a request only when its head is complete. So its
-protocol is extended here, and nowhere else: the methods and attributes that are used are no documented interface of
-uvicorn. `tests/serving/test_protocol.py` says when a version no longer has them.
+uvicorn has no settings for these limits, and an application receives a request only when its head is complete. So this
+module, and no other, extends uvicorn's protocol. The methods and attributes that it uses are not documented.
+`tests/serving/test_protocol.py` fails if a version of uvicorn lacks them.
 """
 
 import asyncio
@@ -10,15 +10,15 @@ import asyncio
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MAX_HEAD_BYTES = 64 * 1024
-_MAX_PIPELINED = 16  # requests that were sent before the answer to the first one
+_MAX_PIPELINED = 16  # requests sent before the first response
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes the connections of clients that are too slow. The limits of bodies are those of `Guard`.
+    """Closes the connections of clients that are too slow. `Guard` limits bodies.
 
     Attributes:
-      read_seconds: for the head of a request, from the opening of the connection or its first byte; and for the client
-        to take an answer.
+      read_seconds: the time limit for the head of a request, from the opening of the connection or its first byte; also
+        the time limit for the client to read a response.
     """
 
     read_seconds = 10.0
@@ -28,31 +28,31 @@ class BoundedProtocol(HttpToolsProtocol):
     _head_bytes = _raw_head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts the clock of the first head."""
+        """Starts the timer for the first head."""
         super().connection_made(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the clock."""
+        """Stops the timer."""
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Takes a part of a request."""
+        """Receives a part of a request."""
         if self._unsent_timer is not None and not self.transport.get_write_buffer_size():
             self._unsent_timer.cancel()
             self._unsent_timer = None
-        if self._timer is not None:  # the parser keeps a header until it is complete
+        if self._timer is not None:  # the parser buffers incomplete headers
             if self._raw_head_bytes > _MAX_HEAD_BYTES:
                 self.send_400_response("The head of the request is too long.")
                 return
             self._raw_head_bytes += len(data)
         super().data_received(data)
         if self._timer is None and (self.cycle is None or self.cycle.response_complete):
-            self._start_timer()  # a part of the next head
+            self._start_timer()  # part of the next head has arrived
 
     def on_message_begin(self) -> None:
-        """Begins a head."""
+        """Starts a head."""
         if len(self.pipeline) > _MAX_PIPELINED:
             raise ValueError("too many requests before the first answer")  # the parser answers with 400
         super().on_message_begin()
@@ -65,16 +65,16 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Counts the bytes of the head."""
-        self._count(len(name) + len(value) + 4)  # with a colon, a blank and the line's end
+        self._count(len(name) + len(value) + 4)  # plus a colon, a blank and the line break
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Stops the clock: the head is complete."""
+        """Stops the timer, because the head is complete."""
         self._stop_timer()
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        """Sees to it that the client takes the answer."""
+        """Limits the time in which the client must read the response."""
         super().on_response_complete()
         if self._unsent_timer is None and self.transport.get_write_buffer_size():
             self._unsent_timer = self.loop.call_later(self.read_seconds, self._abort_unsent)
@@ -104,5 +104,5 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded_protocol(seconds: float) -> type[BoundedProtocol]:
-    """Returns the protocol with another `read_seconds`."""
+    """Returns the protocol with a different `read_seconds`."""
     return type("Bounded", (BoundedProtocol,), {"read_seconds": seconds})

@@ -1,4 +1,4 @@
-"""The application under Ray Serve, which runs several of it on one machine or on many.
+"""The application under Ray Serve, which runs several replicas on one or many machines.
 
 serve run t2t_lite.serving.ray_app:app export_dir=DIR num_replicas=2
 """
@@ -24,15 +24,15 @@ _USUAL = {
 
 
 def app(arguments: dict[str, str]) -> serve.Application:
-    """Returns the application with its models; `serve run` calls it.
+    """Returns the application with its models. `serve run` calls it.
 
     Args:
-      arguments: export_dir, a directory that all machines see, or several, "a,b"; num_replicas; num_cpus of each, which
-        is also how many batches it searches in parallel; languages, decode_hparams, api_keys and
-        allowed_hosts as in t2t-lite-serve.
+      arguments: export_dir, a directory that all machines can read, or several, "a,b"; num_replicas; num_cpus, the CPUs
+        of each replica and its number of parallel batches; languages, decode_hparams, api_keys and allowed_hosts as in
+        t2t-lite-serve.
 
     Raises:
-      UserError: if an argument is unknown, or there is no export.
+      UserError: if an argument is unknown, or no export is given.
     """
     if unknown := sorted(arguments.keys() - _USUAL.keys()):
         raise UserError(f"unknown argument {unknown[0]}; there is {', '.join(_USUAL)}")
@@ -42,7 +42,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
     paths, threads = given["export_dir"].split(","), int(given["num_cpus"])
     sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
     for source in sources:
-        source.about()  # checks it here, before a replica is started
+        source.about()  # checks the export before starting replicas
     places = places_of(sources, given["languages"])
     hosts = tuple(filter(None, given["allowed_hosts"].split(",")))
     options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts)

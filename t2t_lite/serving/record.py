@@ -1,4 +1,4 @@
-"""What is noted about a request while it is answered: for the access log and the figures."""
+"""Records data about a request for the access log and the metrics."""
 
 import dataclasses
 import json
@@ -17,30 +17,30 @@ _KEY = "t2t_lite.record"
 
 @dataclasses.dataclass
 class Record:
-    """The notes about a request."""
+    """The recorded data about a request."""
 
-    method: str  # of the request; the path has no query string
-    path: str  # of the request; the path has no query string
-    client: str  # of the request; the path has no query string
-    arrived: float = dataclasses.field(default_factory=time.monotonic)  # when it came, by time.monotonic()
-    status: int = 499  # of the answer; 499 if the client left before
-    model: str = ""  # the model's name
-    lines: int = 0  # sentences and source tokens of the request
-    tokens: int = 0  # sentences and source tokens of the request
-    job: "Job | None" = None  # the request's job
-    texts: list[str] | None = None  # the texts, if they are logged
+    method: str
+    path: str  # without the query string
+    client: str
+    arrived: float = dataclasses.field(default_factory=time.monotonic)  # the arrival time, by time.monotonic()
+    status: int = 499  # the status of the response; 499 if the client disconnected before
+    model: str = ""
+    lines: int = 0  # number of sentences
+    tokens: int = 0  # number of source tokens
+    job: "Job | None" = None
+    texts: list[str] | None = None  # the texts, if texts are logged
 
     @classmethod
     def of(cls, request: "Request") -> "Record":
-        """Returns the record of a request that came through `Guard`."""
+        """Returns the record of a request that passed through `Guard`."""
         return request.scope[_KEY]
 
     def attach(self, scope: Any) -> None:  # noqa: ANN401  an ASGI scope
-        """Makes `of` find the record."""
+        """Attaches the record to the request's scope, for `of`."""
         scope[_KEY] = self
 
     def log(self) -> None:
-        """Writes the line of the access log: one JSON object, in ASCII, so that no text can look like another line."""
+        """Writes a line to the access log: one JSON object in ASCII, so that no text can imitate another line."""
         entry: dict[str, Any] = {
             "time": round(time.time(), 3),
             "client": self.client,

@@ -1,4 +1,4 @@
-"""The requests and answers of /v1, which /docs shows."""
+"""The requests and responses of /v1. The page /docs shows these descriptions."""
 
 from typing import Any, Literal
 
@@ -11,14 +11,14 @@ _SETTINGS = "settings of the search for this request, such as beam_size and alph
 
 
 class AttentionRequest(pydantic.BaseModel):
-    """Which attention weights are wanted."""
+    """The requested attention weights."""
 
     kind: Literal["encoder", "decoder", "cross"] = "cross"
     layer: int | None = pydantic.Field(None, description="from 0, -1 for the last; none: the closest to an alignment")
 
 
 class Request(pydantic.BaseModel):
-    """What requests have in common."""
+    """The base class of requests."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -36,7 +36,7 @@ class Request(pydantic.BaseModel):
 
 
 class TranslateRequest(Request):
-    """Lines to translate. Instead of a model, its languages may be given."""
+    """Lines to translate. Languages may replace the name of a model."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid",
@@ -64,7 +64,7 @@ class TranslateRequest(Request):
 
 
 class MapRequest(pydantic.BaseModel):
-    """A line with its output, and which attention weights are wanted of them."""
+    """A line with its output, and the requested attention weights."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid",
@@ -79,7 +79,7 @@ class MapRequest(pydantic.BaseModel):
 
 
 class ParseRequest(Request):
-    """Lines to parse; words are separated by blanks, or split by the Penn Treebank's rules."""
+    """Lines to parse. Words are separated by blanks, or split by the Penn Treebank's rules."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"inputs": ["The dog runs ."], "scores": True}]}
@@ -152,6 +152,6 @@ class MapAnswer(pydantic.BaseModel):
 
 
 class Error(pydantic.BaseModel):
-    """Why there is no answer."""
+    """The reason for an error response."""
 
     error: str

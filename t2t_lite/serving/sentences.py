@@ -1,4 +1,4 @@
-"""Splits texts into sentences, and puts their translations together with the blanks and line breaks between them."""
+"""Splits texts into sentences, and joins their translations with the original blanks and line breaks."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,22 +6,22 @@ from typing import NamedTuple
 
 from sentencex import segment  # type: ignore[attr-defined]  compiled
 
-# A line of a text is a paragraph: a sentence does not go on in the next line.
+# Each line of a text is a paragraph: no sentence continues in the next line.
 _LINES = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
-# Longer ones are not split: rules for quotation marks take time that grows with the square of the length.
+# Longer paragraphs are not split, because the rules for quotation marks take quadratic time.
 MAX_PARAGRAPH = 50_000
 
 
 class SplitText(NamedTuple):
-    """A text as sentences, and what lies before, between and after them."""
+    """A text as sentences, with the blanks before, between and after them."""
 
-    sentences: list[str]  # without blanks at their ends
-    between: list[str]  # blanks and line breaks; one more than there are sentences
+    sentences: list[str]  # without surrounding blanks
+    between: list[str]  # blanks and line breaks, one more than sentences
 
     def joined(self, sentences: Sequence[str]) -> str:
-        """Returns the text with other sentences, such as their translations."""
+        """Returns the text with new sentences, such as translations."""
         parts = [self.between[0]]
         for sentence, blanks in zip(sentences, self.between[1:], strict=True):
             parts += (sentence, blanks)
@@ -29,9 +29,9 @@ class SplitText(NamedTuple):
 
 
 def split_sentences(text: str, language: str) -> SplitText:
-    """Splits a text of any lines. A paragraph of more than `MAX_PARAGRAPH` characters is one sentence.
+    """Splits a text with any line breaks. A paragraph of more than `MAX_PARAGRAPH` characters is one sentence.
 
-    `language` is its BCP 47 code, which decides what ends a sentence; "": unknown.
+    `language` is its BCP 47 code, which selects the rules for sentence ends; "": unknown.
     """
     sentences, between = [], [""]
     for piece in _pieces(text, language.partition("-")[0].lower() or "en"):
@@ -47,7 +47,7 @@ def split_sentences(text: str, language: str) -> SplitText:
 
 
 def _pieces(text: str, language: str) -> Iterator[str]:
-    """Yields pieces of a text, each with at most one sentence. Together they are the text."""
+    """Yields pieces of a text, each with at most one sentence. Joined, they give the text."""
     end = 0
     for breaks in _LINES.finditer(text):
         yield from _sentences(text[end : breaks.start()], language)
@@ -60,4 +60,4 @@ def _sentences(paragraph: str, language: str) -> list[str]:
     if len(paragraph) > MAX_PARAGRAPH:
         return [paragraph]
     pieces = segment(language, paragraph)
-    return pieces if "".join(pieces) == paragraph else [paragraph]  # no character may be lost
+    return pieces if "".join(pieces) == paragraph else [paragraph]  # keep every character

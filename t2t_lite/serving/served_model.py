@@ -1,4 +1,4 @@
-"""A loaded model and the queue in front of it."""
+"""A loaded model and its queue."""
 
 import dataclasses
 import time
@@ -23,29 +23,29 @@ from t2t_lite.visualization.attention_map import AttentionMap, attention_map, ch
 if TYPE_CHECKING:
     import numpy as np
 
-# Source tokens of a batch: less is slower, and more only makes requests wait.
+# Source tokens per batch. Fewer are slower, and more only make requests wait.
 _BATCH_TOKENS = {"ctranslate2": 1024, "tensorflow": 4096}
 
 
 class Attention(NamedTuple):
-    """The attention that a request asks for; see `Translator.attention`."""
+    """The requested attention, see `Translator.attention`."""
 
     kind: str
     layer: int | None
-    as_map: bool = False  # of tokens and of words with labels, as a picture shows it
+    as_map: bool = False  # attention of tokens and words with labels, as in a picture
 
 
 class Task(NamedTuple):
-    """What a request wants of its texts. Texts of equal tasks share batches."""
+    """The task of a request. Texts with equal tasks share batches."""
 
     settings: DecodeHParams
-    num_wanted: int = 1  # hypotheses of each text
+    num_wanted: int = 1  # the number of hypotheses for each text
     with_scores: bool = False
     with_prefixes: bool = False
     with_phrases: bool = False
     alignments: bool = False
     attention: Attention | None = None
-    is_given: bool = False  # the outputs are there, and nothing is searched
+    is_given: bool = False  # the request contains the outputs, so nothing is searched
 
 
 class Text(NamedTuple):
@@ -55,8 +55,8 @@ class Text(NamedTuple):
     tokens: int
     prefix: str = ""
     phrases: tuple[str, ...] = ()
-    number: int = 1  # its place in the request, on which samples depend
-    output: str = ""  # its output, if that is given
+    number: int = 1  # its position in the request, which samples depend on
+    output: str = ""  # its output, if given
 
 
 class Weights(NamedTuple):
@@ -68,23 +68,23 @@ class Weights(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a model has to say to a text."""
+    """The result of a model for a text."""
 
     hypotheses: list[Hypothesis]  # best first
-    alignments: list[str]  # of each, "i-j ..."; [] unless asked for
-    attention: Weights | AttentionMap | None = None  # of the best
+    alignments: list[str]  # for each hypothesis, "i-j ..."; [] if not requested
+    attention: Weights | AttentionMap | None = None  # of the best hypothesis
 
 
 class TooLong(Exception):
-    """A text has more tokens than a server takes; the message says so."""
+    """A text has more tokens than the server accepts."""
 
 
 class ServedModel:
-    """A model that answers requests. Its methods may be called by several threads.
+    """A model that answers requests. Several threads may call its methods.
 
-    `languages` are its (source, target), if they are not those that it names itself; for `on_batch` see `Batcher`.
-    `about` is what the model is, `loaded_at` when it was loaded, in seconds since 1970. Raises UserError if the model
-    is unusable.
+    `languages` are its (source, target) and override those in the model. For `on_batch`, see `Batcher`. `about`
+    describes the model. `loaded_at` is the time when it was loaded, in seconds since 1970. Raises UserError if the
+    model is unusable.
     """
 
     def __init__(
@@ -126,20 +126,20 @@ class ServedModel:
 
     @property
     def num_waiting(self) -> int:
-        """Number of texts in its queue."""
+        """The number of texts in its queue."""
         return self._batcher.num_waiting
 
     @property
     def max_beam_size(self) -> int:
-        """The widest beam of a request: the server's limit, or the model's own beam, such as the 21 of parsers."""
+        """The largest allowed beam size: the server's limit or the model's own beam size, such as 21 for parsers."""
         return max(self._options.max_beam_size, self.translator.decode_hparams.beam_size)
 
     def settings(self, changes: Mapping[str, Any], num_hypotheses: int = 1) -> DecodeHParams:
-        """Returns the search settings of a request, with its changes.
+        """Returns the search settings of a request with its changes.
 
-        Without a change of beam_size, the beam is at least as wide as the number of hypotheses that the request wants,
-        and as many samples are drawn. Raises UserError if a setting is unknown, out of range, not for requests, or
-        costs too much.
+        If the request does not change beam_size, the beam size and the number of samples are at least the requested
+        number of hypotheses. Raises UserError if a setting is unknown, out of range, not for requests, or too
+        expensive.
         """
         for name in changes:
             if name not in self._options.request_settings:
@@ -170,7 +170,7 @@ class ServedModel:
     ) -> list[Text]:
         """Returns texts with their numbers of tokens.
 
-        Raises TooLong if one has more tokens than the server takes, or its prefix or phrases have.
+        Raises TooLong if a text, its prefix or its phrases have more tokens than the server accepts.
         """
         inputs, targets = self.translator.inputs_vocabulary, self.translator.vocabulary
         prefixes, phrases = prefixes or [""] * len(texts), phrases or [()] * len(texts)
@@ -185,11 +185,11 @@ class ServedModel:
         ]
 
     def given_text(self, text: str, output: str) -> list[Text]:
-        """Returns a text whose output is given; it counts as many tokens as both.
+        """Returns a text with a given output. Its number of tokens includes both.
 
         Raises:
           TooLong: see `texts`.
-          UserError: if the output of a parser is not a tree over the words of the text.
+          UserError: if the model is a parser and the output is not a tree over the words of the text.
         """
         (source,) = self.texts([text])
         written = output
@@ -199,12 +199,12 @@ class ServedModel:
         return [source._replace(output=output, tokens=source.tokens + tokens)]
 
     def _counted(self, name: str, texts: Sequence[str], vocabulary: Vocabulary) -> list[int]:
-        """Returns the number of tokens of each text; raises TooLong if one has too many."""
+        """Returns the number of tokens of each text. Raises TooLong if a text has too many."""
         limit = min(self._options.max_tokens, self.translator.decode_hparams.max_input_length)
         limit = min(limit, self.translator.engine.max_positions or limit)
         counts = []
         for number, text in enumerate(texts, start=1):
-            if len(text) > limit * MAX_TOKEN_CHARACTERS:  # which would take long to tokenize
+            if len(text) > limit * MAX_TOKEN_CHARACTERS:  # such a text would take long to tokenize
                 raise TooLong(f"{name} {number} has {len(text):,} characters; at most {limit} tokens are taken")
             counts.append(len(vocabulary.ids_of([encodable(text)])[0]) if text else 1)
             if counts[-1] > limit:
@@ -215,9 +215,9 @@ class ServedModel:
         """Queues texts.
 
         Raises:
-          QueueFull: if there is no room for them.
-          UserError: if the model cannot do what the task asks for.
-          TooLong: if there are too many tokens for attention weights.
+          QueueFull: if the queue has no room for them.
+          UserError: if the model does not support the task.
+          TooLong: if the texts have too many tokens for attention weights.
         """
         if task.attention is not None and sum(text.tokens for text in texts) > MAX_ATTENTION_TOKENS:
             raise TooLong(f"a request with attention weights can have {MAX_ATTENTION_TOKENS} tokens")
@@ -229,15 +229,15 @@ class ServedModel:
         return self._batcher.submit(task, texts)
 
     def cancel(self, job: Job) -> None:
-        """Drops what still waits of a job."""
+        """Drops the waiting texts of a job."""
         self._batcher.cancel(job)
 
     def close(self) -> None:
-        """Waits until all that was submitted is done."""
+        """Waits until all submitted work is done."""
         self._batcher.close()
 
     def description(self) -> dict[str, Any]:
-        """Returns what clients may know of the model."""
+        """Returns the description of the model for clients."""
         model = self.translator
         return {
             "name": self.name,
@@ -256,21 +256,21 @@ class ServedModel:
         }
 
     def _attention_of_layers(self) -> dict[str, dict[str, int]]:
-        """Returns the numbers of layers and heads whose weights the model gives, by kind of attention."""
+        """Returns the numbers of layers and heads with available weights, by kind of attention."""
         layers = self.translator.attention_layers
         heads = {kind: len(self.translator.attention("a", "a", kind, 0)[0]) for kind in layers}
         return {kind: {"layers": number, "heads": heads[kind]} for kind, number in layers.items()}
 
     def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:
-        """Searches a batch; the texts have the same task."""
-        if task.settings.sampling_method == "random":  # a sample depends on the number of its line
+        """Searches a batch of texts with the same task."""
+        if task.settings.sampling_method == "random":  # samples depend on line numbers
             return [self._searched(task, [text])[0] for text in texts]
         try:
             return self._searched(task, texts)
         except UserError:
             if len(texts) == 1:
                 raise
-            return [self._searched(task, [text])[0] for text in texts]  # so that the error names the line at fault
+            return [self._searched(task, [text])[0] for text in texts]  # so that the error names the faulty line
 
     def _searched(self, task: Task, texts: Sequence[Text]) -> list[Result]:
         lines = [encodable(text.text) for text in texts]
@@ -319,14 +319,14 @@ class ServedModel:
 
 
 def _processors() -> int:
-    """Returns how many batches TensorFlow searches well at the same time: one on a GPU."""
+    """Returns how many batches TensorFlow should search at the same time: one on a GPU."""
     import tensorflow as tf
 
     return 1 if tf.config.list_physical_devices("GPU") else num_cores()
 
 
 def _changes(usual: DecodeHParams, settings: DecodeHParams) -> dict[str, Any]:
-    """Returns the settings that differ from the usual ones."""
+    """Returns the settings that differ from `usual`."""
     return {
         field.name: value
         for field in dataclasses.fields(settings)

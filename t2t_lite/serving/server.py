@@ -1,4 +1,4 @@
-"""Runs the application with uvicorn: sockets, signals, loading and changing of models."""
+"""Runs the application with uvicorn. Handles sockets and signals, and loads and reloads models."""
 
 import asyncio
 import contextlib
@@ -30,14 +30,15 @@ def serve(
     port: int = 8000,
     say: Callable[[str], None] = LOG.info,
 ) -> None:
-    """Serves models until SIGTERM or SIGINT, and then finishes what was accepted; port 0 is any that is free.
+    """Serves models until SIGTERM or SIGINT, then finishes accepted requests. Port 0 means any free port.
 
-    `say` receives lines about what is served, and where. Raises UserError if a model is unusable, or the port is taken.
+    `say` receives messages about the models and the address. Raises UserError if a model is unusable or the port is
+    taken.
     """
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     answering = Answering(places, options)
     for place in places:
-        place.source.about()  # checks it, before anything else
+        place.source.about()  # checks the model first
     listener = _bound(host, port)
     config = uvicorn.Config(
         make_app(answering),
@@ -65,16 +66,16 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals are handled here."""
+    """A server that leaves signals to this module."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handles no signals."""
+        """Captures no signals."""
         yield
 
 
 class _Loader:
-    """Loads the models, and loads changed ones again, in a thread of its own; `error` is why the start failed."""
+    """Loads and reloads the models in its own thread. `error` is the reason if the start failed."""
 
     def __init__(self, answering: Answering, server: _Server, say: Callable[[str], None]) -> None:
         self._models, self._keys, self._server, self._say = answering.models, answering.keys, server, say
@@ -85,16 +86,16 @@ class _Loader:
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def start(self) -> None:
-        """Begins to load."""
+        """Starts loading."""
         self._thread.start()
 
     def reload(self) -> None:
-        """Makes it look for changed models and keys now."""
+        """Triggers a check for changed models and keys."""
         self._is_asked = True
         self._woken.set()
 
     def stop(self) -> None:
-        """Ends it; a model that is being loaded is left."""
+        """Stops the loader and abandons a model that is being loaded."""
         self._is_over = True
         self._woken.set()
 
@@ -122,7 +123,7 @@ class _Loader:
 
 
 async def _run(server: _Server, loader: _Loader, listener: socket.socket) -> None:
-    """Serves until a signal, or an error of the loader."""
+    """Serves until a signal or an error of the loader."""
 
     def stop() -> None:
         if server.should_exit:
@@ -139,14 +140,14 @@ async def _run(server: _Server, loader: _Loader, listener: socket.socket) -> Non
 
 
 def _line_of(model: ServedModel) -> str:
-    """Returns what is said of a model that was loaded."""
+    """Returns the message about a loaded model."""
     pair = f"{model.source_language} to {model.target_language}, " if model.target_language else ""
     what = "parser, " if model.writes_trees else pair or "languages unknown, "
     return f"{model.name}: {what}{model.about.checkpoint}, {model.about.engine}"
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens. Raises UserError if the address is taken or not of this machine."""
+    """Returns a listening socket. Raises UserError if the address is taken or does not belong to this machine."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind)

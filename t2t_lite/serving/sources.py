@@ -1,4 +1,4 @@
-"""Where served models come from: exports and run directories, and whether they have changed since they were loaded."""
+"""The sources of served models: exports and run directories. They detect changes since the model was loaded."""
 
 import abc
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """What is known of a model before it is loaded."""
+    """The properties of a model that are known before loading it."""
 
     engine: str
     problem: str
@@ -22,13 +22,13 @@ class About(NamedTuple):
     writes_trees: bool
     source_language: str  # BCP 47; "": unknown
     target_language: str
-    changed: tuple[Any, ...]  # another one after each change of the model
+    changed: tuple[Any, ...]  # differs after each change of the model
 
 
 class Source(abc.ABC):
-    """A model on disk: its directory, and changes to its search settings.
+    """A model on disk: its directory and changes to its search settings.
 
-    `num_threads` batches are searched in parallel; None: the number of processors, or one on a GPU.
+    `num_threads` is the number of parallel batches; None: the number of processors, or one on a GPU.
     """
 
     def __init__(self, path: str | os.PathLike, decode_hparams: str = "", num_threads: int | None = None) -> None:
@@ -37,12 +37,12 @@ class Source(abc.ABC):
 
     @property
     def name(self) -> str:
-        """What the model is called: the name of its directory."""
+        """The name of the model, which is that of its directory."""
         return self.path.absolute().name
 
     @abc.abstractmethod
     def about(self) -> About:
-        """Returns what the model is now. Raises UserError if it cannot be served."""
+        """Returns the current properties of the model. Raises UserError if it cannot be served."""
 
     @abc.abstractmethod
     def load(self) -> "Translator":
@@ -78,7 +78,7 @@ class ExportSource(Source):
             _prepare_tensorflow()
         from t2t_lite.decoding.translator import Translator
 
-        # CTranslate2 has threads of its own. TensorFlow searches each batch in the thread that asks for it.
+        # CTranslate2 has its own threads. TensorFlow searches each batch in the calling thread.
         threads = self.num_threads if self.about().engine == "ctranslate2" else 1
         return Translator.from_export(self.path, self.decode_hparams, _warn, num_threads=threads)
 
@@ -86,7 +86,7 @@ class ExportSource(Source):
 class RunSource(Source):
     """A run directory.
 
-    `checkpoint_path` is that of the decoder; "": the average if there is one, else the last one. For the engine
+    `checkpoint_path` works as in the decoder; "": the average if there is one, else the last checkpoint. For the engine
     "ctranslate2", the run is exported first.
     """
 
@@ -132,7 +132,7 @@ class RunSource(Source):
         return Translator.from_run_dir(self.path, self.decode_hparams, self._checkpoint_path, _warn, num_threads=1)
 
     def _exported(self) -> ExportSource:
-        """Returns the export of the run, made now if it is not there yet."""
+        """Returns the export of the run. Exports the run first if necessary."""
         from t2t_lite.api.export import exported_run
         from t2t_lite.decoding.tuned_settings import search_settings
         from t2t_lite.run_dir import open_run_dir
@@ -145,13 +145,13 @@ class RunSource(Source):
 
 
 def _warn(line: str) -> None:
-    """Logs what is said about a model. Lines about texts are left out: their numbers are those of a batch."""
+    """Logs a message about a model. Omits messages about texts, because their numbers refer to a batch."""
     if not line.startswith(("line ", "the prefix of line ")):
         LOG.warning("%s", line)
 
 
 def _prepare_tensorflow() -> None:
-    """Makes the settings of the process for searches with TensorFlow, and imports it."""
+    """Configures the process for searches with TensorFlow, and imports it."""
     from t2t_lite.system.cores import use_one_thread_per_operation
     from t2t_lite.system.quiet import import_tensorflow
     from t2t_lite.system.startup import keep_compiled

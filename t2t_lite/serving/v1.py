@@ -1,4 +1,4 @@
-"""The server's own API: all that a search can do, /v1/translate and /v1/parse."""
+"""The server's own API, /v1/translate and /v1/parse, with all features of the search."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,8 +24,8 @@ from t2t_lite.visualization.head_statistics import head_statistics
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error} for status in (400, 401, 403, 413, 429, 503, 504)
 }
-_DIGITS = 7  # of scores and attention weights
-MAX_DRAWN = 20  # trees of a request
+_DIGITS = 7  # digits of scores and attention weights
+MAX_DRAWN = 20  # maximum number of drawn trees per request
 _LINE_ENDS = ("\n", "\r")
 
 
@@ -36,7 +36,7 @@ def router(answering: Answering) -> APIRouter:
 
     @api.post("/translate", response_model=schemas.Answer, response_model_exclude_none=True)
     async def translate(request: Request, asked: schemas.TranslateRequest) -> JSONResponse:
-        """Translates lines as they are: N lines in, N results out. With `split`, those are sentences of a text."""
+        """Translates lines: N lines in, N results out. With `split`, the lines are the sentences of a text."""
         choose = _chooser(answering, asked)
         if choose().writes_trees:
             raise UserError(f"{choose().name} is a parser; use /v1/parse")
@@ -61,7 +61,7 @@ def router(answering: Answering) -> APIRouter:
 
     @api.post("/attention", response_model=schemas.MapAnswer, response_model_exclude_none=True)
     async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
-        """Returns the attention of a line and its output, of tokens and of words, and what is measured of the heads."""
+        """Returns the attention of a line and its output by tokens and words, with measures of the heads."""
         if any(end in text for text in (asked.inputs, asked.targets) for end in _LINE_ENDS):
             raise HTTPException(400, "inputs and targets are one line each")
         if not asked.inputs.strip() or not asked.targets.strip():
@@ -71,14 +71,14 @@ def router(answering: Answering) -> APIRouter:
 
     @api.get("/models", responses={200: {"content": {"application/json": {}}}})
     async def all_models() -> JSONResponse:
-        """Lists the models: languages, engine, and the settings that requests may change with their defaults."""
+        """Lists the models with their languages, engines, and the settings (with defaults) that requests may change."""
         return JSONResponse({"models": [model.description() for model in models.all]})
 
     return api
 
 
 async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
-    """Returns the lines of a request, or the sentences of its text. Raises HTTPException if it has several texts."""
+    """Returns the lines of a request or the sentences of its text. Raises HTTPException if it has several texts."""
     if not asked.split:
         return SplitText(asked.lines, [])
     if not isinstance(asked.inputs, str):
@@ -87,7 +87,7 @@ async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
 
 
 def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -> None:
-    """Raises HTTPException if a request has too many lines, or a line that is none."""
+    """Raises HTTPException if a request has too many lines, or a line contains line breaks."""
     answering.check_lines(len(lines))
     if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > MAX_DRAWN:
         raise HTTPException(400, f"drawing: at most {MAX_DRAWN} lines are drawn")
@@ -97,7 +97,7 @@ def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -
 
 
 def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[[], ServedModel]:
-    """Returns a function that returns the model that a request means."""
+    """Returns a function that returns the model for a request."""
     models = answering.models
     if asked.model:
         return lambda: models.named(asked.model)
@@ -109,7 +109,7 @@ def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[
 
 
 def _prefixes(asked: schemas.TranslateRequest, lines: Sequence[str]) -> list[str] | None:
-    """Returns the prefixes of a request, one for each line. Raises UserError if there are more or fewer."""
+    """Returns the prefixes of a request, one for each line. Raises UserError if their number differs."""
     prefixes = [asked.prefixes] if isinstance(asked.prefixes, str) else asked.prefixes
     for name, given in (("prefixes", prefixes), ("phrases", asked.phrases)):
         if given is not None and len(given) != len(lines):
@@ -118,7 +118,7 @@ def _prefixes(asked: schemas.TranslateRequest, lines: Sequence[str]) -> list[str
 
 
 def _task(model: ServedModel, asked: schemas.Request) -> Task:
-    """Returns what a model is to do for a request."""
+    """Returns the task for a request."""
     task = Task(model.settings(asked.settings, asked.num_hypotheses), asked.num_hypotheses, asked.scores)
     if isinstance(asked, schemas.TranslateRequest):
         task = task._replace(
@@ -139,7 +139,7 @@ async def _answer(
     prefixes: Sequence[str] | None = None,
     phrases: Sequence[Sequence[str]] | None = None,
 ) -> JSONResponse:
-    """Lets a model answer a request, and returns its answer."""
+    """Runs a model on a request and returns its answer."""
     lines = split.sentences
     texts = await without_delay(sum(map(len, lines)), choose().texts, lines, prefixes, phrases)
     model, results = await answering.results(request, choose, lambda chosen: (_task(chosen, asked), texts))
@@ -163,7 +163,7 @@ async def _answer(
 
 
 def _draw(results: list[dict[str, Any]]) -> None:
-    """Adds pictures of the best trees to results."""
+    """Adds pictures of the best trees to the results."""
     for result in results:
         if tree := result["hypotheses"][0]["text"]:
             result["drawing"] = tree_picture(tree)
@@ -177,7 +177,7 @@ def tree_picture(tree: str) -> str:
 async def _map(
     answering: Answering, request: Request, choose: Callable[[], ServedModel], asked: schemas.MapRequest
 ) -> JSONResponse:
-    """Lets a model give the attention of a line and its output, and returns its answer."""
+    """Computes the attention of a line and its output with a model, and returns the answer."""
 
     def wanted(model: ServedModel) -> tuple[Task, Sequence[Text]]:
         task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)
@@ -191,11 +191,11 @@ async def _map(
         statistics = statistics_json(head_statistics([found]))
         return JSONResponse({"model": model.name, "map": map_json(found, _DIGITS), "statistics": statistics})
 
-    return await run_in_threadpool(answer)  # hundreds of thousands of numbers
+    return await run_in_threadpool(answer)  # it formats hundreds of thousands of numbers
 
 
 def _result(result: Result, scores: bool) -> dict[str, Any]:
-    """Returns what the answer says of one line."""
+    """Returns the part of the answer about one line."""
     hypotheses: list[dict[str, Any]] = [{"text": each.text} for each in result.hypotheses]
     for entry, each in zip(hypotheses, result.hypotheses):
         if scores:

@@ -1,1 +1,1 @@
-"""The machine and the process: memory, GPUs, locks, installed packages, and how TensorFlow is imported."""
+"""The machine and the process: memory, GPUs, locks, installed packages, and the import of TensorFlow."""

@@ -1,20 +1,20 @@
-"""How many processor cores the process, and an operation in it, may use."""
+"""The numbers of processor cores that the process and its operations may use."""
 
 import os
 
-# Settings of TensorFlow's threads by which a user decides how the cores are used.
+# Environment variables with which users set TensorFlow's threads.
 _THREADS_IN_ENVIRONMENT = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
-# Says that this package has set the first of them; processes that are started from this one inherit both.
+# Marks that this package has set the first of them. Child processes inherit both.
 _SET_HERE = "T2T_LITE_SETS_THREADS"
 
 
 def num_cores() -> int:
-    """Returns the number of cores, without those that `taskset` or a container excludes."""
+    """Returns the number of cores, except those that `taskset` or a container excludes."""
     return len(os.sched_getaffinity(0))
 
 
 def threads_per_operation() -> int:
-    """Returns how many threads one TensorFlow operation may use."""
+    """Returns the number of threads that one TensorFlow operation may use."""
     import tensorflow as tf
 
     of_process = tf.config.threading.get_intra_op_parallelism_threads()
@@ -22,11 +22,11 @@ def threads_per_operation() -> int:
 
 
 def use_one_thread_per_operation() -> None:
-    """Makes an operation of TensorFlow use one thread, unless the user's environment says otherwise.
+    """Makes each TensorFlow operation use one thread, unless the user's environment says otherwise.
 
-    Uncompiled searches run in parallel, a batch on each core. If their small operations were divided among all cores as
-    well, batches would take half as long again, and one sentence twice as long. Compiled ones need the threads. Call it
-    before TensorFlow is imported.
+    Uncompiled searches run in parallel, one batch on each core. If all cores also shared their small operations,
+    batches would take 50% longer, and one sentence twice as long. Compiled searches need the threads. Call this before
+    importing TensorFlow.
     """
     name = "TF_NUM_INTRAOP_THREADS"
     if name not in os.environ:
@@ -34,5 +34,5 @@ def use_one_thread_per_operation() -> None:
 
 
 def user_sets_threads() -> bool:
-    """Returns whether the user's environment says how many threads TensorFlow uses."""
+    """Returns whether the user's environment sets the number of TensorFlow threads."""
     return _SET_HERE not in os.environ and any(map(os.environ.get, _THREADS_IN_ENVIRONMENT))

@@ -1,4 +1,4 @@
-"""Finds out how much memory is free for a device."""
+"""Determines the free memory of a device."""
 
 import os
 from collections.abc import Iterator
@@ -10,8 +10,7 @@ from typing import Any
 def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
     """Returns the free memory of one device, in bytes.
 
-    For a GPU, call it before TensorFlow initializes its devices, because TensorFlow then allocates nearly all of their
-    memory.
+    For a GPU, call it before TensorFlow initializes its devices, because it then allocates nearly all their memory.
 
     Args:
       device_type: "CPU"; or "GPU": the minimum over the GPUs that CUDA_VISIBLE_DEVICES leaves visible. All virtual
@@ -52,8 +51,8 @@ def _visible_gpus(pynvml: ModuleType) -> list[Any]:
     names = os.environ.get("CUDA_VISIBLE_DEVICES")
     if names is None:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    # CUDA numbers the fastest GPU first unless CUDA_DEVICE_ORDER is set, but the driver numbers by slot. On a machine
-    # with several kinds of GPUs, a number may mean another GPU here.
+    # CUDA numbers the fastest GPU first unless CUDA_DEVICE_ORDER is set, but the driver numbers by slot. With several
+    # kinds of GPUs, a number may mean a different GPU here.
     return [
         pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdecimal() else pynvml.nvmlDeviceGetHandleByUUID(name)
         for name in (part.strip() for part in names.split(","))
@@ -62,14 +61,14 @@ def _visible_gpus(pynvml: ModuleType) -> list[Any]:
 
 
 def _left_in_control_groups(root: Path) -> Iterator[int]:
-    """Yields the bytes that each control group of this process, and each of its parents, still allows."""
+    """Yields the bytes that each control group of this process, and each parent group, still allows."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if not controllers:  # version 2
+        if not controllers:  # control groups of version 2
             mount, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")

@@ -1,4 +1,4 @@
-"""GPUs of the machine that TensorFlow does not use, and why."""
+"""Detects GPUs of the machine that TensorFlow does not use, and the reason."""
 
 import functools
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from t2t_lite.system.installed import install_command
 
-# The lines of TensorFlow's log that tell why, after "I0000 00:00:1795506525.663648   11437 cudart_stub.cc:31] ".
+# The lines of TensorFlow's log with the reason, after "I0000 00:00:1795506525.663648   11437 cudart_stub.cc:31] ".
 _LINE = re.compile(
     r"[IWEF]\d{4} \S+ +\d+ [\w.]+:\d+\] (.*(?:cuda|cudnn|cuinit|nvidia|nvml|gpu|dlopen).*)", re.IGNORECASE
 )
@@ -19,7 +19,7 @@ _PROGRAM = "import tensorflow as tf; tf.config.list_physical_devices()"
 
 
 def has_gpu(root: Path = Path("/")) -> bool:
-    """Returns whether there seems to be a GPU of NVIDIA, not hidden by CUDA_VISIBLE_DEVICES; /dev is in `root`."""
+    """Returns whether there seems to be an NVIDIA GPU that CUDA_VISIBLE_DEVICES does not hide. /dev is in `root`."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
     return any((root / "dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
@@ -27,9 +27,9 @@ def has_gpu(root: Path = Path("/")) -> bool:
 
 @functools.cache
 def why_unused() -> str:
-    """Returns what TensorFlow says about GPUs, and how to install what it needs, in one line.
+    """Returns TensorFlow's message about GPUs and how to install the missing packages, in one line.
 
-    A separate process imports TensorFlow: it gives the reason only once, at import, and only with its full log on.
+    A separate process imports TensorFlow, because it logs the reason only once, at import, and only with full logging.
     """
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_MAX_VLOG_LEVEL": "0"}
     try:
@@ -53,7 +53,7 @@ def why_unused() -> str:
 
 
 def warn_if_unused(warn: Callable[[str], None]) -> None:
-    """Warns if the machine has a GPU and TensorFlow finds none. TensorFlow must be imported."""
+    """Warns if the machine has a GPU but TensorFlow finds none. TensorFlow must already be imported."""
     import tensorflow as tf
 
     if has_gpu() and not tf.config.list_physical_devices("GPU"):

@@ -1,4 +1,4 @@
-"""Which packages are missing, and the command that installs them into this environment."""
+"""Finds missing packages and the command that installs them into this environment."""
 
 import importlib.util
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from t2t_lite.errors import UserError
 
 _DISTRIBUTION = "t2t-lite"
-# Modules of the plain install that a serving install leaves out (bin/build), with the names that people know.
+# Modules of the plain install that a serving install leaves out (bin/build), with their usual names.
 _LEFT_OUT = {
     "tensorflow": "TensorFlow",
     "tensorflow_text": "tensorflow-text",
@@ -30,10 +30,10 @@ def check_installed(what: str, modules: Mapping[str, str], extra: str, omit: str
     """Raises UserError if a package is missing.
 
     Args:
-      what: what needs the packages, for the message: "a plot".
-      modules: the names of the packages by module.
-      extra: the extra that has them; "": the plain install.
-      omit: the argument that can be left out instead, if there is one.
+      what: the feature that needs the packages, for the message: "a plot".
+      modules: the package names by module.
+      extra: the extra that includes them; "": the plain install.
+      omit: the argument that the user can leave out instead, if any.
     """
     if missing := [name for module, name in modules.items() if importlib.util.find_spec(module) is None]:
         advice = f", or omit `{omit}`" if omit else ""
@@ -46,16 +46,16 @@ def check_tensorflow() -> None:
 
 
 def missing_package(error: ModuleNotFoundError) -> UserError | None:
-    """Returns the error for people if a serving install lacks the module; None if it is none of the plain install."""
+    """Returns the error for users if a serving install lacks the module; None for other modules."""
     name = _LEFT_OUT.get((error.name or "").partition(".")[0])
     return UserError(f"this needs {name}; run {install_command('')}") if name else None
 
 
 def install_command(extra: str) -> str:
-    """Returns the command that installs an extra where this package is installed; "": the plain install.
+    """Returns the command that installs an extra in this package's environment; "": the plain install.
 
-    It names the wheel or the checkout that this package was installed from (PEP 610). Where that is gone or unknown, or
-    where TensorFlow was left out on purpose, it names the missing packages.
+    It names the wheel or checkout that this package was installed from (PEP 610). If that is gone or unknown, or if
+    TensorFlow was left out on purpose, it names the missing packages.
     """
     origin, is_editable = _origin()
     if origin is not None and (not extra or importlib.util.find_spec("tensorflow") is not None):
@@ -67,8 +67,8 @@ def install_command(extra: str) -> str:
 
 
 def _origin() -> tuple[Path | None, bool]:
-    """Returns the wheel or the checkout that this package was installed from, or None, and whether it is editable."""
-    # In a checkout, the metadata that setuptools leaves there may come first; only pip's knows the origin.
+    """Returns the wheel or checkout that this package was installed from, or None, and whether it is editable."""
+    # In a checkout, setuptools' metadata may come first, but only pip's metadata has the origin.
     known = [text for each in metadata.distributions(name=_DISTRIBUTION) if (text := each.read_text("direct_url.json"))]
     try:
         about = json.loads(known[0]) if known else {}
@@ -82,7 +82,7 @@ def _origin() -> tuple[Path | None, bool]:
 
 
 def _requirements(extra: str) -> list[str]:
-    """Returns what the package or an extra of it requires, such as "jinja2<4,>=3.1.4"."""
+    """Returns the requirements of the package or of an extra, such as "jinja2<4,>=3.1.4"."""
     try:
         entries = metadata.requires(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
@@ -102,7 +102,7 @@ def _is_installed(requirement: str) -> bool:
 
 
 def _pip() -> str:
-    """Returns "pip" if that is the one of this environment."""
+    """Returns "pip" if that command belongs to this environment."""
     here = Path(sys.executable).parent
     found = shutil.which("pip")
     return "pip" if found and Path(found).parent == here else f"{shlex.quote(sys.executable)} -m pip"

@@ -23,7 +23,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 def training_in(directory: Path) -> Iterator[None]:
     """Holds the training lock of a run directory inside the block. Creates the directory if it does not exist.
 
-    Raises UserError, which names the process, if another process, or another thread of this one, is training there.
+    Raises UserError, which names the process, if another process or thread is training there.
     """
     directory = Path(directory)
     is_new = not directory.exists()
@@ -56,7 +56,7 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
 
     Args:
       path: the lock file. It exists while the lock is held, and describes the holder.
-      wait: whether to wait until the lock is free.
+      wait: whether to wait for the lock.
 
     Raises:
       BlockingIOError: if the lock is taken and `wait` is False.
@@ -85,7 +85,7 @@ def _acquired(path: Path, wait: bool) -> tuple[TextIO, bool]:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # The previous holder may have removed the file meanwhile; a lock on a removed file protects nothing.
+            # The previous holder may have removed the file meanwhile. A lock on a removed file protects nothing.
             if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file, True
         except FileNotFoundError:
@@ -102,5 +102,5 @@ def _holder(path: Path) -> str:
     try:
         holder = json.loads(path.read_text(encoding="utf-8"))
         return f"process {holder['pid']} on {holder['host']}, since {holder['since']},"
-    except (OSError, ValueError, KeyError, TypeError):  # the holder has just started or just ended
+    except (OSError, ValueError, KeyError, TypeError):  # the holder has just started or ended
         return "another process"

@@ -1,8 +1,8 @@
-"""Keeps freed memory in the process, because a training step on a CPU would get it from the system again.
+"""Keeps freed memory in the process. Otherwise each training step on a CPU requests it from the system again.
 
-By default glibc maps a tensor of a few MB when it is allocated, and unmaps it when it is freed. The system must then
-clear every page of it again at the next step: with AVX2, 15 to 50% of the time of a step of 4,096 tokens. With AVX512,
-oneDNN is on, and TensorFlow keeps large tensors by itself.
+By default, glibc maps a tensor of a few MB when it is allocated, and unmaps it when it is freed. The system must clear
+all its pages again at the next step. With AVX2, this takes 15 to 50% of the time of a step of 4,096 tokens. With
+AVX512, oneDNN is on, and TensorFlow itself keeps large tensors.
 """
 
 import contextlib
@@ -15,14 +15,14 @@ _FROM_ENVIRONMENT = "MALLOC_", "GLIBC_TUNABLES"
 
 
 def keep_freed_memory() -> None:
-    """Makes glibc keep what is freed, in two heaps for all threads.
+    """Makes glibc keep freed memory in two heaps for all threads.
 
-    Two, because each thread would otherwise keep its own free memory, 300 MB after a thousand sentences. With one they
-    wait for each other, and decoding takes a fifth longer. Large allocations come from the heaps, too, and the end of a
-    heap is never returned to the system.
+    Without a limit, each thread would keep its own free memory, 300 MB after a thousand sentences. With one heap,
+    threads wait for each other, and decoding takes 20% longer. Large allocations also come from the heaps, and the end
+    of a heap is never returned to the system.
 
-    Nothing is changed with T2T_LITE_KEEP_MEMORY=0, with settings of glibc in the environment (MALLOC_*,
-    GLIBC_TUNABLES), which are then the user's choice, or without glibc.
+    It changes nothing with T2T_LITE_KEEP_MEMORY=0, with the user's own glibc settings in the environment (MALLOC_*,
+    GLIBC_TUNABLES), or without glibc.
     """
     if os.environ.get("T2T_LITE_KEEP_MEMORY") == "0" or any(name.startswith(_FROM_ENVIRONMENT) for name in os.environ):
         return

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without its log output, and with settings under which it is fast."""
+"""Imports TensorFlow without its log output and with fast settings."""
 
 import contextlib
 import gc
@@ -16,22 +16,22 @@ from t2t_lite.errors import UserError
 from t2t_lite.system.installed import check_tensorflow
 from t2t_lite.system.malloc import keep_freed_memory
 
-# How many blocks of `settings_restored` have not ended, and what the first of them found.
+# The number of open `settings_restored` blocks, and the settings that the first of them found.
 _open_blocks = 0
 _before = gc.get_threshold(), logging.NOTSET
 _counting = threading.Lock()
 
-# Packages that TensorFlow and Keras import if they are installed, for functions that our commands do not call.
+# Packages that TensorFlow and Keras import if installed, for functions that our commands do not call.
 _OPTIONAL = ("IPython", "jax", "matplotlib")
 _hidden: tuple[str, ...] = ()
-_is_shown = False  # whether nothing is held back
+_is_shown = False  # whether all output is shown
 
 
 def prepare_process(debug: bool = False) -> None:
-    """Prepares a process that belongs to a command, and not to another program, for TensorFlow's first import.
+    """Prepares a command's own process for TensorFlow's first import.
 
-    The import then prints nothing and skips optional packages, which saves a second. These can be imported afterwards,
-    but the plots of `keras.visualization` stay unusable. With `debug`, TensorFlow prints its whole log.
+    The import then prints nothing and skips optional packages, which saves a second. They can be imported later, but
+    the plots of `keras.visualization` remain unusable. With `debug`, TensorFlow prints its whole log.
     """
     global _hidden, _is_shown
     _hidden, _is_shown = _OPTIONAL, debug
@@ -40,13 +40,13 @@ def prepare_process(debug: bool = False) -> None:
 
 
 def is_prepared() -> bool:
-    """Returns whether the process belongs to a command: whether `prepare_process` has been called."""
+    """Returns whether the process is a command's own, that is, whether `prepare_process` was called."""
     return bool(_hidden)
 
 
 @contextlib.contextmanager
 def _packages_hidden(names: Sequence[str]) -> Iterator[None]:
-    """Makes packages that are not imported yet seem not to be installed inside the block."""
+    """Makes packages that are not yet imported look uninstalled inside the block."""
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  None: Python raises ModuleNotFoundError
     try:
@@ -58,7 +58,7 @@ def _packages_hidden(names: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stderr_held_back() -> Iterator[None]:
-    """Discards everything that is written to file descriptor 2 inside the block. Python exceptions pass."""
+    """Discards all output to file descriptor 2 inside the block. Python exceptions pass through."""
     if _is_shown:
         yield
         return
@@ -79,9 +79,9 @@ def stderr_held_back() -> Iterator[None]:
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow in silence and makes Keras use it, whatever keras.json selects; see also `keep_freed_memory`.
+    """Imports TensorFlow silently and makes Keras use it, whatever keras.json selects. See also `keep_freed_memory`.
 
-    Raises UserError if it is not installed, or Keras has been imported with another backend.
+    Raises UserError if it is not installed, or Keras is already imported with another backend.
     """
     check_tensorflow()
     keras = sys.modules.get("keras")
@@ -95,17 +95,17 @@ def load_tensorflow() -> None:
     if "tensorflow" not in sys.modules:
         with _quiet_import():
             importlib.import_module("tensorflow")
-    with stderr_held_back():  # libraries for GPUs complain here, if they do
+    with stderr_held_back():  # GPU libraries may complain here
         sys.modules["tensorflow"].config.list_physical_devices()
 
 
 def import_tensorflow() -> None:
-    """Loads TensorFlow and configures it for a longer job; afterwards it logs errors only.
+    """Loads TensorFlow and configures it for a longer job. After that, it logs only errors.
 
     Raises UserError: see `load_tensorflow`.
     """
-    # TensorFlow and its graphs are millions of permanent objects. With the default thresholds, garbage collection takes
-    # a quarter of the time to the first step.
+    # TensorFlow and its graphs consist of millions of permanent objects. With the default thresholds, garbage
+    # collection takes a quarter of the time to the first step.
     gc.set_threshold(100_000, 50, 50)
     load_tensorflow()
     import tensorflow as tf
@@ -116,9 +116,9 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def settings_restored() -> Iterator[None]:
-    """Restores, at the end of the block, the settings of the process that `import_tensorflow` changes.
+    """Restores the process settings that `import_tensorflow` changes at the end of the block.
 
-    If blocks overlap in several threads, the last one to end restores what the first one found.
+    If blocks of several threads overlap, the last one to end restores the settings that the first one found.
     """
     global _before, _open_blocks
     logger = logging.getLogger("tensorflow")
@@ -139,14 +139,14 @@ def settings_restored() -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet_import() -> Iterator[None]:
     """Makes the import of TensorFlow inside the block silent, see `prepare_process`."""
-    # TensorFlow writes some lines before it reads its log level.
+    # TensorFlow prints some lines before it reads its log level.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if _is_shown else "3")
     with stderr_held_back(), _packages_hidden(_hidden):
         yield
 
 
 class _QuietLoader(importlib.abc.Loader):
-    """Wraps a loader, and discards what C++ code writes to stderr while it loads."""
+    """Wraps a loader, and discards stderr output of C++ code during loading."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
@@ -163,9 +163,9 @@ class _QuietLoader(importlib.abc.Loader):
 
 
 class _QuietFinder(importlib.abc.MetaPathFinder):
-    """Suppresses what TensorFlow prints when it is first imported, directly or through Keras.
+    """Suppresses TensorFlow's output at its first import, directly or through Keras.
 
-    An import hook is needed because modules import TensorFlow at their top, before any function can be called.
+    This needs an import hook, because modules import TensorFlow at their top, before any function can be called.
     """
 
     def find_spec(

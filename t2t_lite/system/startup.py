@@ -1,4 +1,4 @@
-"""Process settings that must be made before TensorFlow is imported."""
+"""Process settings that must precede the import of TensorFlow."""
 
 import contextlib
 import hashlib
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def keep_compiled() -> None:
-    """Makes XLA cache compiled code for later runs. Call it before TensorFlow is imported.
+    """Makes XLA cache compiled code for later runs. Call this before importing TensorFlow.
 
     The cache is in $XDG_CACHE_HOME/t2t-lite, in a folder for this TensorFlow version and these kinds of processor and
-    GPUs, because code for others may not run. An XLA cache that the user has configured is left unchanged.
+    GPUs, because code for others may not run. If the user has configured an XLA cache, it is not changed.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if "persistent_cache" in flags:

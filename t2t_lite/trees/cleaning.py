@@ -1,4 +1,4 @@
-"""Cleans the trees of a treebank for training: removes empty elements and function tags."""
+"""Cleans the trees of a treebank for training. Removes empty elements and function tags."""
 
 from t2t_lite.trees.tree import LEAF, OPEN, ROOT, Tree, TreeBuilder, walk
 
@@ -8,10 +8,10 @@ BRACKET_WORDS = {"(": "-LRB-", ")": "-RRB-"}
 
 
 def clean(tree: Tree) -> Tree | None:
-    """Returns a tree without empty elements and function tags, under the label TOP; None if no word is left.
+    """Returns a tree without empty elements and function tags, with the root TOP. Returns None if no word is left.
 
-    Constituents that contain only empty elements are removed; all others are kept, including those with a single child.
-    Labels and tags are cut at "=" or "-". Raises ValueError if the root of a tree is inside another tree, which happens
+    Constituents that contain only empty elements are removed. All others are kept, including those with a single child.
+    Labels and tags end before "=" or "-". Raises ValueError if the root of a tree is inside another tree, which happens
     if a bracket is missing.
     """
     builder = TreeBuilder()

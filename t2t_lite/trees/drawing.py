@@ -1,4 +1,4 @@
-"""Draws constituency trees with NLTK, as text for a terminal and as SVG."""
+"""Draws constituency trees with NLTK, as text for terminals and as SVG."""
 
 import math
 import re
@@ -15,27 +15,27 @@ REMARK = "(too deep to be drawn)"  # replaces a tree that is too deep for NLTK's
 # Characters that XML forbids, terminal control characters and line breaks.
 _UNPRINTABLE = re.compile("[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_FONT = "'DejaVu Sans Mono', Menlo, Consolas, monospace"  # monospaced, so that the width of a word is known
+_FONT = "'DejaVu Sans Mono', Menlo, Consolas, monospace"  # monospaced, so that word widths are known
 _SIZE = 12  # font size in pixels; this and the next three values are those of NLTK's svg()
-_START = 20  # the middle of the first column, and the base line of the first row
+_START = 20  # the middle of the first column and the baseline of the first row
 _COLUMN, _ROW = 40, 25  # distance between columns and between rows
 _CELL = 0.61 * _SIZE  # width of a letter
 _GAP = 10  # space between columns
 _MARGIN = 20  # space around the document
 _BETWEEN = 30  # space between two trees
 
-# Lines of NLTK's svg() that show nothing: branches to an only child, labels without letters, and the white bands behind
+# Invisible lines of NLTK's svg(): branches to an only child, labels without letters, and the white bands behind
 # crossing branches.
 _IDLE = re.compile(r'<polyline.*(stroke:white|points="(\S+) \2")|></text>')
 
 
 def text_art(tree: Tree) -> str:
-    """Returns a picture as lines without trailing blanks. The tag XX and a TOP with one child are not shown."""
+    """Returns a picture as lines without trailing blanks. It hides the tag XX and a TOP with one child."""
     tree, words = _shown(tree), _words(tree)
     if _is_bare(tree):
         return words[0]
     try:
-        # NLTK counts characters, but some characters fill two cells of a terminal and some none.
+        # NLTK counts characters, but some characters take two terminal cells and some take none.
         printer = _printer(tree, ["\0" * _cells(word) for word in words])
         art = printer.text(unicodelines=True, maxwidth=None)
     except RecursionError:
@@ -46,7 +46,7 @@ def text_art(tree: Tree) -> str:
 
 
 def draw_svg(trees: Sequence[tuple[str, Tree]]) -> str:
-    """Returns one SVG document with all (caption, tree) pairs, one below the other; `text_art` says what is shown."""
+    """Returns one SVG document with all (caption, tree) pairs, one below the other. It shows the same as `text_art`."""
     parts, width, bottom = [], 0, _MARGIN
     for number, (caption, tree) in enumerate(trees):
         bottom += _BETWEEN if number else 0
@@ -82,14 +82,14 @@ def _drawing(tree: Tree) -> tuple[str, int, int]:
     except RecursionError:
         return _line(REMARK)
     height = _START + _ROW * max(row for row, _ in printer.coords.values()) + _SIZE
-    # The first and the last line are the enclosing <svg> element.
+    # The first and last lines are the enclosing <svg> element.
     return "\n".join(line for line in lines[1:-1] if not _IDLE.search(line)), width, height
 
 
 class _Printer(Protocol):
-    """What is used of NLTK's TreePrettyPrinter."""
+    """The used part of NLTK's TreePrettyPrinter."""
 
-    nodes: dict[int, Any]  # words, and subtrees, which have label()
+    nodes: dict[int, Any]  # words and subtrees; subtrees have label()
     coords: dict[int, tuple[int, float]]  # (row, column) of each node
 
     def text(self, *, unicodelines: bool, maxwidth: int | None) -> str: ...
@@ -98,7 +98,7 @@ class _Printer(Protocol):
 
 
 def _spread(printer: _Printer) -> int:
-    """Makes each column of a drawing as wide as its longest text, in place; returns the total width."""
+    """Makes each column of a drawing as wide as its longest text, in place. Returns the total width."""
     widths: dict[float, int] = {}
     for node, (_, column) in printer.coords.items():
         content = printer.nodes[node]
@@ -127,7 +127,7 @@ def _printer(tree: Tree, words: Sequence[str]) -> _Printer:
     from nltk.tree import Tree as NltkTree
     from nltk.tree.prettyprinter import TreePrettyPrinter
 
-    # Leaves are word positions; otherwise NLTK confuses the order of words with and without tags.
+    # Use word positions as leaves, because NLTK otherwise confuses the order of words with and without tags.
     positions = count()
     children: list[list[Any]] = [[]]
     for kind, node in walk(tree):
@@ -166,7 +166,7 @@ def _width(text: str) -> int:
 
 
 def _cells(text: str) -> int:
-    """Returns the number of terminal cells of a text, at least 1."""
+    """Returns the number of terminal cells of a text; at least 1."""
     cells = 0
     for character in text:
         if unicodedata.category(character) not in ("Mn", "Me", "Cf"):

@@ -1,8 +1,8 @@
-"""Heads of constituents, and the dependencies between words that follow from them.
+"""Finds heads of constituents and the resulting dependencies between words.
 
 The rules are those of Collins (1999, appendix A), "Head-Driven Statistical Models for Natural Language Parsing", with
-two additions: NML, which later treebanks have, is treated like NP and NX, and punctuation is never a head if there is
-anything else.
+two additions: NML, a label of later treebanks, is treated like NP and NX, and punctuation is a head only if there is
+nothing else.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from t2t_lite.trees.tree import LEAF, OPEN, Tree, walk
 
 PUNCTUATION = frozenset((",", ".", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP"))  # tags
 
-_LEFT, _RIGHT = 1, -1  # search from the left, or from the right
-# By label: where to search, and the labels of children, those first that are preferred to all later ones.
+_LEFT, _RIGHT = 1, -1  # search from the left or from the right
+# By label: the search direction, and labels of children in order of preference.
 _RULES = {
     "ADJP": (_LEFT, "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"),
     "ADVP": (_RIGHT, "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
@@ -37,7 +37,7 @@ _RULES = {
     "WHPP": (_RIGHT, "IN TO FW"),
 }
 _NOMINAL = ("NP", "NX", "NML")
-# For them, each step accepts several labels: the first child found is the head.
+# For nominal labels, each step accepts several labels. The first child found is the head.
 _NOMINAL_STEPS = (
     (_RIGHT, "NN NNP NNPS NNS NX NML POS JJR"),
     (_LEFT, "NP"),
@@ -48,13 +48,13 @@ _NOMINAL_STEPS = (
 
 
 def head_child(label: str, children: Sequence[str]) -> int:
-    """Returns the number of the child, from 0, that is the head of a constituent; labels have no function tags."""
+    """Returns the index of the head child of a constituent. Labels have no function tags."""
     places = [place for place, child in enumerate(children) if child not in PUNCTUATION]
     places = places or list(range(len(children)))
     labels = [children[place] for place in places]
     head = _head_of_nominal(labels) if label in _NOMINAL else _head_by_rule(label, labels)
     if head >= 2 and labels[head - 1] == "CC":
-        head -= 2  # of a coordination, the part before the conjunction
+        head -= 2  # in a coordination, the part before the conjunction is the head
     return places[head]
 
 
@@ -78,20 +78,20 @@ def _head_of_nominal(children: Sequence[str]) -> int:
 
 
 def _first(children: Sequence[str], label: str, direction: int) -> int:
-    """Returns the number of the first child with a label, searched from the left or from the right."""
+    """Returns the index of the first child with a label, from the left or from the right."""
     place = children[::direction].index(label)
     return place if direction == _LEFT else len(children) - 1 - place
 
 
 def head_dependencies(tree: Tree) -> list[tuple[str, int, int]]:
-    """Returns (label, word, head) for each word but the head of the tree, in no particular order.
+    """Returns (label, word, head) for each word except the head of the tree, in no particular order.
 
-    The word is the head of a child of a constituent with this label, and depends on the head of the constituent. Words
-    are counted from 0. Punctuation is left out, if it is not itself a head. The tree has no empty elements and function
+    The word is the head of a child of a constituent with this label. It depends on the head of the constituent. Words
+    are counted from 0. Punctuation is left out unless it is a head. The tree must have no empty elements or function
     tags, see `clean`.
     """
     found: list[tuple[str, int, int]] = []
-    # For each open constituent, the label and the head word of its children so far.
+    # For each open constituent, the labels and head words of its children so far.
     children: list[list[tuple[str, int]]] = [[]]
     words = 0
     for kind, node in walk(tree):

@@ -1,8 +1,8 @@
-"""Trees as sequences of symbols, as in Vinyals et al. 2015, "Grammar as a Foreign Language" (arXiv 1412.7449).
+"""Converts trees to sequences of symbols, as in Vinyals et al. 2015, "Grammar as a Foreign Language" (arXiv 1412.7449).
 
-"(S", "XX" and ")S" are an opening bracket, a word and a closing bracket. Closing brackets repeat the label, every word
-with its tag becomes the symbol XX, and the bracket of the root is left out. So
-"(TOP (S (NP (NN rain)) (VP (VBZ falls))))" is "(S (NP XX )NP (VP XX )VP )S".
+"(S", "XX" and ")S" are an opening bracket, a word and a closing bracket. Closing brackets repeat the label. Each word
+with its tag becomes the symbol XX. The root's bracket is left out. So "(TOP (S (NP (NN rain)) (VP (VBZ falls))))" is
+"(S (NP XX )NP (VP XX )VP )S".
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from t2t_lite.trees.tree import LEAF, OPEN, UNTAGGED, Tree, walk
 
 WORD = UNTAGGED  # the symbol for a word
-# Words that have only one tag, mostly punctuation. EVALB recognises punctuation by its tag.
+# Words with only one tag, mostly punctuation. EVALB recognises punctuation by its tag.
 _PUNCTUATION = {
     "``": "``",
     "''": "''",
@@ -21,12 +21,12 @@ _PUNCTUATION = {
 
 
 def is_symbol(text: str) -> bool:
-    """Returns whether a text is a symbol: that of a word, or one bracket with a label."""
+    """Returns whether a text is a symbol: that of a word, or a bracket with a label."""
     return text == WORD or (len(text) > 1 and text[0] in "()" and not set(text[1:]) & {"(", ")"})
 
 
 def tags_of(words: Sequence[str]) -> list[str]:
-    """Returns a tag for each word: that of a punctuation mark, or XX, because the parser predicts no tags."""
+    """Returns a tag for each word: the tag of a punctuation mark, else XX, because the parser predicts no tags."""
     return [_PUNCTUATION.get(word, UNTAGGED) for word in words]
 
 

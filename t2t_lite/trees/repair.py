@@ -1,4 +1,4 @@
-"""Repairs the output of a model: turns any symbols into a well-formed tree over the given words."""
+"""Repairs the output of a model. Turns any symbols into a well-formed tree over the given words."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ HOLLOW = "brackets around nothing"
 TOO_FEW = "too few leaves"
 TOO_MANY = "too many leaves"
 REPAIRS = (EMPTY, UNKNOWN, UNMATCHED, HOLLOW, TOO_FEW, TOO_MANY)
-# The label of words that the output puts into no constituent.
+# The label for words outside all constituents of the output.
 _SENTENCE = "S"
 
 
@@ -21,12 +21,12 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
     """Returns a tree over exactly the given words, for any symbols. See `linear` for well-formed symbols.
 
     A closing bracket closes the innermost open bracket with its label and all brackets inside it. Without such a
-    bracket it is dropped. Brackets that are still open are closed at the end. Unknown symbols, surplus leaves and
-    brackets around nothing are dropped. Surplus words are appended to the last outermost constituent, or to the tree
-    if it ends with a word. If there is no symbol at all, the words become the children of one S.
+    bracket, it is dropped. Open brackets are closed at the end. Unknown symbols, surplus leaves and brackets around
+    nothing are dropped. Surplus words are appended to the last outermost constituent, or to the tree if it ends with a
+    word. Without any symbols, the words become the children of one S.
 
-    There is at least one word. Returns the tree and the elements of REPAIRS that it needed; if there are none,
-    `linearise` gives the symbols again.
+    `words` must not be empty. Returns the tree and the elements of REPAIRS that it needed. If there are none,
+    `linearise` returns the same symbols.
     """
     listed = symbols.split()
     leaves = tuple(Tree(tag, word=word) for tag, word in zip(tags_of(words), words, strict=True))
@@ -55,7 +55,7 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
 
 
 def _close(builder: TreeBuilder, label: str) -> set[str]:
-    """Closes the innermost constituent with a label and all open ones inside it; returns the defects."""
+    """Closes the innermost constituent with a label and all open ones inside it. Returns the defects."""
     wrong = set()
     if label not in builder.open_labels:
         return {UNMATCHED}

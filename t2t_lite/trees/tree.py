@@ -1,4 +1,4 @@
-"""Constituency trees, and conversion from and to brackets. Nothing here recurses, so trees may have any depth."""
+"""Constituency trees and their bracket notation. Nothing here recurses, so trees may have any depth."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,14 @@ class Tree(NamedTuple):
     """A constituent with its children, or a tag with its word."""
 
     label: str  # the constituent's label, or the word's tag (part of speech)
-    children: tuple["Tree", ...] = ()  # the children of a constituent, at least one; () for a tag
+    children: tuple["Tree", ...] = ()  # the children of a constituent (at least one); () for a tag
     word: str = ""  # the word of a tag; "" for a constituent
 
     def __str__(self) -> str:
         return to_brackets(self)
 
 
-# The kinds of steps of `walk`.
+# The kinds of steps in `walk`.
 OPEN, LEAF, CLOSE = "open", "leaf", "close"
 
 
@@ -53,7 +53,7 @@ class TreeBuilder:
     """Builds trees from a sequence of brackets and words. Constituents without words are dropped.
 
     Attributes:
-      open_labels: the labels of the open constituents, the innermost last.
+      open_labels: the labels of the open constituents, innermost last.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class TreeBuilder:
         self._children[-1].append(Tree(tag, word=word))
 
     def close(self) -> bool:
-        """Closes the innermost constituent; returns False if it has no word and is dropped."""
+        """Closes the innermost constituent. Returns False if it has no word and is dropped."""
         label, children = self.open_labels.pop(), self._children.pop()
         if children:
             self._children[-1].append(Tree(label, tuple(children)))
@@ -82,7 +82,7 @@ class TreeBuilder:
 
 
 def parse_brackets(text: str) -> list[Tree]:
-    """Parses trees such as "(S (NP (NN rain)) (VP (VBZ falls)))"; a label may be missing: "( (S ...))".
+    """Parses trees such as "(S (NP (NN rain)) (VP (VBZ falls)))". Labels may be missing: "( (S ...))".
 
     Raises ValueError if the text is malformed.
     """
@@ -105,7 +105,7 @@ def parse_brackets(text: str) -> list[Tree]:
 
 
 def _open(builder: TreeBuilder, tokens: Sequence[str], place: int) -> int:
-    """Reads an opening bracket with its label, and the word and closing bracket of a tag; returns the next place.
+    """Reads an opening bracket with its label, and the word and closing bracket of a tag. Returns the next position.
 
     Raises ValueError if the text is malformed.
     """
@@ -131,7 +131,7 @@ def _open(builder: TreeBuilder, tokens: Sequence[str], place: int) -> int:
 
 
 def to_brackets(tree: Tree) -> str:
-    """Returns the tree in one line, the inverse of `parse_brackets`."""
+    """Returns the tree in one line. This is the inverse of `parse_brackets`."""
     parts = []
     for kind, node in walk(tree):
         if kind is OPEN:

@@ -1,4 +1,4 @@
-"""Reads the files of a treebank: trees on one or several lines, indented or not, with or without empty lines."""
+"""Reads the files of a treebank. Trees may span several lines, be indented and be separated by empty lines."""
 
 import itertools
 import re
@@ -11,17 +11,17 @@ from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.tree import Tree, parse_brackets
 
-# Maximum number of lines of a tree, after which an unclosed bracket is given up.
+# Maximum number of lines of a tree. After that, an unclosed bracket is an error.
 _MAX_LINES = 1000
 _ROOT = re.compile(r"\(\s*(\(|(TOP|ROOT|S1)(\s|\(|$))")
 ENDINGS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
 
 
 class Malformed(NamedTuple):
-    """Takes the place of a tree that cannot be read."""
+    """Stands for a tree that cannot be read."""
 
     where: str  # the file and the first line of the tree
-    reason: str  # what is wrong with it
+    reason: str  # why it cannot be read
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
@@ -30,7 +30,7 @@ class Malformed(NamedTuple):
 def treebank_files(path: Path) -> list[Path]:
     """Returns the files of a treebank: the path itself, or all .mrg and .ptb files below a folder, in order.
 
-    Raises UserError if there is no such file.
+    Raises UserError if the file does not exist.
     """
     if path.is_file():
         return [path]
@@ -45,24 +45,24 @@ def treebank_files(path: Path) -> list[Path]:
 def read_trees(path: Path) -> Iterator[Tree | Malformed]:
     """Yields the clean trees of a file, plain or gzip, and a `Malformed` for each tree that cannot be read.
 
-    Reading continues after a malformed tree. A tree without words is left out. Raises UserError if there is no such
-    file, or it is a damaged gzip file.
+    Reading continues after a malformed tree. Trees without words are left out. Raises UserError if the file does not
+    exist or is a damaged gzip file.
     """
     not_utf8: set[int] = set()
     for group in _groups(path, not_utf8):
         found = _trees_of(path, group, not_utf8)
         if isinstance(found[0], Malformed) and not _ROOT.search(group[0][1]):
-            # Without a root, only the brackets show where a tree ends: try each line-initial bracket separately.
+            # Without a root, only the brackets show where a tree ends. Try each line-initial bracket separately.
             found = itertools.chain.from_iterable(_trees_of(path, part, not_utf8) for part in _parts(group))
         yield from filter(None, found)
 
 
 class _NotUtf8(str):
-    """A line with U+FFFD in place of invalid bytes."""
+    """A line with U+FFFD instead of invalid bytes."""
 
 
 def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree | Malformed | None]:
-    """Returns the trees in some lines, with None for a tree without words; or one `Malformed` for all lines."""
+    """Returns the trees in `lines`, with None for trees without words; or one `Malformed` for all lines."""
     where = f"{path}, line {lines[0][0]}"
     if not not_utf8.isdisjoint(number for number, _ in lines):
         return [Malformed(where, "not UTF-8")]
@@ -75,8 +75,8 @@ def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> l
 def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
     """Yields groups of (number, line): the lines of one tree, or of several if a bracket is missing.
 
-    Empty lines may occur anywhere. A line that begins with a root and is not indented begins a tree. Trees without a
-    root end when their brackets are closed. `not_utf8` receives the numbers of lines that are not UTF-8.
+    Empty lines may occur anywhere. An unindented line that begins with a root begins a tree. Trees without a root end
+    when their brackets are closed. `not_utf8` receives the numbers of lines that are not UTF-8.
     """
     lines, depth, has_roots = [], 0, False
     with open_bytes(path) as file:
@@ -102,7 +102,7 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
 
 
 def _parts(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Splits lines before each line that begins with a bracket, and after each line that closes all brackets."""
+    """Splits before each line that begins with a bracket, and after each line that closes all brackets."""
     part, depth = [], 0
     for number, line in lines:
         if part and (line.startswith("(") or depth == 0):
@@ -117,9 +117,9 @@ _WSJ_NAME = re.compile(r"wsj_(\d\d)\d\d\.", re.IGNORECASE)
 
 
 def section_of(path: Path) -> int | None:
-    """Returns the section of a file in the Wall Street Journal part of the Penn Treebank, by the file's number.
+    """Returns the section of a Wall Street Journal file of the Penn Treebank, by the file's number.
 
-    "wsj_2314.mrg" is in section 23. None if the file name has another form.
+    "wsj_2314.mrg" is in section 23. Returns None if the file name has another form.
     """
     match = _WSJ_NAME.match(path.name)
     return int(match[1]) if match else None

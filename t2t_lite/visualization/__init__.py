@@ -1,5 +1,5 @@
-"""Pictures: of attention, and what charts and HTML files have in common.
+"""Draws attention pictures, and provides the common code of charts and HTML files.
 
-The numbers come first (`attention_map`, `head_statistics`: NumPy). matplotlib draws them as SVG and PNG
-(`attention_drawing`), static/attention.js in HTML files, reports and the page of the server.
+`attention_map` and `head_statistics` compute the numbers with NumPy. matplotlib draws them as SVG and PNG
+(`attention_drawing`). static/attention.js draws them in HTML files, reports and the page of the server.
 """

@@ -1,4 +1,4 @@
-"""Attention as JSON, which static/attention.js draws: in HTML files, in reports and on the page of the server."""
+"""Converts attention to JSON, which static/attention.js draws in HTML files, reports and the page of the server."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from t2t_lite.files import encodable
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, chosen_layers
 from t2t_lite.visualization.head_statistics import MEASURES, HeadStatistics, head_statistics
 
-DIGITS = 4  # of the weights
-MAX_WEIGHTS = 3_000_000  # about 20 MB, and as much again for whole words
+DIGITS = 4  # digits of the weights
+MAX_WEIGHTS = 3_000_000  # about 20 MB, and the same again for whole words
 
 
 def paper_layer(num_layers: int) -> int:
-    """Returns the layer that corresponds to the paper's figures 3 to 5, layer 5 of 6 counted from 1; here from 0."""
+    """Returns the index of the layer that corresponds to the paper's figures 3 to 5: layer 5 of 6, counted from 1."""
     return max(0, round(num_layers * 5 / 6) - 1)
 
 
@@ -25,9 +25,9 @@ def attention_data(
     kinds: Sequence[str] = ("encoder", "decoder", "cross"),
     layers: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Returns the weights of some sentences, and what is measured of the heads on them.
+    """Returns the attention weights of some sentences, with measurements of the heads.
 
-    For `kinds` and `layers` see `chosen_layers`. Raises UserError if the model gives no weights, or has no such layer.
+    For `kinds` and `layers`, see `chosen_layers`. Raises UserError if the model provides no weights or lacks a layer.
     """
     chosen = chosen_layers(model, kinds, layers)
     maps: list[list[AttentionMap]] = []
@@ -59,7 +59,7 @@ def closest(layers: Sequence[int], wanted: int) -> int:
 
 
 def map_json(each: AttentionMap, digits: int = DIGITS) -> dict[str, Any]:
-    """Returns a map with its tokens and, if they differ, its words."""
+    """Returns a map by tokens and, if different, by words."""
     words = each.in_words()
     views = {"tokens": _view(each, digits)}
     if (words.queries.labels, words.keys.labels) != (each.queries.labels, each.keys.labels):
@@ -68,7 +68,7 @@ def map_json(each: AttentionMap, digits: int = DIGITS) -> dict[str, Any]:
 
 
 def statistics_json(statistics: HeadStatistics) -> dict[str, Any]:
-    """Returns the measures of the heads of a layer, rounded."""
+    """Returns the rounded measures of the heads of a layer."""
     return {
         "kind": statistics.kind,
         "layer": statistics.layer,

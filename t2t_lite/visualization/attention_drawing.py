@@ -1,7 +1,7 @@
-"""Pictures of attention with matplotlib, for SVG, PNG and PDF.
+"""Draws attention pictures with matplotlib, as SVG, PNG and PDF.
 
-The opacity of a line or a cell is the weight, so that an SVG file has the weights to six digits. What prints as 0 is
-left out.
+The opacity of a line or cell is the weight, so an SVG file contains the weights to six digits. Weights that print as 0
+are left out.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROW = 0.23  # inches for a token
-_LETTER = 0.085  # inches
+_ROW = 0.23  # inches per token
+_LETTER = 0.085  # inches per letter
 _COLUMN = 1.9  # inches between the two columns of tokens
-_SMALLEST = 5e-7  # a weight below has opacity 0 in six digits
+_SMALLEST = 5e-7  # smaller weights have opacity 0 in six digits
 _TITLES = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
 
 def color_of(head: int) -> str:
-    """Returns the colour of a head, the same in all forms."""
+    """Returns the colour of a head, which is the same in all forms."""
     return COLORS[head % len(COLORS)]
 
 
@@ -35,15 +35,15 @@ def title_of(kind: str, layer: int) -> str:
 
 
 class Panel(NamedTuple):
-    """One panel of the paper's form."""
+    """One panel in the paper's form."""
 
     map: AttentionMap  # the weights
-    heads: Sequence[int]  # the heads, each in its colour
-    query: int | None = None  # the only query whose lines are drawn, as in figure 3; None: all
+    heads: Sequence[int]  # the heads to draw, each in its own colour
+    query: int | None = None  # draws only this query's lines, as in figure 3; None: all
 
 
 def draw_lines(panels: Sequence[Panel]) -> "Figure":
-    """Draws the form of the paper's figures 3 to 5: two columns of tokens, and lines by weight; the panels in a row."""
+    """Draws panels in a row as in the paper's figures 3 to 5: two columns of tokens, with lines by weight."""
     maps = [panel.map for panel in panels]
     heads = sorted({head for panel in panels for head in panel.heads})
     rows = max(max(len(each.queries), len(each.keys)) for each in maps)
@@ -60,7 +60,7 @@ def _lines(axes: "Axes", panel: Panel, rows: int) -> None:
     from matplotlib.collections import LineCollection
 
     each, heads, query = panel
-    boxes = 0.06 * len(heads) if query is not None else 0.0  # beside the keys, as in figure 3
+    boxes = 0.06 * len(heads) if query is not None else 0.0  # width of the boxes beside the keys, as in figure 3
     for head in heads:
         for place in range(len(each.queries)) if query is None else [query]:
             weights = each.weights[head, place]
@@ -95,7 +95,7 @@ def _boxes(panel: "Axes", each: AttentionMap, head: int, query: int, x: float) -
 
 
 def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure":
-    """Draws matrices, a row for each map, a column for each head: queries down, keys across, opacity is the weight."""
+    """Draws a matrix for each map (rows) and head (columns): queries down, keys across, the weight as opacity."""
     rows, columns = (max(len(axis) for axis in axes) for axes in zip(*((each.queries, each.keys) for each in maps)))
     letters = max(len(label) for each in maps for axis in (each.queries, each.keys) for label in axis.labels)
     margin = letters * _LETTER
@@ -124,7 +124,7 @@ def _matrix(panel: "Axes", each: AttentionMap, head: int) -> None:
 def _cells(
     panel: "Axes", cells: Sequence[tuple[float, float, float, float]], weights: np.ndarray, head: int, gid: str
 ) -> None:
-    """Draws rectangles (x, y, width, height) whose opacity is their weight."""
+    """Draws rectangles (x, y, width, height) with their weights as opacity."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgb
 
@@ -138,10 +138,10 @@ def _cells(
 
 
 def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatistics]) -> "Figure":
-    """Draws all heads of all layers as thumbnails with what is measured of them, beside uniform attention.
+    """Draws all heads of all layers as thumbnails. Shows their measures beside those of uniform attention.
 
-    The maps are of one sentence; those of each kind have the same number of heads. The statistics are of the same
-    layers, possibly on more sentences.
+    The maps are those of one sentence. Maps of the same kind have the same number of heads. The statistics are for the
+    same layers, possibly on more sentences.
     """
     columns = max(each.num_heads for each in maps)
     lines = max(len(each.uniform) for each in statistics)
@@ -161,7 +161,7 @@ def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatist
 
 
 def described(statistics: HeadStatistics, head: int) -> list[str]:
-    """Returns a line for each measure of a head, with that of uniform attention."""
+    """Returns a line for each measure of a head, with the value of uniform attention."""
     lines = []
     for measure in MEASURES:
         if measure.name in statistics.uniform:
@@ -172,12 +172,12 @@ def described(statistics: HeadStatistics, head: int) -> list[str]:
 
 
 def _opacities(weights: np.ndarray) -> list[float]:
-    """Returns the opacity of each weight, which rounding may have made larger than 1."""
+    """Returns the opacity of each weight. Limits weights that rounding made larger than 1."""
     return np.minimum(weights.astype(float), 1.0).tolist()
 
 
 def _pixels(weights: np.ndarray, color: str) -> np.ndarray:
-    """Returns a picture, float [queries, keys, 4], whose opacity is the weight."""
+    """Returns a picture, float [queries, keys, 4], with the weights as opacity."""
     from matplotlib.colors import to_rgb
 
     pixels = np.empty((*weights.shape, 4))
@@ -193,5 +193,5 @@ def _add_legend(figure: "Figure", heads: Sequence[int]) -> None:
 
 
 def _escaped(label: str) -> str:
-    """Returns a label that matplotlib does not read as a formula."""
+    """Escapes a label so that matplotlib does not read it as a formula."""
     return label.replace("$", r"\$")

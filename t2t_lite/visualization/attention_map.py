@@ -15,12 +15,12 @@ from t2t_lite.files import encodable
 from t2t_lite.visualization.choices import KINDS
 
 START, END = "<start>", "<end>"
-# What is shown of a token without text, as a part of a character, and of one that is only blanks.
+# The labels of a token without text, such as a part of a character, and of a token of blanks.
 _BLANKS = ("·", "␣")
 
 
 class HasAttention(Protocol):
-    """What gives weights: a `Translator` or a `Parser`."""
+    """A model that provides attention weights: a `Translator` or a `Parser`."""
 
     @property
     def attention_layers(self) -> Mapping[str, int]:
@@ -36,12 +36,12 @@ class HasAttention(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """The tokens, or the words, along one side of a map."""
+    """The tokens or words along one side of a map."""
 
-    labels: list[str]  # what a picture shows of each. A token that does not end its word ends in "@@"
-    # the number of the word that each belongs to, in order from 0; the start and the end symbol have their own
+    labels: list[str]  # the label of each in a picture. A token that does not end its word ends in "@@"
+    # the word number of each, in order from 0; the start and end symbols have their own
     words: list[int]
-    special: list[bool]  # whether each is the start or the end symbol
+    special: list[bool]  # whether each is the start or end symbol
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -51,11 +51,11 @@ class Axis:
 class AttentionMap:
     """The weights of one layer for a pair of texts."""
 
-    kind: str  # "encoder" or "decoder" for self-attention, "cross" for the decoder's attention to the source
+    kind: str  # "encoder" or "decoder" for self-attention, "cross" for cross-attention
     layer: int  # the index of the layer, from 0
     weights: np.ndarray = dataclasses.field(repr=False)  # float [heads, queries, keys]; each row sums to 1
-    queries: Axis  # the queries. Those of the decoder are labelled with the token that they predict
-    keys: Axis  # the keys. Those of the decoder are labelled with the token that they have read: first the start symbol
+    queries: Axis  # the queries. In the decoder, the label is the token that they predict
+    keys: Axis  # the keys. In the decoder, the label is the token that they read, beginning with the start symbol
 
     @property
     def num_heads(self) -> int:
@@ -63,14 +63,14 @@ class AttentionMap:
         return self.weights.shape[0]
 
     def in_words(self) -> "AttentionMap":
-        """Returns the map of whole words: weights are summed over the keys of a word and averaged over its queries."""
+        """Returns the map of whole words. Weights are summed over a word's keys and averaged over its queries."""
         to_queries, to_keys = (_membership(axis.words) for axis in (self.queries, self.keys))
         means = to_queries / to_queries.sum(1, keepdims=True)
         weights = means @ self.weights @ to_keys.T
         return dataclasses.replace(self, weights=weights, queries=_in_words(self.queries), keys=_in_words(self.keys))
 
     def uniform(self) -> "AttentionMap":
-        """Returns a map with one head that attends to everything it may equally: the baseline of all measures."""
+        """Returns a map with one head that attends equally to all allowed keys. It is the baseline of all measures."""
         allowed = np.ones(self.weights.shape[1:])
         if self.kind == "decoder":
             allowed = np.tril(allowed)
@@ -78,14 +78,14 @@ class AttentionMap:
 
 
 def map_of(kind: str, layer: int, weights: np.ndarray, queries: Sequence[str], keys: Sequence[str]) -> AttentionMap:
-    """Returns the map of what `Translator.attention` gives."""
+    """Returns the map of the result of `Translator.attention`."""
     return AttentionMap(kind, layer, weights, _axis(queries), _axis(keys, starts=kind == "decoder"))
 
 
 def attention_map(model: HasAttention, line: str, output: str, kind: str, layer: int) -> AttentionMap:
-    """Returns the map of one layer, from 0 or -1 for the last, for a line and its translation or tree.
+    """Returns the map of one layer (from 0; -1 is the last) for a line and its translation or tree.
 
-    Raises UserError if there is no such layer, or the model gives no weights.
+    Raises UserError if the layer does not exist, or the model provides no weights.
     """
     (found,) = model.attention([line], [output], kind, layer)
     return map_of(kind, layer % model.attention_layers.get(kind, 1), *found)
@@ -94,10 +94,10 @@ def attention_map(model: HasAttention, line: str, output: str, kind: str, layer:
 def chosen_layers(
     model: HasAttention, kinds: Iterable[str] = KINDS, layers: Sequence[int] | None = None
 ) -> dict[str, list[int]]:
-    """Returns the chosen layers by kind, from 0. Kinds of which the model has no weights are left out.
+    """Returns the chosen layers (from 0) by kind. Leaves out kinds for which the model has no weights.
 
-    `layers` None: all. One that a kind does not have is left out, if another kind has it. Raises UserError if the model
-    has none of the kinds or of the layers.
+    If `layers` is None, all are chosen. A layer that a kind lacks is left out if another kind has it. Raises UserError
+    if the model has none of the kinds or of the layers.
     """
     having = model.attention_layers
     kinds = list(kinds)
@@ -129,11 +129,11 @@ def chosen_layers(
 
 
 def _axis(tokens: Sequence[str], starts: bool = False) -> Axis:
-    """Returns the axis of tokens whose last one is the end symbol; `starts`: shifted right, as a decoder reads them."""
+    """Returns the axis of tokens that end with the end symbol. `starts` shifts them right, as a decoder reads them."""
     *texts, _ = tokens
     words = _words(texts)
     visible = [_visible(text) for text in texts]
-    # Whether something that can be seen follows in the same word.
+    # Whether a visible token follows in the same word.
     goes_on = [
         any(other == word and label not in _BLANKS for other, label in zip(words[place:], visible[place:]))
         for place, word in enumerate(words, start=1)
@@ -146,14 +146,14 @@ def _axis(tokens: Sequence[str], starts: bool = False) -> Axis:
 
 
 def _words(tokens: Sequence[str]) -> list[int]:
-    """Returns the number of the word of each token.
+    """Returns the word number of each token.
 
-    Words that share a token count as one. Tokens of punctuation at the edges of a word are words of their own.
+    Words that share a token count as one. Punctuation tokens at the edges of a word are separate words.
     """
     found: list[int] = []
     last: set[int] = set()
     for of_token in words_of_tokens(tokens):
-        # A token without letters, as a blank or a part of a character, belongs to the word before it.
+        # A token without letters, such as a blank or a part of a character, belongs to the previous word.
         joins = bool(found) and (not of_token or not last.isdisjoint(of_token))
         found.append(found[-1] if joins else found[-1] + 1 if found else 0)
         last = last | set(of_token) if joins else set(of_token)
@@ -186,5 +186,5 @@ def _in_words(axis: Axis) -> Axis:
 
 
 def _membership(words: Sequence[int]) -> np.ndarray:
-    """Returns 0 or 1, float [words, tokens]: whether a token belongs to a word."""
+    """Returns float [words, tokens]: 1 if a token belongs to a word, else 0."""
     return (np.arange(1 + max(words))[:, None] == np.asarray(words)[None]).astype(np.float64)

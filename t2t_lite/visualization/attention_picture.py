@@ -1,4 +1,4 @@
-"""A picture of attention: made once, shown by notebooks, and saved as HTML, SVG, PNG or PDF."""
+"""An attention picture, which notebooks display and which can be saved as HTML, SVG, PNG or PDF."""
 
 import html
 import string
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MAX_PANELS = 12
-_MAX_DRAWN = 200_000  # weights of a picture other than HTML: each is a line or a cell of some hundred bytes
+_MAX_DRAWN = 200_000  # maximum weights in a picture other than HTML: each is a line or cell of some hundred bytes
 _FRAME_HEIGHT = 640  # pixels, in a notebook
 
 
 def check_picture_file(file: Path, argument: str) -> None:
-    """Raises UserError if a picture of attention cannot be written to `file`."""
+    """Raises UserError if an attention picture cannot be written to `file`."""
     if file.suffix.lower() == ".html":
         check_html(argument)
         check_output(file, f"`{argument}={file}`")
@@ -36,20 +36,20 @@ def check_picture_file(file: Path, argument: str) -> None:
 
 
 class AttentionPicture:
-    """The attention of a model for some sentences. In a notebook it shows itself.
+    """The attention of a model for some sentences. Notebooks display it.
 
     Args:
       model: a `Translator` or a `Parser`.
       pairs: texts with their translations or trees.
-      kinds: the kinds of attention. In a picture that is no HTML, a form shows the first; or all that are given.
-      layers: the layers, from 0; None: all in HTML and an overview, else the one that corresponds to the paper's.
+      kinds: the kinds of attention; None: all in HTML, else the first that the model has.
+      layers: the layers, from 0; None: all in HTML and in an overview, else the one that corresponds to the paper's.
       heads: the heads, from 0; None: all.
-      form: "lines", the paper's; "matrix"; or "overview", all heads with what is measured of them.
+      form: "lines", as in the paper; "matrix"; or "overview", which shows all heads with their measures.
       words: whether to show whole words instead of tokens.
-      query: the only query whose lines are drawn: its label, or its index from 0; None: all.
+      query: draws only this query's lines: its label, or its index from 0; None: all.
 
     Raises:
-      UserError: if the model gives no weights, or has no such layer, head or query.
+      UserError: if the model provides no weights, or lacks a layer, head or query.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class AttentionPicture:
             raise UserError(f"a picture has 1 to {MAX_SENTENCES} sentences, and these are {len(pairs)}")
         self._model, self.pairs, self.form, self.words = model, list(pairs), form, words
         self._kinds, self._layers, self._heads, self._query = kinds, layers, heads, query
-        chosen_layers(model, kinds or KINDS, layers)  # before anything is computed
+        chosen_layers(model, kinds or KINDS, layers)  # before computing anything
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.pairs)} sentence{'s' if len(self.pairs) > 1 else ''}>"
@@ -83,13 +83,13 @@ class AttentionPicture:
         )
 
     def to_html(self) -> str:
-        """Returns an HTML document without references to other files."""
+        """Returns a self-contained HTML document."""
         data = self.data()
         title = self.pairs[0][0] if len(self.pairs) == 1 else f"{len(self.pairs)} sentences"
         return render("attention.html", title=f"Attention: {encodable(title)}", version=t2t_lite.__version__, data=data)
 
     def data(self) -> dict[str, Any]:
-        """Returns what the HTML shows: see `attention_data`, and the choices at the beginning."""
+        """Returns the data for the HTML: see `attention_data`, plus the initial choices."""
         data = attention_data(self._model, self.pairs, self._kinds or KINDS, self._layers)
         heads = _checked_heads(self._heads, max(data["heads"].values()))
         query = None
@@ -99,7 +99,7 @@ class AttentionPicture:
         return data | {"shown": {"form": self.form, "words": self.words, "heads": heads, "query": query}}
 
     def save(self, file: str | PathLike) -> Path:
-        """Writes the picture; the file appears once it is complete.
+        """Writes the picture. The file appears when it is complete.
 
         Args:
           file: a name that ends in .html, .svg, .png or .pdf.
@@ -108,7 +108,7 @@ class AttentionPicture:
           the path.
 
         Raises:
-          UserError: if the file cannot be written, or is no HTML and there are several sentences.
+          UserError: if the file cannot be written, or is not HTML and there are several sentences.
         """
         file = Path(file)
         check_picture_file(file, "file")
@@ -138,7 +138,7 @@ class AttentionPicture:
         return draw_lines([Panel(each, heads, query) for each, query in zip(maps, queries)])
 
     def check(self, file: Path) -> None:
-        """Raises UserError if the model has not what is to be drawn in a file; texts and query may be any."""
+        """Raises UserError if the model lacks the attention to draw in a file. Ignores texts and query."""
         if file.suffix.lower() == ".html":
             first = chosen_layers(self._model, self._kinds or KINDS, self._layers)
             each = self._maps(list(first)[:1], next(iter(first.values()))[:1])[0]
@@ -147,7 +147,7 @@ class AttentionPicture:
             self._panels()
 
     def _panels(self) -> tuple[list[AttentionMap], list[int]]:
-        """Returns what a picture other than HTML shows: the maps, and the heads of each."""
+        """Returns the maps of a picture other than HTML, and the heads of each."""
         kinds = self._kinds or list(chosen_layers(self._model))[:1]
         layers = self._layers
         if layers is None and self.form != "overview":
@@ -183,9 +183,9 @@ def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
 
 
 def query_of(each: AttentionMap, query: str | int, argument: str = "query") -> int:
-    """Returns the index of a query: the one with a number, or the first with a text.
+    """Returns the index of a query, given by its index or its text. The first match is used.
 
-    Raises UserError if there is none.
+    Raises UserError if there is no such query.
     """
     labels = each.queries.labels
     if isinstance(query, str):

@@ -1,4 +1,4 @@
-"""What all charts of matplotlib have in common: checks of the file, one look, writing, SVG inside of HTML."""
+"""Common code of all matplotlib charts: file checks, style, writing, and SVG inside HTML."""
 
 import io
 import re
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
-# Okabe and Ito's colours, which colour-blind people can tell apart, and two more.
+# Okabe and Ito's colours, which colour-blind people can distinguish, and two more.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F6A00", "#8C4BC9")
-# Stands for the colour of the text around a picture, until `svg_of` writes "currentColor".
+# A placeholder for the colour of the surrounding text. `svg_of` replaces it by "currentColor".
 _INK = "#010203"
-_IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # figure_1, axes_1 ..., which are the same in all pictures
+_IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # figure_1, axes_1 ...: the same in all pictures
 
 
 def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[str] = FORMATS) -> None:
-    """Raises UserError if a plot cannot be written to `file`; `argument` names it in messages."""
+    """Raises UserError if a plot cannot be written to `file`. `argument` names the file in messages."""
     check_matplotlib(argument)
     check_output(file, f"`{argument}={file}`")
     if file.suffix.lower() not in formats:
@@ -31,29 +31,29 @@ def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[s
 
 
 def check_matplotlib(argument: str) -> None:
-    """Raises UserError if matplotlib is not installed; `argument` names what asked for a plot."""
+    """Raises UserError if matplotlib is not installed. `argument` names the option that needs it."""
     check_installed("a plot", {"matplotlib": "matplotlib"}, "plot", omit=argument)
 
 
 def make_figure(width: float, height: float) -> "Figure":
-    """Returns an empty figure of a size in inches."""
+    """Returns an empty figure. The size is in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: "Figure", file: Path) -> None:
-    """Writes a figure; the file appears once it is complete. SVG keeps texts as texts."""
+    """Writes a figure. The file appears when it is complete. SVG keeps texts as text."""
     with written_whole(file) as partial, _svg_settings(file.name):
         kind = file.suffix[1:].lower()
-        # Without the date, the same figure is the same file.
+        # Omit the date, so that equal figures give equal files.
         figure.savefig(partial, format=kind, dpi=144, metadata={"Date": None} if kind == "svg" else None)
 
 
 def svg_of(figure: "Figure", name: str) -> str:
-    """Returns a figure as an SVG element for HTML, whose lines and texts have the colour of the text around.
+    """Returns a figure as an SVG element for HTML. Its lines and texts take the colour of the surrounding text.
 
-    `name` differs from those of other figures in the same file.
+    `name` must be unique among the figures in a file.
     """
     import matplotlib as mpl
 
@@ -69,7 +69,7 @@ def svg_of(figure: "Figure", name: str) -> str:
 
 @contextmanager
 def ink() -> Iterator[None]:
-    """Inside of the block, new figures have the colours of `svg_of`."""
+    """Inside the block, new figures have the colours for `svg_of`."""
     import matplotlib as mpl
     from cycler import cycler
 

@@ -1,4 +1,4 @@
-"""The measured character of heads: how far they look, how sharply, and how much goes to which neighbour.
+"""Measures heads: how far and how sharply they attend, and how much weight each neighbour receives.
 
 Uniform attention over the same sentences is the baseline of every measure.
 """
@@ -14,7 +14,7 @@ _TINY = 1e-12
 
 
 class Measure(NamedTuple):
-    """What is measured of a head."""
+    """A measure of a head."""
 
     name: str
     label: str
@@ -30,7 +30,7 @@ MEASURES = (
     Measure("next", "next", "share on the token after", is_share=True),
     Measure("end", "start/end", "share on the end symbol; in the decoder on the start symbol", is_share=True),
 )
-# A decoder has not read the token that it predicts, and positions of two languages are not comparable.
+# A decoder has not yet read the token that it predicts, and positions of two languages are not comparable.
 _MEASURED = {
     "encoder": ("distance", "entropy", "previous", "same", "next", "end"),
     "decoder": ("distance", "entropy", "previous", "end"),
@@ -43,14 +43,14 @@ class HeadStatistics(NamedTuple):
 
     kind: str  # which layer
     layer: int  # which layer
-    # the value of each head, by the name of the measure; those that a kind does not have are left out
+    # the value of each head, by the name of the measure; measures that the kind lacks are left out
     heads: dict[str, list[float]]
     uniform: dict[str, float]  # the value of uniform attention, by the name of the measure
-    queries: int  # the number of tokens that were measured
+    queries: int  # the number of measured tokens
 
 
 def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:
-    """Returns the measures over all tokens of sentences, given the maps of one layer; the end symbol is no query."""
+    """Returns the measures over all tokens of sentences from the maps of one layer. The end symbol is not a query."""
     first = maps[0]
     heads = _measures(maps)
     uniform = {name: values[0] for name, values in _measures([each.uniform() for each in maps]).items()}
@@ -90,11 +90,11 @@ def _sums(each: AttentionMap) -> dict[str, np.ndarray]:
 
 
 def _queries(each: AttentionMap) -> np.ndarray:
-    """Returns which queries count, bool [queries]: all but the end symbol."""
+    """Returns which queries count, bool [queries]: all except the end symbol."""
     return ~np.asarray(each.queries.special)
 
 
 def _offsets(each: AttentionMap) -> np.ndarray:
-    """Returns how many tokens a key stands after its query, int [queries, keys]."""
-    first_key = -1 if each.kind == "decoder" else 0  # the start symbol stands before the first token
+    """Returns how many tokens a key is after its query, int [queries, keys]."""
+    first_key = -1 if each.kind == "decoder" else 0  # the start symbol precedes the first token
     return np.arange(len(each.keys))[None] + first_key - np.arange(len(each.queries))[:, None]

@@ -1,4 +1,4 @@
-"""HTML files without network: templates whose values are all escaped, with the style and the scripts inside."""
+"""Self-contained HTML files: templates with escaped values, including styles and scripts."""
 
 import functools
 import json
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 def check_html(argument: str) -> None:
-    """Raises UserError if HTML cannot be written, because a package is missing; `argument` names what asked for it."""
+    """Raises UserError if a package for HTML is missing. `argument` names the option that needs it."""
     check_installed("an HTML file", {"jinja2": "Jinja"}, "plot", omit=argument)
 
 
 def render(template: str, **values: object) -> str:
-    """Returns a template of `templates/` with its values. Texts are escaped, and JSON is safe inside of a script."""
+    """Fills in a template of `templates/`. Texts are escaped, and JSON is safe inside scripts."""
     return _environment().get_template(template).render(**values)
 
 
 def static_text(name: str) -> str:
-    """Returns the text of a file of `static/`."""
+    """Returns the text of a file in `static/`."""
     return (resources.files("t2t_lite.visualization") / "static" / name).read_text(encoding="utf-8")
 
 
 def json_in_script(value: object) -> str:
-    """Returns JSON that ends no <script> element, whatever texts it has."""
+    """Returns JSON that cannot end a <script> element, whatever texts it contains."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -48,7 +48,7 @@ def _environment() -> "jinja2.Environment":
     )
     filters: dict[str, Any] = {
         "json": lambda value: markupsafe.Markup(json_in_script(value)),
-        "markup": markupsafe.Markup,  # for what this package has made itself: SVG
+        "markup": markupsafe.Markup,  # for SVG that this package generates
     }
     environment.filters |= filters
     environment.globals["static"] = lambda name: markupsafe.Markup(static_text(name))

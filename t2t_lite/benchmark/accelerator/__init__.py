@@ -1,1 +1,1 @@
-"""Measures an accelerator with the step under JAX, and a peer's step beside it."""
+"""Measures an accelerator with our training step under JAX, and a peer's step for comparison."""

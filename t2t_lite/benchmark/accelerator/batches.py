@@ -1,23 +1,24 @@
-"""Batches to measure with: sentences of lengths as in WMT's data, padded as the pipeline pads them, of random ids."""
+"""Makes batches of random ids for measurements, with the sentence lengths of WMT and the padding of the pipeline."""
 
 import numpy as np
 
-# Sentences of 24 to 32 tokens, 28 on average, in rows of 32: 12.5% of the positions are padding, as in the batches that
-# batch_by=shapes makes of WMT's lengths (12 to 13%, docs/results.md).
+# Sentences have 24 to 32 tokens, 28 on average, in rows of 32. So 12.5% of the positions are padding, as in batches
+# that batch_by=shapes makes for WMT's lengths (12 to 13%, docs/results.md).
 SHORTEST, LONGEST = 24, 32
 MEAN_LENGTH = (SHORTEST + LONGEST) / 2
 
 
 def random_batch(target_tokens: int, vocab_size: int, multiple: int = 1, seed: int = 1) -> dict[str, np.ndarray]:
-    """Returns a batch {"inputs", "targets"}, int32 [rows, 32], padded with 0, that is the same everywhere.
+    """Returns a batch {"inputs", "targets"}, int32 [rows, 32], padded with 0. It is the same on all machines.
 
-    Frequencies of ids fall as those of words do (Zipf's law): the most frequent one has 9% of 37,000 ids' positions.
+    Id frequencies follow Zipf's law, like those of words. With 37,000 ids, the most frequent one has 9% of the
+    positions.
 
     Args:
-      target_tokens: about how many target tokens it has, without padding.
-      vocab_size: ids are at least 1 and below this.
-      multiple: the number of devices, which must divide the rows.
-      seed: of the random numbers.
+      target_tokens: the approximate number of target tokens, without padding.
+      vocab_size: ids are at least 1 and less than this.
+      multiple: the number of devices, which must divide the number of rows.
+      seed: the seed of the random numbers.
     """
     rows = max(round(target_tokens / MEAN_LENGTH / multiple), 1) * multiple
     generator = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""What is measured, the most valuable first."""
+"""The measurements, most valuable first."""
 
 from typing import NamedTuple
 
@@ -9,15 +9,15 @@ class Case(NamedTuple):
     """A training step to measure."""
 
     hparams_set: str
-    target_tokens: int  # of a batch on one device, without padding
+    target_tokens: int  # target tokens of a batch on one device, without padding
     precision: str = BFLOAT16
-    matmul_precision: str | None = None  # of JAX, for float32
+    matmul_precision: str | None = None  # JAX's precision of float32 products
     dropout: bool = True
     max_chunk: int | None = None
 
     @property
     def name(self) -> str:
-        """What the results call it."""
+        """Its name in the results."""
         precision = self.matmul_precision or {"mixed_bfloat16": "bfloat16"}.get(self.precision, self.precision)
         more = ("" if self.dropout else ", no dropout") + (f", chunk {self.max_chunk:,}" if self.max_chunk else "")
         return f"{self.hparams_set}, {self.target_tokens:,} tokens, {precision}{more}"
@@ -27,13 +27,13 @@ class Search(NamedTuple):
     """A beam search to measure."""
 
     hparams_set: str
-    batch: int  # sentences
+    batch: int  # number of sentences
     beam_size: int
-    steps: int  # tokens of each output
+    steps: int  # number of tokens of each output
 
 
 class Plan(NamedTuple):
-    """What is measured on one kind of machine."""
+    """The measurements for one kind of machine."""
 
     vocab_size: int
     products: list[int]  # sizes of square matrices
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
     search: Search
     curves_set: str  # the hparam set of the loss curves
     curves_steps: int
-    seconds: float  # of timed steps for each case
+    seconds: float  # time of the timed steps for each case
 
 
 def _float32(hparams_set: str, tokens: int) -> Case:
@@ -66,7 +66,7 @@ ACCELERATOR = Plan(
         _float32(_BASE, 25_000),
         _float32(_BIG, 25_000),
         Case(_BIG, 100_000),
-        # What dropout costs, and the number of positions that have logits at a time.
+        # These measure the cost of dropout, and of the number of positions whose logits exist at a time.
         Case(_BASE, 25_000, dropout=False),
         Case(_BASE, 25_000, max_chunk=2048),
         Case(_BASE, 25_000, max_chunk=32_768),
@@ -85,7 +85,7 @@ ACCELERATOR = Plan(
     curves_steps=200,
     seconds=1.5,
 )
-# Small enough for a test on two cores.
+# This plan is small enough for a test on two cores.
 CPU = Plan(
     vocab_size=500,
     products=[512],

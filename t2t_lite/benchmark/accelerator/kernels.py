@@ -1,4 +1,4 @@
-"""The time of a step by kind of work, from a profile of JAX and the compiled program."""
+"""Computes the time of a step by kind of work from a JAX profile and the compiled program."""
 
 import collections
 import glob
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-# The first pattern that the name of an operation in the model contains says what it is for.
+# The first pattern contained in an operation's name in the model determines its kind.
 KINDS = {
     "optimizer": r"/optimizer",
     "loss and logits": r"[/(]loss",
@@ -31,20 +31,20 @@ _IS_PRODUCT = re.compile(r"gemm|cublas|nvjet|cutlass|matmul|xmma|dot", re.IGNORE
 class Kernel(NamedTuple):
     """A kernel of the profile."""
 
-    name: str  # of the kernel
-    instruction: str  # of the compiled program, maybe ""
+    name: str  # name of the kernel
+    instruction: str  # instruction of the compiled program, or ""
     microseconds: float
 
 
 def kind_of(op_name: str) -> str:
-    """Returns which of `KINDS` an operation is, by its name in the model."""
+    """Returns the kind (of `KINDS`) of an operation by its name in the model."""
     return next((kind for kind, pattern in KINDS.items() if re.search(pattern, op_name)), OTHER)
 
 
 def op_names(program: str) -> dict[str, str]:
-    """Returns the name in the model of each instruction of a compiled program, given as text.
+    """Returns the name in the model of each instruction of a compiled program. The program is text.
 
-    An instruction that has none, but calls a computation, has the most frequent one of those inside.
+    An instruction without a name that calls a computation gets the most frequent name inside.
     """
     named: dict[str, str] = {}
     inside: dict[str, collections.Counter[str]] = {}
@@ -67,11 +67,11 @@ def op_names(program: str) -> dict[str, str]:
 
 
 def kernels_of_trace(folder: str, on_cpu: bool) -> list[Kernel]:
-    """Returns the kernels on the devices of a profile that `jax.profiler.trace` has written."""
+    """Returns the device kernels in a profile that `jax.profiler.trace` wrote."""
     (path,) = glob.glob(f"{folder}/**/*.trace.json.gz", recursive=True)
     with gzip.open(path) as file:
         events = json.load(file)["traceEvents"]
-    # The host's threads name the instructions that they start.
+    # The events of host threads name the started instructions.
     hosts = {
         event["pid"]
         for event in events
@@ -86,7 +86,7 @@ def kernels_of_trace(folder: str, on_cpu: bool) -> list[Kernel]:
 
 
 def time_by_kind(kernels: list[Kernel], names: dict[str, str], steps: int) -> dict[str, dict[str, float]]:
-    """Returns milliseconds a step by kind of work, in products and in other kernels, in descending order."""
+    """Returns milliseconds per step by kind of work, for products and other kernels, in descending order."""
     table: dict[str, dict[str, float]] = {}
     for kernel in kernels:
         row = table.setdefault(kind_of(names.get(kernel.instruction, "")), {"products": 0.0, "other": 0.0})
@@ -96,7 +96,7 @@ def time_by_kind(kernels: list[Kernel], names: dict[str, str], steps: int) -> di
 
 
 def largest(kernels: list[Kernel], names: dict[str, str], steps: int, number: int = 60) -> list[list[object]]:
-    """Returns the kernels with the most time: milliseconds a step, calls a step, name, name in the model."""
+    """Returns the kernels with the most time: milliseconds per step, calls per step, name, name in the model."""
     sums: dict[tuple[str, str], list[float]] = {}
     for kernel in kernels:
         short = re.sub(r"\d+", "N", names.get(kernel.instruction, kernel.instruction))
@@ -108,7 +108,7 @@ def largest(kernels: list[Kernel], names: dict[str, str], steps: int, number: in
 
 
 def profile(run: Callable[[], object], folder: str) -> list[Kernel]:
-    """Returns the kernels of a function that waits for its own results."""
+    """Profiles a function, which must wait for its results, and returns its kernels."""
     import jax
 
     with jax.profiler.trace(folder):

@@ -1,4 +1,4 @@
-"""The figures of an accelerator as a page of Markdown."""
+"""Formats the measurements of an accelerator as a page of Markdown."""
 
 import datetime
 
@@ -11,10 +11,10 @@ _COLUMNS = [
 
 
 def as_page(figures: dict[str, dict]) -> str:
-    """Returns a page of Markdown that can be pasted into docs/results.md.
+    """Returns a page of Markdown for docs/results.md.
 
     Args:
-      figures: from `processes.measure`.
+      figures: the result of `processes.measure`.
     """
     jax, peer = figures["jax"], figures["peer"]
     parts = [_about(jax, peer), _products(jax["products"]), _steps(jax["steps"], peer), _search(jax, peer)]
@@ -25,7 +25,7 @@ def as_page(figures: dict[str, dict]) -> str:
 
 
 def loss_difference(curves: dict[str, list[float]]) -> float:
-    """Returns the largest relative difference of two loss curves."""
+    """Returns the largest relative difference between two loss curves."""
     return max(abs(b / a - 1.0) for a, b in zip(curves[FLOAT32], curves[BFLOAT16]))
 
 

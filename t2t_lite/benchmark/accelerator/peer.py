@@ -1,8 +1,8 @@
-"""A peer's step on the same batches: Hugging Face's Marian model with PyTorch, compiled, bfloat16, fused AdamW.
+"""Measures a peer's step on the same batches: Hugging Face's Marian with PyTorch, compiled, bfloat16, fused AdamW.
 
 python -m t2t_lite.benchmark.accelerator.peer RESULTS.json READY_FILE GO_FILE
 
-It compiles, writes READY_FILE, waits until GO_FILE is there, so that nothing else uses the device, and measures.
+It compiles, writes READY_FILE, waits for GO_FILE, so that nothing else uses the device, and measures.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from t2t_lite.registry import HPARAMS
 
 
 def make_model(hparams: HParams, vocab_size: int) -> torch.nn.Module:
-    """Returns a Marian model of the size of a Transformer of ours, with the paper's layers."""
+    """Returns a Marian model with the size of our Transformer and the paper's layers."""
     config = transformers.MarianConfig(
         vocab_size=vocab_size,
         decoder_vocab_size=vocab_size,
@@ -56,7 +56,7 @@ def make_model(hparams: HParams, vocab_size: int) -> torch.nn.Module:
 
 
 class TrainStep:
-    """A compiled step with float32 weights, bfloat16 products and the smoothed cross-entropy."""
+    """A compiled step with float32 weights, bfloat16 products and label-smoothed cross-entropy."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model.train()
@@ -81,7 +81,7 @@ class TrainStep:
         self.loss = torch.compile(loss, dynamic=False)
 
     def __call__(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Makes one step on a batch, and returns its loss."""
+        """Makes one step on a batch and returns its loss."""
         loss = self.loss(inputs, targets)
         loss.backward()
         self.optimizer.step()
@@ -90,7 +90,7 @@ class TrainStep:
 
 
 def measure(step: TrainStep, batch: dict, tokens: int, seconds: float) -> dict[str, float]:
-    """Returns the median time of a step, from runs of several steps."""
+    """Returns the median time of a step over runs of several steps."""
 
     def run(number: int) -> float:
         start = time.perf_counter()
@@ -110,7 +110,7 @@ def measure(step: TrainStep, batch: dict, tokens: int, seconds: float) -> dict[s
 
 
 def generation(model: torch.nn.Module, search: Search, vocab_size: int) -> dict[str, float]:
-    """Returns the output tokens per second of `generate`, in bfloat16."""
+    """Returns the output tokens per second of `generate` in bfloat16."""
     model = model.eval().to(torch.bfloat16)
     batch = random_batch(round(search.batch * MEAN_LENGTH), vocab_size)["inputs"]
     inputs = torch.from_numpy(batch).long().to(model.device)
@@ -131,7 +131,7 @@ def generation(model: torch.nn.Module, search: Search, vocab_size: int) -> dict[
 
 
 class Peer:
-    """The peer's measurements; figures are written to a JSON file as soon as they are there."""
+    """The peer's measurements. Writes each result to a JSON file as soon as it is known."""
 
     def __init__(self, results: Path) -> None:
         load_all()
@@ -145,7 +145,7 @@ class Peer:
         self._prepared: list[tuple] = []
 
     def prepare(self) -> None:
-        """Compiles every case, and makes one step."""
+        """Compiles every case and makes one step of each."""
         for case in self.plan.peer:
             with self._noted(case.name):
                 batch = random_batch(case.target_tokens, self.plan.vocab_size)
@@ -159,7 +159,7 @@ class Peer:
                 self._prepared.append((case.name, step, tensors, tokens))
 
     def measure(self) -> None:
-        """Measures every case that could be prepared, and a search."""
+        """Measures every prepared case, and a search."""
         for name, step, tensors, tokens in self._prepared:
             with self._noted(name):
                 if self._on_gpu:
@@ -171,10 +171,10 @@ class Peer:
 
     @contextlib.contextmanager
     def _noted(self, name: str) -> Iterator[None]:
-        """Writes the figures after the block; an error in it is noted and does not end the others."""
+        """Writes the results after the block. Records an error in the block, so that other measurements continue."""
         try:
             yield
-        except Exception as error:  # whatever a device or a library says
+        except Exception as error:  # devices and libraries may raise anything
             self.figures[name] = {"error": f"{type(error).__name__}: {str(error)[:500]}"}
         if self._on_gpu:
             torch.cuda.empty_cache()
@@ -182,7 +182,7 @@ class Peer:
 
 
 def main(results: str, ready_file: str, go_file: str) -> None:
-    """Prepares, waits, and measures; see the module."""
+    """Prepares, waits and measures; see the module."""
     peer = Peer(Path(results))
     peer.prepare()
     Path(ready_file).touch()

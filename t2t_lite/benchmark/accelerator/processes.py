@@ -1,4 +1,4 @@
-"""Runs the measurement under JAX and the peer's, each in a process of its own, one after the other on the device."""
+"""Runs the measurements under JAX and of the peer in separate processes, one after the other on the device."""
 
 import contextlib
 import importlib.util
@@ -13,18 +13,18 @@ from pathlib import Path
 from t2t_lite.errors import UserError
 
 _PACKAGE = "t2t_lite.benchmark.accelerator"
-# The peer's share of the time: six cases and a search took 60 s on an H200.
+# The peer's share of the time. Six cases and a search took 60 s on an H200.
 _SECONDS_OF_PEER = 75.0
-# For the figures that a process has begun when its time is over.
+# Extra time for measurements in progress when the time of a process is up.
 _SECONDS_OF_ENDING = 120.0
 
 
 def measure(minutes: float, batches_file: Path | None) -> dict[str, dict]:
-    """Returns the figures of this machine's accelerator, or at a small size of its CPU.
+    """Returns the measurements of this machine's accelerator, or small ones of its CPU.
 
     Args:
-      minutes: about how long it may take; what has not begun by then is not measured.
-      batches_file: batches for the loss curves, see `stored_batches`; None: no curves.
+      minutes: the approximate time limit, after which no measurement starts.
+      batches_file: the batches for the loss curves, see `stored_batches`; None: no curves.
 
     Returns:
       {"jax": figures of `under_jax.Measurement`, "peer": those of `peer.Peer`, or {"not measured": why}}.
@@ -61,7 +61,7 @@ def measure(minutes: float, batches_file: Path | None) -> dict[str, dict]:
 
 def _start(module: str, folder: Path, arguments: Sequence[str]) -> subprocess.Popen:
     environment = os.environ | {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leaves memory to the peer
+    environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leaves memory for the peer
     with open(folder / f"{module}.log", "w") as log:
         return subprocess.Popen(
             [sys.executable, "-m", f"{_PACKAGE}.{module}", *arguments], stdout=log, stderr=log, env=environment
@@ -69,11 +69,11 @@ def _start(module: str, folder: Path, arguments: Sequence[str]) -> subprocess.Po
 
 
 def _end(process: subprocess.Popen, seconds: float) -> None:
-    """Waits for the end of a process, and ends it when the time is over."""
+    """Waits for a process, and kills it when the time is up."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        process.kill()  # what it has measured is in its file
+        process.kill()  # its results so far are in its file
         process.wait()
 
 

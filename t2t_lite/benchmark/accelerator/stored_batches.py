@@ -1,4 +1,4 @@
-"""Batches of real data in one .npz file, for machines without TensorFlow."""
+"""Stores batches of real data in one .npz file, for machines without TensorFlow."""
 
 import zipfile
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 
 from t2t_lite.errors import UserError
 
-# Rows and length of every batch, and how many there are: 200 batches of Multi30k have 2,070 target tokens each.
+# Rows and length of each batch, and the number of batches. 200 batches of Multi30k have 2,070 target tokens each.
 ROWS, LENGTH, NUMBER = 128, 32, 200
 
 
@@ -17,14 +17,14 @@ class StoredBatches(NamedTuple):
 
     inputs: np.ndarray  # int32 [batches, rows, length], padded with 0
     targets: np.ndarray  # the same
-    vocab_size: int  # the larger one of both sides
+    vocab_size: int  # the larger one of the two sides
 
 
 def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = NUMBER, rows: int = ROWS) -> None:
     """Writes batches of random training pairs with at most 32 tokens on both sides.
 
     Raises:
-      UserError: if the data is not there, or has none of these pairs.
+      UserError: if the data is missing or has no such pairs.
     """
     from t2t_lite.data.manifest import check_data
     from t2t_lite.data.pipeline import epochs, has_pair, reading_shards
@@ -45,7 +45,7 @@ def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = N
             pairs += [list(pair) for pair in zip(batch["inputs"], batch["targets"])]
             if len(pairs) >= number * rows:
                 break
-    order = np.random.default_rng(1).permutation(number * rows)  # a batch of the pipeline has similar lengths
+    order = np.random.default_rng(1).permutation(number * rows)  # the pipeline's batches have similar lengths
     sides = np.zeros((2, number * rows, LENGTH), np.int32)
     for place, pair in zip(order, pairs):
         for side, ids in enumerate(pair):
@@ -58,10 +58,10 @@ def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = N
 
 
 def read_batches(file: Path) -> StoredBatches:
-    """Returns the batches of a file of `write_batches`.
+    """Returns the batches in a file from `write_batches`.
 
     Raises:
-      UserError: if there is none, or it is not such a file.
+      UserError: if the file does not exist or has another format.
     """
     try:
         with np.load(file) as arrays:
