@@ -18,5 +18,5 @@ def static_size(tensor: Array, axis: int) -> int:
     """Returns the size of a dimension. Raises ValueError if it is known only when the graph runs."""
     size = tensor.shape[axis]
     if size is None:
-        raise ValueError(f"dimension {axis} of a tensor of shape {tensor.shape} must be known when the graph is made")
+        raise ValueError(f"dimension {axis} of a tensor of shape {tensor.shape} must be known when the graph is built")
     return size

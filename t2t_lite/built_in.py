@@ -19,11 +19,11 @@ MODELS.register_lazily(
 )
 
 for _name, _function, _summary in (
-    ("full", "full_attention", "The paper's: every position attends to all it may see (section 3.2)."),
-    ("local", "local_attention", "Restricted to neighbors, neighborhood_size of them (section 4)."),
+    ("full", "full_attention", "The paper's: every position attends to all visible positions (section 3.2)."),
+    ("local", "local_attention", "Attention to neighborhood_size neighbors only (section 4)."),
     ("recurrent", "recurrent", "Gated recurrent units instead of attention (table 1)."),
     ("convolution", "convolution", "A convolution over kernel_size positions (table 1)."),
-    ("separable_convolution", "separable_convolution", "A convolution of each channel, then a mix of channels."),
+    ("separable_convolution", "separable_convolution", "A convolution per channel, then a mix of channels."),
 ):
     SELF_ATTENTION_TYPES.register_lazily(_name, _SUBLAYERS + _function, _summary)
 
@@ -58,8 +58,10 @@ for _name, _function, _summary, _facts in (
 ):
     POSITION_ENCODINGS.register_lazily(_name, _SUBLAYERS + _function, _summary, **_facts)
 
-NORM_TYPES.register_lazily("layer", "t2t_lite.layers.norm:LayerNorm", "Mean 0, variance 1, scale and offset (Ba 2016).")
-NORM_TYPES.register_lazily("rms", "t2t_lite.layers.norm:RMSNorm", "Root mean square 1 and scale (Zhang 2019).")
+NORM_TYPES.register_lazily(
+    "layer", "t2t_lite.layers.norm:LayerNorm", "Mean 0 and variance 1, with scale and offset (Ba 2016)."
+)
+NORM_TYPES.register_lazily("rms", "t2t_lite.layers.norm:RMSNorm", "Root mean square 1, with scale (Zhang 2019).")
 
 _SCORING = "t2t_lite.scoring."
 _LOWER, _CASE = {"higher_is_better": False}, {"options": ("lowercase",)}
@@ -68,7 +70,7 @@ _SEVERAL = {"several_references": True}
 for _name, _class, _summary, _facts in (
     ("loss", "token_metrics:Loss", "Nats per target token with label smoothing, as in training.", _LOWER),
     ("nll_loss", "token_metrics:NllLoss", "Nats per target token without label smoothing.", _LOWER),
-    ("perplexity", "token_metrics:Perplexity", "Per target token, without label smoothing.", _LOWER),
+    ("perplexity", "token_metrics:Perplexity", "Perplexity per target token, without label smoothing.", _LOWER),
     ("accuracy", "token_metrics:Accuracy", "The share of target tokens that the model ranks first, 0 to 1.", {}),
 ):
     METRICS.register_lazily(_name, _SCORING + _class, _summary, needs="tokens", **_facts)
@@ -89,13 +91,13 @@ for _name, _class, _summary, _facts in (
     (
         "ter",
         "sacrebleu_metrics:Ter",
-        "Edits needed, percent of the reference's words, by sacreBLEU; lower is better.",
+        "Edits in percent of the reference's words, by sacreBLEU; lower is better.",
         {"label": "TER", **_SEVERAL, **_LOWER},
     ),
     (
         "paper_bleu",
         "paper_bleu:PaperBleu",
-        "BLEU as the paper's: Moses' tokens, compounds split; not comparable with bleu; 0 to 100.",
+        "BLEU as in the paper: Moses tokens, compounds split; not comparable with bleu; 0 to 100.",
         {
             "label": "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)",
             "options": ("lowercase", "language", "tokenized"),
@@ -106,7 +108,7 @@ for _name, _class, _summary, _facts in (
     (
         "exact_match",
         "exact_match:ExactMatch",
-        "Outputs that equal a reference, percent; 0 to 100.",
+        "Percent of outputs that equal a reference; 0 to 100.",
         {**_SEVERAL, **_CASE},
     ),
     (
@@ -123,10 +125,10 @@ for _name, _class, _summary, _facts in (
 for _name, _summary, _facts in (
     ("adam", "The paper's Adam (section 5.3).", {"moments": 2, "decays_weights": False}),
     ("adamw", "Adam with decoupled weight decay (Loshchilov 2019).", {"moments": 2}),
-    ("adafactor", "Rates relative to the size of the weights (Shazeer 2018).", {"moments": 1, "reads_adam": False}),
+    ("adafactor", "Updates scaled by the size of the weights (Shazeer 2018).", {"moments": 1, "reads_adam": False}),
     (
         "lion",
-        "The sign of a momentum (Chen 2023); a third to a tenth of Adam's rate.",
+        "Updates by the sign of a momentum (Chen 2023); use a third to a tenth of Adam's rate.",
         {"moments": 1, "reads_adam": False},
     ),
     ("sgd", "Gradient descent with momentum 0.9.", {"moments": 1, "reads_adam": False}),
@@ -137,9 +139,9 @@ for _name, _summary, _facts in (
 # `ends_at_0`: whether the rate stays 0 after that many steps.
 for _name, _summary, _needs_decay_steps in (
     ("inverse_sqrt", "The paper's: the inverse square root of the step (equation 3).", False),
-    ("cosine", "Half a cosine down to 0 at learning_rate_decay_steps (Loshchilov 2017).", True),
-    ("linear", "A line down to 0 at learning_rate_decay_steps.", True),
-    ("constant", "The peak, after warm-up.", False),
+    ("cosine", "Falls to 0 at learning_rate_decay_steps along half a cosine (Loshchilov 2017).", True),
+    ("linear", "Falls linearly to 0 at learning_rate_decay_steps.", True),
+    ("constant", "Stays at the peak after warm-up.", False),
 ):
     LEARNING_RATE_SCHEDULES.register_lazily(
         _name,

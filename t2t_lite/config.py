@@ -57,15 +57,15 @@ class HParams(Settings):
     num_heads: int = option(8, "h", at_least=1)
     attention_key_size: int = option(0, "d_k of one head; 0: hidden_size / num_heads", at_least=0)
     attention_value_size: int = option(0, "d_v of one head; 0: hidden_size / num_heads", at_least=0)
-    self_attention_type: str = option("full", "full, or a replacement for self-attention: the layers of table 1")
+    self_attention_type: str = option("full", "full, or a layer of table 1 that replaces self-attention")
     neighborhood_size: int = option(
-        64, "r of local attention: positions seen, around each one or, in the decoder, up to it", at_least=1
+        64, "r of local attention: positions seen around each one (in the decoder, up to each one)", at_least=1
     )
-    kernel_size: int = option(3, "k of convolutions, odd", at_least=1)
+    kernel_size: int = option(3, "k of convolutions; must be odd", at_least=1)
     dilation_growth: int = option(
-        1, "ratio of dilations of successive layers; kernel_size gives paths of O(log_k n)", at_least=1
+        1, "ratio of dilations of successive layers; set it to kernel_size for paths of O(log_k n)", at_least=1
     )
-    feed_forward_type: str = option("relu", "swiglu: Shazeer 2020; attention: over parameters, the paper's appendix")
+    feed_forward_type: str = option("relu", "swiglu: Shazeer 2020; attention: over parameters (the paper's appendix)")
     parameter_heads: int = option(8, "h_p of attention over parameters", at_least=1)
     parameter_head_size: int = option(64, "d_pk and d_pv of attention over parameters", at_least=1)
     parameter_pairs: int = option(1536, "n_p of attention over parameters: key-value pairs per head", at_least=1)
@@ -73,65 +73,74 @@ class HParams(Settings):
         "sinusoidal", "sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021"
     )
     hard_alignment_token: int = option(
-        0, "id of the target token for one source token, in order (Ma et al. 2017); 0: none", at_least=0
+        0, "id of the target token that stands for the next source token (Ma et al. 2017); 0: none", at_least=0
     )
-    max_relative_position: int = option(16, "relative positions: larger distances count as this one", at_least=1)
+    max_relative_position: int = option(
+        16, "with relative positions, larger distances are clipped to this one", at_least=1
+    )
     norm_position: str = option(
         "post",
-        "pre: before each sub-layer, and a final norm on each stack (Xiong et al. 2020)",
+        "pre: normalize before each sub-layer and after each stack (Xiong et al. 2020)",
         choices=("post", "pre"),
     )
     norm_type: str = option("layer", "rms: Zhang and Sennrich 2019")
     tied_embeddings: str = option(
         "all",
-        "decoder: the source side has its own matrix; none: the projection has its own, too",
+        "decoder: separate matrix for the source side; none: also a separate one for the projection",
         choices=("all", "decoder", "none"),
     )
     zero_padding_embedding: bool = option(
-        False, "the vector of id 0, padding and the decoder's start symbol, is zero, as in tensor2tensor"
+        False, "keep the vector of id 0 (padding and the decoder's start symbol) at zero, as in tensor2tensor"
     )
-    scaled_embeddings: bool = option(True, "vectors of tokens are multiplied by sqrt(d_model) (section 3.4)")
+    scaled_embeddings: bool = option(True, "multiply token vectors by sqrt(d_model) (section 3.4)")
     residual_dropout: float = option(
-        0.1, "P_drop, on each sub-layer's output and on the sum of embedding and position", at_least=0, below=1
+        0.1, "P_drop, for each sub-layer's output and the sum of embedding and position", at_least=0, below=1
     )
-    attention_dropout: float = option(0.0, "on attention weights", at_least=0, below=1)
-    relu_dropout: float = option(0.0, "on the inner layer of feed-forward networks", at_least=0, below=1)
+    attention_dropout: float = option(0.0, "dropout rate of attention weights", at_least=0, below=1)
+    relu_dropout: float = option(0.0, "dropout rate in the inner layer of feed-forward networks", at_least=0, below=1)
     token_dropout: float = option(
-        0.0, "on whole vectors of tokens, before positions are added (Sennrich et al. 2016)", at_least=0, below=1
+        0.0,
+        "dropout rate of whole token vectors, before positions are added (Sennrich et al. 2016)",
+        at_least=0,
+        below=1,
     )
     bpe_dropout: float = option(
         0.0,
-        "merges of byte-pair tokens left out in training, anew each epoch (Provilkov et al. 2020)",
+        "share of byte-pair merges skipped in training, redrawn each epoch (Provilkov et al. 2020)",
         at_least=0,
         below=1,
     )
     rdrop_alpha: float = option(
         0.0,
-        "weight of the divergence of two passes with other dropout (R-Drop, Wu et al. 2021); 0: one pass",
+        "weight of the divergence between two passes with different dropout (R-Drop, Wu et al. 2021); 0: one pass",
         at_least=0,
     )
-    max_length: int = option(256, "tokens, end symbol included; longer pairs are left out of training", at_least=1)
+    max_length: int = option(
+        256, "maximum tokens per side, end symbol included; longer pairs are left out of training", at_least=1
+    )
     label_smoothing: float = option(0.1, "epsilon_ls", at_least=0, below=1)
-    batch_tokens: int = option(25_000, "real target tokens per optimizer step over all devices", at_least=1)
+    batch_tokens: int = option(25_000, "real target tokens per optimizer step, over all devices", at_least=1)
     batch_by: str = option(
         AUTO_BATCH_BY,
-        "similar lengths on both sides, or of targets; shapes: at most 40 shapes, for XLA; auto: shapes if compiled",
+        "batch by length of both sides, or of targets; shapes: at most 40 shapes, for XLA; auto: shapes if compiled",
         choices=(AUTO_BATCH_BY, "both", "targets", "shapes"),
     )
     train_steps: int = option(100_000, at_least=1)
     optimizer: str = option("adam", "adamw, adafactor, lion or sgd; the adam_ settings are for adam and adamw")
     weight_decay: float = option(
-        0.0, "share of each matrix that an update removes, times the learning rate; not with adam", at_least=0
+        0.0, "share of each matrix that an update removes, times the learning rate; not for adam", at_least=0
     )
     clip_norm: float = option(
-        0.0, "the largest global norm of the gradients of a batch; longer ones are scaled; 0: any", at_least=0
+        0.0, "maximum global norm of a batch's gradients; larger ones are scaled down; 0: no limit", at_least=0
     )
-    learning_rate_schedule: str = option("inverse_sqrt", "the paper's; cosine, linear or constant")
+    learning_rate_schedule: str = option(
+        "inverse_sqrt", "inverse_sqrt is the paper's; others are cosine, linear and constant"
+    )
     learning_rate: float = option(
-        0.0, "the peak, after warm-up; 0: the paper's, in which learning_rate_constant is a factor", at_least=0
+        0.0, "peak rate, after warm-up; 0: the paper's peak times learning_rate_constant", at_least=0
     )
     learning_rate_constant: float = option(
-        1.0, "factor of the paper's peak (hidden_size * learning_rate_warmup_steps)^-0.5", above=0
+        1.0, "multiplies the paper's peak rate, (hidden_size * learning_rate_warmup_steps)^-0.5", above=0
     )
     learning_rate_warmup_steps: int = option(4000, "the rate grows linearly up to this step", at_least=1)
     learning_rate_decay_steps: int = option(0, "cosine and linear: the step at which the rate reaches 0", at_least=0)
@@ -139,12 +148,15 @@ class HParams(Settings):
     adam_beta2: float = option(0.98, at_least=0, below=1)
     adam_epsilon: float = option(1e-9, above=0)
     ema_decay: float = option(
-        0.0, "decay of a moving average of the weights, instead of averaging checkpoints; 0: none", at_least=0, below=1
+        0.0,
+        "decay of a moving average of the weights, as an alternative to averaging checkpoints; 0: none",
+        at_least=0,
+        below=1,
     )
     average_checkpoints: int = option(5, "number of last checkpoints that t2t-lite-avg averages by default", at_least=1)
     precision: str = option(
         "float32",
-        "mixed_bfloat16, mixed_float16: matrix products in 16 bits; auto: the faster one here",
+        "mixed_bfloat16, mixed_float16: matrix products in 16 bits; auto: the faster one on this machine",
         choices=(*PRECISIONS, AUTO_PRECISION),
     )
 
@@ -178,8 +190,8 @@ class HParams(Settings):
         messages = []
         if self.batch_tokens < FEW_TOKENS:
             messages.append(
-                f"batch_tokens={self.batch_tokens}: with so few target tokens per step (at least one pair) the loss "
-                f"hardly falls; the paper uses {HParams.batch_tokens:,}, and small sets 1,000 or more"
+                f"batch_tokens={self.batch_tokens}: with so few target tokens per step (at least one pair), the loss "
+                f"hardly falls; the paper uses {HParams.batch_tokens:,}, and small hparams sets use 1,000 or more"
             )
         rates = ("residual_dropout", "attention_dropout", "relu_dropout", "token_dropout")
         if self.rdrop_alpha and not any(getattr(self, name) for name in rates):
@@ -191,8 +203,8 @@ class HParams(Settings):
                 messages.append(f"{name}={getattr(self, name)}: drops more than half; the paper uses at most 0.3")
         if self.learning_rate_constant > 10:
             messages.append(
-                f"learning_rate_constant={self.learning_rate_constant}: this is a factor of the paper's schedule, "
-                f"usually 1; training diverges with such a high rate"
+                f"learning_rate_constant={self.learning_rate_constant}: this multiplies the paper's schedule "
+                f"and is usually 1; training diverges with such a high rate"
             )
         return messages + self._warnings_of_updates()
 
@@ -204,7 +216,7 @@ class HParams(Settings):
                 f"diverges with such a high rate"
             )
         if self.optimizer == "adamw" and not self.weight_decay:
-            messages.append("optimizer=adamw: without weight_decay it is the same as adam; 0.01 to 0.1 is usual")
+            messages.append("optimizer=adamw: without weight_decay, it is the same as adam; 0.01 to 0.1 is usual")
         if not self.learning_rate and self.optimizer not in ("adam", "adamw"):
             messages.append(f"optimizer={self.optimizer}: the paper's learning rate suits Adam; set learning_rate")
         if not OPTIMIZERS.fact(self.optimizer, "reads_adam", True):
@@ -215,11 +227,11 @@ class HParams(Settings):
             messages.append(f"learning_rate_decay_steps={steps} has no effect with learning_rate_schedule={schedule}")
         elif steps and steps < self.train_steps and LEARNING_RATE_SCHEDULES.fact(schedule, "ends_at_0", False):
             messages.append(
-                f"learning_rate_decay_steps={steps}: below train_steps={self.train_steps}; the learning rate is 0 and "
-                f"the weights stay the same from that step on"
+                f"learning_rate_decay_steps={steps}: below train_steps={self.train_steps}; from that step on, the "
+                f"learning rate is 0 and the weights stay the same"
             )
         if self.learning_rate and self.learning_rate_constant != HParams.learning_rate_constant:
-            messages.append("learning_rate_constant has no effect with learning_rate, which is the peak itself")
+            messages.append("learning_rate_constant has no effect if the peak, learning_rate, is set")
         return messages
 
     def _check_registered(self) -> None:
@@ -232,7 +244,7 @@ class HParams(Settings):
                 self.require(name, False, " or ".join(registry) + alias_hint(registry.flag, value))
             for other, values in registry.fact(value, "requires", {}).items():
                 if other not in self.names():
-                    raise UserError(f"{registry.kind} '{value}' requires '{other}', which is no setting")
+                    raise UserError(f"{registry.kind} '{value}' requires '{other}', which is not a setting")
                 self.require(other, getattr(self, other) in values, f"{' or '.join(values)} with {name}={value}")
 
     def _check_sizes(self) -> None:
@@ -243,7 +255,11 @@ class HParams(Settings):
             )
         self.require("hidden_size", self.hidden_size % 2 == 0, "even, because sines and cosines come in pairs")
         self.require("kernel_size", self.kernel_size % 2 == 1, "odd, so that the window has a center")
-        self.require("neighborhood_size", self.neighborhood_size % 2 == 0, "even: as many before as after")
+        self.require(
+            "neighborhood_size",
+            self.neighborhood_size % 2 == 0,
+            "even, so that as many positions are seen before each one as after it",
+        )
         if self.max_positions is not None:
             # A single vector would be broadcast over sequences of any length.
             self.require(
@@ -251,19 +267,23 @@ class HParams(Settings):
             )
         if self.position_encoding == "rotary":
             self.require(
-                "position_encoding", self.key_size % 2 == 0, f"for heads of an even key size, not {self.key_size}"
+                "position_encoding", self.key_size % 2 == 0, f"used with an even key size per head, not {self.key_size}"
             )
 
     def _check_updates(self) -> None:
         """Checks that the optimizer and the schedule have the settings that they need, and no others."""
         if not OPTIMIZERS.fact(self.optimizer, "decays_weights", True):
-            self.require("weight_decay", self.weight_decay == 0.0, f"0 with optimizer={self.optimizer}; adamw decays")
+            self.require(
+                "weight_decay",
+                self.weight_decay == 0.0,
+                f"0 with optimizer={self.optimizer}; use adamw for weight decay",
+            )
         schedule, warmup = self.learning_rate_schedule, self.learning_rate_warmup_steps
         if LEARNING_RATE_SCHEDULES.fact(schedule, "needs_decay_steps", None):
             self.require(
                 "learning_rate_decay_steps",
                 self.learning_rate_decay_steps > warmup,
-                f"above learning_rate_warmup_steps={warmup} with learning_rate_schedule={schedule}, which needs it",
+                f"above learning_rate_warmup_steps={warmup} because learning_rate_schedule={schedule} needs it",
             )
 
     @property
@@ -293,19 +313,19 @@ class DecodeHParams(Settings):
 
     beam_size: int = option(4, "1 is greedy search", at_least=1)
     alpha: float = option(0.6, "exponent of the length penalty ((5 + length) / 6) ** alpha", at_least=0)
-    extra_length: int = option(50, "an output has at most this many tokens more than its input", at_least=0)
+    extra_length: int = option(50, "maximum tokens of an output beyond the length of its input", at_least=0)
     max_input_length: int = option(1024, "longer inputs are truncated to this many tokens, with a warning", at_least=1)
     batch_tokens: int = option(
-        4096, "tokens per batch, padding included: of the source, and of one beam's outputs", at_least=1
+        4096, "maximum tokens per batch, padding included, of the source and of one beam's outputs", at_least=1
     )
     min_length: int = option(
-        1, "minimum length of an output in tokens, without the end symbol; 0: it may be empty (the paper)", at_least=0
+        1, "minimum tokens of an output, without the end symbol; 0: outputs may be empty (the paper)", at_least=0
     )
     min_length_ratio: float = option(0.0, "minimum ratio of output tokens to input tokens", at_least=0)
     coverage_penalty: float = option(0.0, "beta of Wu et al. 2016, equation 14; 0: none", at_least=0)
     no_repeat_ngram_size: int = option(0, "no n-gram of this size occurs twice in an output; 0: no limit", at_least=0)
     diverse_beam_groups: int = option(
-        1, "groups of beams that avoid each other's tokens (Vijayakumar et al. 2016)", at_least=1
+        1, "number of beam groups, which avoid each other's tokens (Vijayakumar et al. 2016)", at_least=1
     )
     diverse_beam_strength: float = option(
         0.5, "penalty in nats on a token for each group that has already chosen it", at_least=0
@@ -317,10 +337,12 @@ class DecodeHParams(Settings):
         1.0, "sample among the fewest tokens with this total probability", above=0, at_most=1
     )
     only_trees: bool = option(False, "parsing: search only well-formed trees over exactly the given words")
-    allow_unk: bool = option(False, "whether outputs may contain the unknown token, which stands for no text")
-    random_seed: int = option(1, "seed of the samples of a line, independent of its position in a batch", at_least=0)
-    constraints: str = option("", 'further constraints on outputs, registered ones such as those of a plug-in: "a+b"')
-    scorers: str = option("", 'further terms of the score of an output, registered ones: "a+b"')
+    allow_unk: bool = option(False, "allow the unknown token in outputs; it stands for no text")
+    random_seed: int = option(
+        1, "seed for sampling; a line's samples do not depend on its position in a batch", at_least=0
+    )
+    constraints: str = option("", 'further registered constraints on outputs, such as those of a plug-in: "a+b"')
+    scorers: str = option("", 'further registered terms of the score of an output: "a+b"')
     return_beams: bool = option(False, "return all hypotheses of a line with their scores instead of the best text")
     precision: str = option("float32", "mixed_bfloat16, mixed_float16: computation in 16 bits", choices=PRECISIONS)
 
@@ -330,7 +352,7 @@ class DecodeHParams(Settings):
             for name in names_in(names):
                 registry.check(name)
                 if setting := registry.fact(name, "setting", ""):
-                    raise UserError(f"`{self.FLAG}`: the constraint '{name}' is chosen by {setting}=VALUE", status=2)
+                    raise UserError(f"`{self.FLAG}`: set {setting}=VALUE to use the constraint '{name}'", status=2)
         for name in ("min_length_ratio", "no_repeat_ngram_size") if self.only_trees else ():
             # Trees repeat their symbols, and a tree cannot get longer once it covers all words.
             self.require(name, getattr(self, name) == 0, "0 with only_trees=True")
@@ -350,8 +372,8 @@ class DecodeHParams(Settings):
             )
         if self.batch_tokens < FEW_TOKENS:
             messages.append(
-                f"batch_tokens={self.batch_tokens}: sentences are decoded one by one, which takes several times as "
-                f"long as the default of {usual.batch_tokens:,}"
+                f"batch_tokens={self.batch_tokens}: sentences are decoded one at a time, which takes several times "
+                f"as long as with the default of {usual.batch_tokens:,}"
             )
         return messages
 

@@ -45,11 +45,11 @@ def make_folder(path: Path, flag: str) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         existing = next(each for each in (path, *path.parents) if each.exists())
-        raise UserError(f"{flag}={path}: {existing} is a file; give a folder") from error
+        raise UserError(f"{flag}={path}: {existing} is a file; pass a folder") from error
     except OSError as error:
-        raise UserError(f"{flag}={path}: cannot create that folder ({error.strerror}); give another one") from error
+        raise UserError(f"{flag}={path}: cannot create that folder ({error.strerror}); pass another one") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise UserError(f"{flag}={path}: no write permission; change the permissions, or give another folder")
+        raise UserError(f"{flag}={path}: no write permission; change the permissions, or pass another folder")
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ def progress_path(path: Path) -> Path:
 def check_output(path: Path, what: str) -> None:
     """Raises UserError if `path` cannot be written; `what` names it in messages: "--decode_to_file=out.txt"."""
     if not path.name or path.is_dir():
-        raise UserError(f"{what} is a directory; give the name of a file")
+        raise UserError(f"{what} is a directory; pass a file name")
     if not path.parent.is_dir():
         raise UserError(f"{what}: there is no folder {path.parent}; create it first")
 
@@ -112,7 +112,7 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
         check_output(path, f"{flag}={path}")
         for other_flag, other in before.items():
             if is_same_file(path, other):
-                raise UserError(f"{flag}={path} is the same file as {other_flag}; give it another name")
+                raise UserError(f"{flag}={path} is the same file as {other_flag}; use another name")
             if _grows_over(path, other) or (other_flag in outputs and _grows_over(other, path)):
                 raise UserError(f"{flag}={path} and {other_flag}={other}: one is the other's partial file; rename one")
         before[flag] = path

@@ -22,9 +22,11 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.split not in ("dev", "test"):
-            raise UserError(f"a recipe evaluates dev or test, not '{self.split}'", status=2)
+            raise UserError(f"a recipe evaluates the split dev or test, not '{self.split}'", status=2)
         if not isinstance(self.save_checkpoints_secs, int) or self.save_checkpoints_secs < 1:
-            raise UserError(f"save_checkpoints_secs={self.save_checkpoints_secs} of a recipe is no number of seconds")
+            raise UserError(
+                f"recipe: save_checkpoints_secs={self.save_checkpoints_secs} must be a whole number of seconds above 0"
+            )
 
 
 # Section 6.1 of the paper: a checkpoint every 10 minutes; the last 5 are averaged, or 20 for big models.

@@ -130,7 +130,7 @@ class Registry:
         for setting, values in facts.get("requires", {}).items():
             if isinstance(values, str):
                 raise UserError(
-                    f"{self.kind} '{name}': requires={{'{setting}': ...}} takes a tuple of values, not a text"
+                    f"{self.kind} '{name}': requires={{'{setting}': ...}} takes a tuple of values, not a string"
                 )
 
     def unregister(self, name: str) -> None:
@@ -177,7 +177,7 @@ class Registry:
         if name not in self:
             hint = alias_hint(self.flag, name) or nearest(name, self._entries)
             if hint.startswith("; known"):
-                hint += ". If a plug-in registers it, give `t2t_usr_dir`"
+                hint += ". If a plug-in registers it, pass `t2t_usr_dir`"
             raise UserError(f"unknown {self.kind} '{name}' (`{self.flag}`){hint}", status=2)
 
     def __getitem__(self, name: str) -> Entry:

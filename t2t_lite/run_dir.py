@@ -76,9 +76,9 @@ def open_run_dir(path: Path) -> RunDir:
     for what, folder in _missing_plugins(path, about, run, its_names):
         if not is_trusted(folder):
             raise UserError(
-                f"{what} comes from code in {folder}, which runs only with your permission: give "
-                f"--t2t_usr_dir={folder}, or --trust_plugins to trust that folder from now on; in a program first call "
-                f"t2t_lite.plugins.load_usr_dir('{folder}')"
+                f"{what} comes from code in {folder}, which runs only with your permission: pass "
+                f"--t2t_usr_dir={folder}, or --trust_plugins to trust that folder from now on; in a program, first "
+                f"call t2t_lite.plugins.load_usr_dir('{folder}')"
             )
         load_usr_dir(str(folder))
     hparams = HParams.from_json(json.dumps(settings), str(path / "hparams.json"))
@@ -106,7 +106,7 @@ def folder_to_start_from(path: Path) -> Path:
         if not (folder / name).is_file():
             raise UserError(
                 f"`warm_start_from={path}` is neither a run directory nor a checkpoint in one: {folder} has no "
-                f"{name}; give the `output_dir` of another training or a checkpoint in it, such as RUN/ckpt-2000"
+                f"{name}; pass the `output_dir` of another training or a checkpoint in it, such as RUN/ckpt-2000"
             )
     return folder
 
@@ -174,7 +174,7 @@ def recorded(path: Path, name: str) -> str | None:
     about, _, run = _read(Path(path))
     value = run.get(name)
     if value is not None and not isinstance(value, str):
-        raise UserError(f"{about} is damaged: {name} is {value!r}, not a text")
+        raise UserError(f"{about} is damaged: {name} is {value!r}, not a string")
     return value
 
 
@@ -234,11 +234,11 @@ def _read(path: Path) -> tuple[Path, dict[str, Any], _Run]:
 
 def _why_no_run(path: Path, missing: str) -> str:
     if path.is_file():
-        return "is a file; give the run directory, the `output_dir` of a training"
+        return "is a file; pass the run directory (the `output_dir` of a training)"
     if not path.exists() or not any(path.iterdir()):
         state = "is empty, not a run directory" if path.exists() else "is not a run directory: it does not exist"
         return f"{state}; check the path, or train first with t2t-lite-trainer --output_dir={path}"
-    return f"is not a run directory: it has no {missing}; give the `output_dir` of a training"
+    return f"is not a run directory: it has no {missing}; pass the `output_dir` of a training"
 
 
 def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
@@ -271,7 +271,7 @@ def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registr
         folder = Path(origin.where)
         if reason := _why_not(folder, path):
             raise UserError(
-                f"{what} comes from the folder {folder}, which is {reason}; give its location with `t2t_usr_dir`"
+                f"{what} comes from the folder {folder}, which is {reason}; pass its location with `t2t_usr_dir`"
             )
         found.append((what, folder.resolve()))
     return found

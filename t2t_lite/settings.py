@@ -114,7 +114,7 @@ class Settings(Options):
             return kind(**{kind.current_name(name): value for name, value in values.items()})
         except (ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(
-                f"{where} does not contain settings of this version: {error}; replace it by an intact copy"
+                f"{where} does not contain settings of this version: {error}; replace it with an intact copy"
             ) from error
 
     def difference(self, other: Self) -> list[str]:

@@ -106,7 +106,7 @@ def test_an_output_that_is_also_an_input_is_refused(tmp_path, how):
         output = tmp_path / "other" / "in.txt"
     with pytest.raises(UserError) as caught:
         check_outputs({"--to": output}, {"--from": given})
-    assert str(caught.value) == f"--to={output} is the same file as --from; give it another name"
+    assert str(caught.value) == f"--to={output} is the same file as --from; use another name"
     with pytest.raises(UserError, match=r"--also=.* is the same file as --to;"):
         check_outputs({"--to": output, "--also": given}, {})
 

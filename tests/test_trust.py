@@ -73,7 +73,7 @@ def refusal(function, *arguments):
 def test_an_untrusted_folder_is_not_imported(run, folder, tmp_path, config):
     path = run(folder)
     message = refusal(open_run_dir, path)
-    assert f"give --t2t_usr_dir={folder}, or --trust_plugins" in message and "'trust_me'" in message
+    assert f"pass --t2t_usr_dir={folder}, or --trust_plugins" in message and "'trust_me'" in message
     assert not (tmp_path / "it-ran").exists() and not config.exists()
     # What needs no problem needs no plug-in.
     assert stored_setting(path, "average_checkpoints") == 5
@@ -115,7 +115,7 @@ def test_a_folder_inside_the_run_is_refused_even_if_the_user_trusts_it(run, fold
         run(tmp_path / "link")
     trust(path / "code")
     for function in (open_run_dir, trust_plugins_of):
-        assert "which is inside the run directory; give its location with `t2t_usr_dir`" in refusal(function, path)
+        assert "which is inside the run directory; pass its location with `t2t_usr_dir`" in refusal(function, path)
     assert not (tmp_path / "it-ran").exists()
 
 

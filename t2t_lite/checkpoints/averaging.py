@@ -43,7 +43,7 @@ def mean_weights(members: Sequence[tuple[int, Path]]) -> dict[str, np.ndarray]:
         arrays = storage.with_current_names(storage.read(path, "model"), newest)
         shapes = {name: array.shape for name, array in arrays.items()}
         if sums and shapes != {name: array.shape for name, array in sums.items()}:
-            raise UserError(f"{path} has other variables than {paths[0]}; they are not from one run")
+            raise UserError(f"{path} has other variables than {paths[0]}; average checkpoints of one run")
         for name, array in arrays.items():
             sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
     return {name: (total / len(members)).astype(np.float32) for name, total in sums.items()}

@@ -21,7 +21,9 @@ def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is damaged ({error}); remove it to have the checkpoints evaluated again") from error
+        raise UserError(
+            f"{path} is damaged ({error}); remove it so that the checkpoints are evaluated again"
+        ) from error
 
 
 def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:

@@ -62,7 +62,7 @@ def select(
     if asked in (LAST, AVERAGE):
         if found := list_checkpoints(directory, "ckpt" if asked == LAST else "average"):
             return Selection(found[-1][1])
-        raise _missing(directory, asked, "average it first, with t2t-lite-avg" if asked == AVERAGE else "")
+        raise _missing(directory, asked, "write it first with t2t-lite-avg" if asked == AVERAGE else "")
     inside = Path(directory) / asked if Path(asked).name == asked else None
     for path in filter(None, (inside, Path(asked))):
         if checkpoint := existing(path):
@@ -90,9 +90,9 @@ def members(
       UserError: if there are fewer checkpoints, or a value is malformed.
     """
     if sum(value is not None for value in (n, steps, best)) != 1:
-        raise UserError("give one of `n`, `steps` and `best`", status=2)
+        raise UserError("pass one of `n`, `steps` and `best`", status=2)
     if checkpoint_path is not None and n is None:
-        raise UserError("`checkpoint_path` is the last of `n` checkpoints: it needs `n`", status=2)
+        raise UserError("`checkpoint_path` names the last of `n` checkpoints; pass `n`, too", status=2)
     if n is not None and n < 1:
         raise UserError(f"`n={n}` is out of range: it must be at least 1", status=2)
     found = list_checkpoints(directory)
@@ -121,8 +121,8 @@ def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]
     evaluations = read_evaluations(directory)
     if not evaluations:
         raise UserError(
-            f"the best checkpoint is unknown: none of {directory} was evaluated (there is no evaluations.json); "
-            f"t2t-lite-trainer --schedule=eval evaluates them, or use the last ones"
+            f"the best checkpoint is unknown: no checkpoint in {directory} was evaluated (there is no "
+            f"evaluations.json); evaluate them with t2t-lite-trainer --schedule=eval, or use the last ones"
         )
     known = list(dict.fromkeys(figure for figures in evaluations.values() for figure in figures))
     # An evaluation lists token figures first, then the figure of the problem's metric.
@@ -131,7 +131,7 @@ def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]
     ranked = best_steps(evaluations, figure, len(evaluations))
     if not ranked:
         raise UserError(
-            f"the best checkpoint by {figure} is unknown: no evaluation of {directory} has that; they have "
+            f"the best checkpoint by {figure} is unknown: no evaluation in {directory} has it; choose one of "
             f"{', '.join(known)}, as in {BEST}:{known[0]}"
         )
     return figure, ranked
@@ -154,21 +154,25 @@ def _best(directory: Path, asked: str, warn: Callable[[str], None]) -> Selection
     here = dict(list_checkpoints(directory))
     found = [step for step in ranked if step in here]
     if not found:
-        raise _missing(directory, asked, f"the evaluated ones were removed, the best by {figure} was ckpt-{ranked[0]}")
+        raise _missing(
+            directory, asked, f"all evaluated checkpoints were removed; the best by {figure} was ckpt-{ranked[0]}"
+        )
     if found[0] != ranked[0]:
         warn(
-            f"the best by {figure}, ckpt-{ranked[0]}, was removed (`keep_best_n` keeps such); "
-            f"the best that exists is ckpt-{found[0]}"
+            f"the best by {figure}, ckpt-{ranked[0]}, was removed; using the best that exists, "
+            f"ckpt-{found[0]} (`keep_best_n` keeps the best checkpoints)"
         )
     if stored_setting(directory, "ema_decay"):
-        warn(f"the figures of ckpt-{found[0]} are those of the moving average of its weights, which {AVERAGE} uses")
+        warn(f"the figures of ckpt-{found[0]} are for the moving average of its weights; {AVERAGE} uses that average")
     return Selection(here[found[0]], f"best by {figure}")
 
 
 def _best_members(directory: Path, best: str, found: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
     number, _, metric = best.partition(":")
     if not number.isdecimal() or int(number) < 1:
-        raise UserError(f"`best={best}` is neither a number of checkpoints, such as 3, nor one of a metric, 3:chrf")
+        raise UserError(
+            f"`best={best}` is neither a number of checkpoints, such as 3, nor a number with a metric, such as 3:chrf"
+        )
     figure, ranked = best_by(directory, metric or None)
     here = dict(found)
     chosen = [step for step in ranked if step in here][: int(number)]

@@ -74,7 +74,7 @@ def _locked_for_writing(path: Path) -> Iterator[str]:
     except (tf.errors.OpError, OSError) as error:
         reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
         raise UserError(
-            f"cannot write checkpoint {path} ({reason}); free space on that disk and start it again; "
+            f"cannot write checkpoint {path} ({reason}); free space on that disk and start again; "
             f"earlier checkpoints are intact"
         ) from error
 
@@ -132,7 +132,7 @@ def refuse_average(path: Path) -> None:
     steps = members_of(path)
     of = f" of the checkpoints of steps {', '.join(map(str, steps))}" if steps else " of weights"
     instead = f"use one of them, such as ckpt-{steps[-1]}" if steps else "use a checkpoint of the training"
-    raise UserError(f"{path} is an average{of}, for inference only: a training cannot start from it; {instead}")
+    raise UserError(f"{path} is an average{of}, for inference only; training cannot start from it; {instead}")
 
 
 def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) -> dict[str, np.ndarray]:

@@ -127,7 +127,9 @@ def inspect_shard(path: Path, num_texts: int = 3) -> Inspection:
     """
     match = re.fullmatch(r"(.+)-(train|dev|test)-\d+-of-\d+", path.name)
     if not match:
-        raise UserError(f"{path} is not named like a shard (<problem>-<split>-00000-of-00010); give the path of one")
+        raise UserError(
+            f"{path} is not named like a shard (<problem>-<split>-00000-of-00010); pass the path of a shard"
+        )
     return _inspect(manifest_of_file(path.with_name(FILENAME.format(match[1]))), match[2], [path], num_texts)
 
 

@@ -72,7 +72,7 @@ class Manifest:
     def check_split(self, data_dir: Path, split: str) -> None:
         """Raises UserError if a split has no pairs, for example a test split that was not imported."""
         if not self.splits[split]["examples"]:
-            raise UserError(f"the data in {data_dir} was imported without a {split} split; use another one")
+            raise UserError(f"the data in {data_dir} was imported without a {split} split; use another split")
 
     def longest(self, split: str, max_length: int) -> int:
         """Returns the length in tokens of a split's longest side of at most `max_length` tokens."""
@@ -149,7 +149,7 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
     data_dir = Path(data_dir)
     command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"
     if data_dir.is_file():
-        raise UserError(f"`data_dir={data_dir}` is a file; give the folder that the data was generated in")
+        raise UserError(f"`data_dir={data_dir}` is a file; pass the folder in which the data was generated")
     if not data_dir.is_dir():
         raise UserError(f"`data_dir={data_dir}` does not exist; generate it with: {command}")
     manifest = read_manifest(data_dir, problem)
@@ -175,7 +175,7 @@ def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
             if found is None:
                 raise UserError(f"{path} is missing; regenerate it with: {command}")
             if found != size:
-                raise UserError(f"{path} has {found} bytes, not {size}: it is damaged; remove it and run: {command}")
+                raise UserError(f"{path} is damaged: it has {found} bytes, not {size}; remove it and run: {command}")
 
 
 def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, command: str) -> None:
@@ -190,7 +190,7 @@ def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, co
         if sha256_of(path) != vocabulary["sha256"]:
             raise UserError(
                 f"{path} is not the vocabulary that the data in {data_dir} was made with; "
-                f"restore that one, or remove the data and run: {command}"
+                f"restore the original, or remove the data and run: {command}"
             )
 
 

@@ -43,9 +43,11 @@ class Mixture(Problem):
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         super().__init__(is_reversed, **options)
         if is_reversed and any(part.tag for part in self.parts):
-            raise UserError(f"'{self.data_name}' cannot be reversed: the tags of its sources would be in the targets")
+            raise UserError(
+                f"'{self.data_name}' cannot be reversed, because the tags of its sources would be in the targets"
+            )
         if len({bool(part.weight) for part in self.parts}) > 1 or any(part.weight < 0 for part in self.parts):
-            raise UserError(f"'{self.data_name}': give either all parts a weight above 0, or none")
+            raise UserError(f"'{self.data_name}': set a weight above 0 for all parts or for none")
         self._sizes: dict[int, int] = {}
         self._problems: dict[str, Problem] = {}
 
@@ -87,7 +89,9 @@ class Mixture(Problem):
             options = {name: value for name, value in self.options.items() if name in flags}
             problem = self._problems[part.problem] = get_problem(part.problem, **options)
             if problem.has_inputs != self.has_inputs:
-                raise UserError(f"'{self.data_name}': has_inputs is {self.has_inputs}, that of '{problem.name}' is not")
+                raise UserError(
+                    f"'{self.data_name}': has_inputs is {self.has_inputs}, but not for its part '{problem.name}'"
+                )
         self._problems[part.problem].tmp_dir = self.tmp_dir
         return self._problems[part.problem]
 

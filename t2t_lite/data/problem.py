@@ -181,7 +181,7 @@ class Problem:
         """Raises UserError if a model with these settings cannot be trained on this problem."""
         if not self.shared_vocabulary and hparams.tied_embeddings == "all":
             raise UserError(
-                f"'{self.name}' has a vocabulary for each side, and tied_embeddings=all needs one for both; use "
+                f"'{self.name}' has a vocabulary for each side, but tied_embeddings=all needs one for both; use "
                 f"`hparams=tied_embeddings=decoder` (the source side has its own matrix), or tied_embeddings=none"
             )
 
@@ -291,7 +291,7 @@ def _checked(problem: Problem) -> Problem:
             raise UserError(f"problem '{problem.name}' has no option '{option}'{hint}", status=2)
     for old, new in _RENAMED.items():
         if hasattr(problem, old):
-            raise UserError(f"problem '{problem.name}': its method {old} is called {new} since version 0.2; rename it")
+            raise UserError(f"problem '{problem.name}': the method {old} is called {new} since version 0.2; rename it")
     try:
         inspect.signature(problem.examples).bind("train", {})
     except TypeError as error:
@@ -300,12 +300,14 @@ def _checked(problem: Problem) -> Problem:
             f"{inspect.signature(type(problem).examples)}"
         ) from error
     if problem.is_reversed and not problem.has_inputs:
-        raise UserError(f"problem '{problem.name}' has no inputs, and so no reverse; use {problem.data_name}", status=2)
+        raise UserError(
+            f"problem '{problem.name}' has no inputs, so it cannot be reversed; use {problem.data_name}", status=2
+        )
     if problem.metric not in METRICS:
         hint = nearest(problem.metric, METRICS)
         raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown{hint}")
     if needs_of(problem.metric) == TOKENS:
         raise UserError(
-            f"problem '{problem.name}': metric='{problem.metric}' scores no outputs; name one that does, such as bleu"
+            f"problem '{problem.name}': metric='{problem.metric}' scores no outputs; use one that does, such as bleu"
         )
     return problem

@@ -118,9 +118,9 @@ def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
     except IsADirectoryError as error:
-        raise UserError(f"{path} is a directory; give a file") from error
+        raise UserError(f"{path} is a directory; pass a file") from error
     except PermissionError as error:
-        raise UserError(f"no permission to read {path}; change its permissions, or give another file") from error
+        raise UserError(f"no permission to read {path}; change its permissions, or pass another file") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path} is a damaged gzip file ({error}); download or write it again") from error
 

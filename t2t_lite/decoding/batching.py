@@ -39,5 +39,5 @@ def scores_of(
     Raises ValueError if an output contains padding, which cannot be scored.
     """
     if any(PAD_ID in output for output in outputs):
-        raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and not a token")
+        raise ValueError(f"an output to score contains id {PAD_ID}, which is padding, not a token")
     return [(each / length_penalty(len(output), alpha), each) for each, output in zip(log_probs(), outputs)]

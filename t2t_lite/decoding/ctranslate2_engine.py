@@ -83,14 +83,14 @@ class CTranslate2Engine:
         check_settings(settings, needs, self._alignment_layer)
         if settings.beam_size > len(self._tokens):
             raise UserError(
-                f"beam_size={settings.beam_size} is more than the {len(self._tokens):,} tokens of the vocabulary"
+                f"beam_size={settings.beam_size} is larger than the vocabulary ({len(self._tokens):,} tokens)"
             )
 
     def search(self, query: Query) -> Outcome:
         """See `Engine`."""
         if query.settings.sampling_method == "random" and not self._has_warned:
             self._has_warned = True
-            self._warn("samples come from CTranslate2's own random numbers; random_seed has no effect")
+            self._warn("CTranslate2 samples with its own random numbers; random_seed has no effect")
         requests = [_Request.of(query, row, self._limit) for row in query.rows]
         found = self._searched(query, requests)
         # A batch has a single limit, its longest line's. Lines whose outputs exceed their own limit are searched again.
@@ -285,18 +285,20 @@ def check_settings(settings: DecodeHParams, needs: Needs, alignment_layer: int |
     if needs.phrases:
         raise _cannot("phrases that outputs must contain")
     if needs.constraints:
-        raise _cannot("constraints such as those of trees")
+        raise _cannot("constraints, such as those of trees")
     if alignment_layer is not None:
         _check_layer(needs.alignment_layer, alignment_layer)
 
 
 def _check_layer(layer: int | None, alignment_layer: int) -> None:
     if layer is not None and layer != alignment_layer:
-        raise _cannot(f"the attention of layer {layer}: an export has that of layer {alignment_layer}")
+        raise _cannot(f"the attention of layer {layer}: an export has only that of layer {alignment_layer}")
 
 
 def _cannot(what: str) -> UserError:
-    return UserError(f"the engine ctranslate2 does not do {what}; decode the run directory with `engine=tensorflow`")
+    return UserError(
+        f"the engine ctranslate2 does not support {what}; decode the run directory with `engine=tensorflow`"
+    )
 
 
 def imported() -> Any:  # noqa: ANN401  a module

@@ -46,8 +46,8 @@ class PhraseVocabulary:
             ids = ids[1:]
         if self._vocabulary.unknown_id in ids:
             raise UserError(
-                f"line {line}: the phrase '{phrase}' has characters or words that {self._vocabulary.path.name} lacks, "
-                f"so no output can contain it; leave it out"
+                f"line {line}: the phrase '{phrase}' has characters or words that are not in "
+                f"{self._vocabulary.path.name}, so no output can contain it; remove the phrase"
             )
         return ids
 

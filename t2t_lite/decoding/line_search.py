@@ -61,7 +61,7 @@ class LineSearch:
         if num_blank := len(lines.texts) - len(rows):
             query.done(num_blank)
         found, warnings = self._engine.search(query)
-        blank = "it is blank, and so is its output, without its phrases"
+        blank = "the line is blank, so its output is blank and lacks its phrases"
         num_phrases = dict(enumerate(map(len, lines.phrases or ())))
         without = {row: blank for row in num_phrases.keys() - {*rows} if num_phrases[row]}
         for row, line in sorted((without | dict(warnings)).items()):
@@ -76,14 +76,14 @@ class LineSearch:
         """Returns lines and settings in the form that the search needs. For errors see `__call__`."""
         if not self._has_inputs:
             if lines.prefixes is not None:
-                raise UserError("the model reads no inputs: the lines themselves are the beginnings of the outputs")
+                raise UserError(
+                    "the model reads no inputs and takes no prefixes: pass the beginnings of outputs as lines"
+                )
             lines = lines._replace(texts=[""] * len(lines.texts), prefixes=lines.texts)
         if isinstance(lines.constraints, str):
             settings = settings.replace(constraints=lines.constraints)
         if lines.prefixes is not None and len(lines.prefixes) != len(lines.texts):
-            raise UserError(
-                f"there are {len(lines.texts)} lines and {len(lines.prefixes)} prefixes; give each line one"
-            )
+            raise UserError(f"{len(lines.texts)} lines but {len(lines.prefixes)} prefixes; pass one prefix per line")
         if lines.phrases is not None:
             _check_phrases(lines, settings)
             lines = lines._replace(phrases=list(map(_not_blank, lines.phrases)))
@@ -122,15 +122,15 @@ def _check_phrases(lines: Lines, settings: DecodeHParams) -> None:
     phrases = lines.phrases or []
     if len(phrases) != len(lines.texts):
         raise UserError(
-            f"there are {len(lines.texts)} lines and {len(phrases)} lists of phrases; give each line one, empty or not"
+            f"{len(lines.texts)} lines but {len(phrases)} lists of phrases; pass one list per line, empty or not"
         )
     if any(isinstance(line, str) for line in phrases):
-        raise UserError("`phrases` takes a list of phrases for each line, not one text")
+        raise UserError("`phrases` takes a list of phrases for each line, not a string")
     if not any(map(_not_blank, phrases)):
         return
     for name, wanted in (("sampling_method", "argmax"), ("diverse_beam_groups", 1)):
         if (value := getattr(settings, name)) != wanted:
-            raise UserError(f"{name}={value} in `decode_hparams` does not work with phrases: use {name}={wanted}")
+            raise UserError(f"{name}={value} in `decode_hparams` does not work with phrases; use {name}={wanted}")
 
 
 def _not_blank(phrases: Sequence[str]) -> list[str]:

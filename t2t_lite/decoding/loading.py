@@ -36,7 +36,7 @@ def load_runs(
     warn_if_unused(warn)
     run_dirs = [open_run_dir(path) for path in paths]
     if names_one_file(checkpoint_path) and len(run_dirs) > 1:
-        raise UserError(f"`checkpoint_path={checkpoint_path}` is for one run directory, not for {len(run_dirs)}")
+        raise UserError(f"`checkpoint_path={checkpoint_path}` works with one run directory, not with {len(run_dirs)}")
     checkpoints = [select(run_dir.path, checkpoint_path, warn).path for run_dir in run_dirs]
     settings = search_settings(run_dirs[0].path, run_dirs[0].problem.decode_hparams, decode_hparams, warn)
     first, *others = [
@@ -46,9 +46,7 @@ def load_runs(
     for other in others:
         for mine, theirs in zip((first[0], first[-1]), (other[0], other[-1])):
             if mine.sha256 != theirs.sha256:
-                raise UserError(
-                    f"{mine.path} and {theirs.path} differ; only models with the same vocabulary can be used together"
-                )
+                raise UserError(f"{mine.path} and {theirs.path} differ; use models with the same vocabulary")
     models = []
     for run_dir, checkpoint in zip(run_dirs, checkpoints):
         # Ignores the training precision: weights are float32, and results should not depend on the machine.

@@ -15,7 +15,7 @@ class DecodeOptions(Options):
 
     checkpoint_path: str | PathLike | None = option(
         None,
-        "which checkpoint; best:METRIC is the best by another metric than the run's",
+        "checkpoint to use; best:METRIC is the best by another metric than the run's",
         unset="the run's average if it exists, else the last one",
         metavar="best|last|average|ckpt-N|PATH",
     )
@@ -32,8 +32,10 @@ class EngineOptions(Options):
     warn: Callable[[str], None] = LOG.warning
     # TensorFlow only: it takes seconds for each of a few shapes, and makes searches faster after that.
     xla_compile: bool | None = option(
-        None, "compile the search with XLA: True, False or auto", unset="auto: in the background, once it pays"
+        None,
+        "compile the search with XLA: True, False or auto",
+        unset="auto: compile in the background once it pays off",
     )
     num_threads: int | None = option(
-        None, "batches searched in parallel", unset="one for each processor, or one on a GPU", at_least=1
+        None, "number of batches searched in parallel", unset="one per processor, or one on a GPU", at_least=1
     )

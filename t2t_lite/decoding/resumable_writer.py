@@ -39,7 +39,7 @@ class ResumableWriter:
         for number, path in enumerate(paths):
             check_output(path, str(path))
             if path.resolve() in [other.resolve() for other in paths[:number]]:
-                raise UserError(f"{path} is named twice; give each output its own file")
+                raise UserError(f"{path} is named twice; use a separate file for each output")
         self._paths = paths
         self._made_by = json.loads(json.dumps(made_by))  # in the form in which it is read back
         self._progress = progress_path(paths[0])
@@ -66,9 +66,9 @@ class ResumableWriter:
                     os.truncate(partial, size)
                 self._open()
                 self.notes = before.get("notes", {})
-                say(f"resumes after line {self.lines:,}: the output up to there is in {self._partials[0]}")
+                say(f"resuming after line {self.lines:,}: the output up to there is in {self._partials[0]}")
                 return lines
-            say(f"starts over: {self._partials[0]} was made from another input")
+            say(f"starting over: {self._partials[0]} was made from another input")
         self._digest, self.lines = hashlib.sha256(), 0
         self._progress.unlink(missing_ok=True)  # before emptying the files that it describes
         for partial, in_place in zip(self._partials, self._in_place):

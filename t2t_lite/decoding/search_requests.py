@@ -73,7 +73,7 @@ class SearchRequest:
             for name, values in each.inputs.items():
                 if name in constraint_inputs or len(values) != len(self.sources):
                     raise ValueError(
-                        f"constraint input '{name}' must be given once, with one entry for each of the "
+                        f"constraint input '{name}' must occur once, with one entry for each of the "
                         f"{len(self.sources)} lines, not {len(values)}"
                     )
                 chosen = [values[row] for row in rows]

@@ -74,7 +74,9 @@ def or_a_single_text(
                 return method(*args, **kwargs)
             if single != present:
                 others = ", ".join(name for name in present if name not in single)
-                raise TypeError(f"{method.__name__}: {', '.join(single)} is one text and {others} is not; give lists")
+                raise TypeError(
+                    f"{method.__name__}: {', '.join(single)} is a string but {others} is not; pass lists for both"
+                )
             lists_given = [name for name in lists if bound.arguments.get(name) is not None]
             bound.arguments.update({name: [bound.arguments[name]] for name in (*single, *lists_given)})
             (result,) = method(*bound.args, **bound.kwargs)

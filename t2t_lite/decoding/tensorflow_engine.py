@@ -96,7 +96,7 @@ class TensorFlowEngine:
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))
                 if _lacks_phrases(of_row):
-                    warnings[row] = "no output with all of its phrases was found; raise beam_size or extra_length"
+                    warnings[row] = "found no output that contains all of its phrases; raise beam_size or extra_length"
                 found[row] = _found(_with_all_phrases(of_row, query.settings.alpha))
                 # No warning if extra_length stopped it, because no sensible output is longer.
                 if stopped[index] and len(query.sources[row]) + query.settings.extra_length > inputs.limits[index]:
@@ -132,7 +132,7 @@ class TensorFlowEngine:
 
     def _layer(self, layer: int | None) -> int:
         if isinstance(self.model, Ensemble):
-            raise UserError("attention weights belong to one model, and this is an ensemble; load one run directory")
+            raise UserError("an ensemble has no attention weights; load one run directory")
         return self.model.alignment_layer if layer is None else layer
 
     def _batches(self, query: Query) -> list[_Batch]:
@@ -179,7 +179,7 @@ class TensorFlowEngine:
         # The first position has at most one hypothesis per token; a few empty beams do no harm.
         if settings.beam_size > max(self._vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
             raise UserError(
-                f"beam_size={settings.beam_size} is more than the {self._vocabulary.size:,} tokens of "
+                f"beam_size={settings.beam_size} is larger than the {self._vocabulary.size:,} tokens of "
                 f"{self._vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
             )
         search = beam_search_of(settings, self._vocabulary, num_wanted, request.constraints, request.terms)

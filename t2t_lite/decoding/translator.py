@@ -356,7 +356,9 @@ class Translator:
     def _settings(self, changes: Mapping[str, SettingValue]) -> DecodeHParams:
         settings = self.decode_hparams.replace(**changes)
         if settings.precision != self.decode_hparams.precision:
-            raise UserError("precision is fixed when the model is loaded; set it in from_run_dir's decode_hparams")
+            raise UserError(
+                "precision cannot change after the model is loaded; set it in from_run_dir's decode_hparams"
+            )
         if settings.only_trees:
-            raise UserError("only_trees=True is for parsing: use a Parser")
+            raise UserError("only_trees=True is for parsing; use a Parser")
         return settings

@@ -62,13 +62,13 @@ class RunComparison:
             lines += ["", f"{label_of(figure_of(metric))}:", "", *table(titles, rows)]
         lines += [
             "",
-            f"p: how probable so large a difference from {first} is by chance. p, randomisation: by "
+            f"p: probability of such a large difference from {first} by chance. p, randomisation: by "
             f"{EXPLANATIONS[RANDOMISATION]}. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
         ]
         for name, changes in self.changes.items():
-            lines += ["", f"## The lines that changed most from {first} to {name}", ""]
+            lines += ["", f"## Lines that changed most from {first} to {name}", ""]
             if not changes:
-                lines.append("No line differs.")
+                lines.append("No lines differ.")
             for change in changes:
                 scores, *texts = change.shown(first, name, self.inputs)
                 lines += [scores, "", *(f"    {text}" for text in texts), ""]
@@ -85,10 +85,10 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
         if other.reference_digests != first.reference_digests:
             raise UserError(
                 f"{other.output_dir} and {first.output_dir} have different references of the split '{first.split}'; "
-                f"give runs of the same data, or its folder with `data_dir`"
+                f"use runs of the same data, or pass its folder with `data_dir`"
             )
     if not problem.has_inputs:
-        raise UserError(f"'{problem.name}' has no outputs to compare; give one run directory")
+        raise UserError(f"'{problem.name}' has no outputs to compare; pass one run directory")
     names = [one.output_dir.resolve().name for one in scores]
     if len(set(names)) < len(names):
         names = [str(one.output_dir) for one in scores]

@@ -76,7 +76,7 @@ def _check_vocabularies(request: Request, manifest: Manifest) -> None:
     ):
         if sha256_of(path) != entry["sha256"]:
             raise UserError(
-                f"the data in {request.data_dir} was made with another vocabulary than {path}; give the data that "
+                f"the data in {request.data_dir} was made with another vocabulary than {path}; pass the data that "
                 f"the run was trained on with `data_dir`"
             )
 

@@ -50,7 +50,7 @@ def pairs_of(problem: Problem, inputs: Iterable[str], targets: Iterable[str], nu
     """Returns the first pairs that have text on both sides, and the dependencies known to the problem."""
     chosen = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:number]
     if not chosen:
-        raise UserError("there is no line with text on both sides to measure heads on")
+        raise UserError("cannot measure heads: no line has text on both sides")
     return Pairs(
         [line for line, _ in chosen], [text for _, text in chosen], [problem.dependencies(*pair) for pair in chosen]
     )

@@ -14,12 +14,15 @@ SPLITS = ("dev", "test")
 class EvalOptions(DecodeOptions):
     """What is evaluated, and how."""
 
-    split: str = option("dev", "the split: dev or test", choices=SPLITS)
+    split: str = option("dev", "split to evaluate: dev or test", choices=SPLITS)
     data_dir: str | PathLike | None = option(
-        None, "the folder with the data", unset="where it was in the training", metavar="DIR"
+        None, "folder with the data", unset="the folder used in training", metavar="DIR"
     )
     metrics: Sequence[str] = option(
-        (), "further metrics of the outputs; the problem's are always there", flag="metric", metavar="NAME,..."
+        (),
+        "further metrics of the outputs; the problem's metrics are always included",
+        flag="metric",
+        metavar="NAME,...",
     )
     references: Sequence[str | PathLike] = option(
         (), "further references, with one line for each line of the split", metavar="FILE,..."

@@ -86,7 +86,7 @@ class Request:
         for path, lines in zip((self.text_paths[1], *self.references), references):
             if len(lines) != len(inputs):
                 raise UserError(
-                    f"{path} has {len(lines)} lines, and {self.text_paths[0]} has {len(inputs)}: line n of one must "
+                    f"{path} has {len(lines)} lines, but {self.text_paths[0]} has {len(inputs)}; line n of one must "
                     f"correspond to line n of the other"
                 )
         return inputs, references
@@ -131,16 +131,16 @@ def make_request(
     folder = run_dir.data_dir if data_dir is None else Path(data_dir)
     if folder is None:
         raise UserError(
-            f"{run_dir.path} does not record where its data is, as runs before version 0.5; give `data_dir`"
+            f"{run_dir.path} does not record where its data is, as it was made before version 0.5; pass `data_dir`"
         )
     if data_dir is None and not folder.is_dir():
-        raise UserError(f"the data of {run_dir.path} is no longer in {folder}; give its place with `data_dir`")
+        raise UserError(f"the data of {run_dir.path} is no longer in {folder}; pass its folder with `data_dir`")
     how = (options.again, options.xla_compile, warn)
     request = Request(run_dir, options.split, folder, selection, settings, paths, *how)
     for path in request.text_paths:
         if not path.exists():
             raise UserError(
                 f"{path} is missing: `data_dir={request.data_dir}` has no complete data of '{run_dir.problem.name}'; "
-                f"give the folder that t2t-lite-datagen has written"
+                f"pass the folder that t2t-lite-datagen wrote"
             )
     return request

@@ -60,7 +60,7 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
     stored = None if request.again else stored_scores(request)
     if stored is None:
         for name in [] if request.again else changed_texts(request.folder):
-            request.warn(f"{request.folder / name} was changed after it was scored: the split is decoded again")
+            request.warn(f"{request.folder / name} was changed after it was scored; decoding the split again")
         inputs, references = request.texts()
         return _scored(request, inputs, references, _decoded(request, inputs, references[0]), wanted, decoded_now=True)
     known = dict.fromkeys(figure.metric for figure in stored.figures if figure.metric)
@@ -114,7 +114,7 @@ def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str])
     try:
         examples = examples_of(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
     except Exception as error:  # a failing metric or model must not lose the outputs, which took long
-        request.warn(f"the worst and best lines are not kept ({type(error).__name__}: {error})")
+        request.warn(f"could not select the worst and best lines ({type(error).__name__}: {error})")
     return _Outputs(
         decoded.hypotheses, decoded.only_trees, decoded.sums, decoded.seconds, decoded.members, rows, examples
     )

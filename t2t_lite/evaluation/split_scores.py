@@ -152,15 +152,15 @@ def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLi
     stored = stored_evaluations(run_dir, split, checkpoint)
     if not stored:
         raise UserError(
-            f"{run_dir.path} has no scores of {checkpoint.name} on {split}; t2t-lite-eval --output_dir={run_dir.path} "
-            f"--split={split} makes them"
+            f"{run_dir.path} has no scores of {checkpoint.name} on {split}; run t2t-lite-eval "
+            f"--output_dir={run_dir.path} --split={split} first"
         )
     own = vars(search_settings(run_dir.path, run_dir.problem.decode_hparams, warn=lambda line: None))
     of_own = [one for one in stored if one.decode_hparams == own]
     if not of_own and len(stored) > 1:
         names = ", ".join(one.path.name for one in stored)
         raise UserError(
-            f"{run_dir.path} has scores of {checkpoint.name} with several settings ({names}); give one with "
+            f"{run_dir.path} has scores of {checkpoint.name} with several settings ({names}); choose one with "
             f"`hypothesis={stored[0].path}/hypotheses.txt`"
         )
     return (of_own or stored)[0]

@@ -41,7 +41,7 @@ _USUAL: Grid = {
     BEAM_SIZE: (1, 2, 4, 8),
     AVERAGE: (1, 5, 10),
 }
-_SYNTAX = "give values as alpha=0/0.6/1, or a range with its step as alpha=0:2:0.2"
+_SYNTAX = "write values as alpha=0/0.6/1, or a range with a step as alpha=0:2:0.2"
 _MOST = 200  # maximum number of values for a setting
 _FORMAT = 2
 _MOST_DECODED = 4  # maximum number of searches to confirm a choice
@@ -80,7 +80,7 @@ def _values(text: str, name: str, given: str) -> tuple[float, ...]:
         if not all(least <= value < 2**31 for value in found):  # also rejects NaN
             raise ValueError
     except ValueError as error:
-        raise UserError(f"`tune={text}`: '{given}' are no values of {name}; {_SYNTAX}", status=2) from error
+        raise UserError(f"`tune={text}`: '{given}' are not values of {name}; {_SYNTAX}", status=2) from error
     return tuple(sorted(set(found)))
 
 
@@ -155,12 +155,12 @@ def _check(problem: Problem, settings: DecodeHParams) -> None:
     if not problem.has_inputs:
         raise UserError(f"`tune`: '{problem.name}' has no outputs to score")
     if make_metric(problem.metric, **options_for(problem.metric, problem)).resampled() is None:
-        raise UserError(f"`tune`: the metric '{problem.metric}' cannot be resampled, which the paired test needs")
+        raise UserError(f"`tune`: the metric '{problem.metric}' cannot be resampled, but the paired test needs that")
     usual = DecodeHParams()
     for name in ("sampling_method", "coverage_penalty", "scorers", "diverse_beam_groups"):
         if (value := getattr(settings, name)) != getattr(usual, name):
             raise UserError(
-                f"`tune` ranks hypotheses by their length penalty only, and {name}={value} changes the ranks"
+                f"`tune` ranks hypotheses only by their length penalty, but {name}={value} changes the ranks"
             )
 
 

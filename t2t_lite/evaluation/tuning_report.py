@@ -40,7 +40,7 @@ def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: Tu
         lines = ["Decoded for real, the best row first:", "", *table(_titles(label), list(map(_cells, decoded))), ""]
     if earlier.settings and (earlier.settings, earlier.checkpoint) != (better, content["checkpoint"]):
         lines += [_about(earlier, content, decides), ""]
-    not_remembered = "decode_hparams changed what it is compared with"
+    not_remembered = "decode_hparams changed the settings it is compared with"
     if better:
         values = ",".join(f"{name}={value:g}" for name, value in better.items())
         then = f"and now the run's defaults, in {FILE}" if decides else f"but not remembered, because {not_remembered}"
@@ -48,7 +48,7 @@ def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: Tu
     else:
         confirmed = " and a real search confirms" if decoded else ""
         then = "the settings of the problem are used" if earlier.settings and decides else "nothing is changed"
-        lines.append(f"There are no settings that are significantly better (corrected p < 0.05){confirmed}: {then}.")
+        lines.append(f"No settings are significantly better (corrected p < 0.05){confirmed}: {then}.")
     if average := content["better_average"]:
         lines.append(
             f"The average of {average[AVERAGE]} checkpoints is significantly better ({label} {average['score']:.2f} "
@@ -68,7 +68,7 @@ def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) ->
         then = "is the best again"
     else:
         then = "is replaced" if content["better"] else "is no longer used"
-    return f"{earlier} was tuned before with {checkpoint}{other}; it is among the rows and {then}."
+    return f"{earlier} was tuned earlier with {checkpoint}{other}; it is among the rows and {then}."
 
 
 def plot_tuning(content: Mapping[str, Any], file: Path) -> None:

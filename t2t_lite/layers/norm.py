@@ -85,7 +85,7 @@ def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:
     """Returns a norm over the channels, one of `NORM_TYPES`. The entries of `NORM_TYPES` take only name and dtype."""
     norm = NORM_TYPES[norm_type](**kwargs)
     if not isinstance(norm, keras.layers.Layer) or norm.name != kwargs.get("name", norm.name):
-        raise UserError(f"norm type '{norm_type}' must return a Keras layer with the name and dtype of **options")
+        raise UserError(f"norm type '{norm_type}' must return a Keras layer with the name and dtype in **options")
     return norm
 
 

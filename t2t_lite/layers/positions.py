@@ -85,7 +85,7 @@ class PositionEncoding(Layer):
 
     def encode(self, positions: Array) -> Array:
         """Returns the vectors of int positions [length]: float [length, hidden]."""
-        raise NotImplementedError("a position encoding defines encode()")
+        raise NotImplementedError("a position encoding must define encode()")
 
     def call(self, x: Array, length: int | Array | None = None) -> Array:
         """Returns x plus the vectors of its positions, float [batch, length, hidden]."""
@@ -194,7 +194,7 @@ class LearnedPositions(PositionEncoding):
             are returned, and adding them to a longer sequence causes a shape error.
         """
         if isinstance(length, int) and length > self.max_length:
-            raise ValueError(f"{length} positions, but learned positions cover max_length={self.max_length}")
+            raise ValueError(f"{length} positions are more than learned positions cover (max_length={self.max_length})")
         self.build_once()
         return ops.cast(self.weight[:length], self.compute_dtype)
 

@@ -231,7 +231,7 @@ class DecoderLayer(Layer):
         """Rejects symbolic tensors, because outputs of Keras' functional models cannot be None."""
         if any(isinstance(argument, keras.KerasTensor) for argument in keras.tree.flatten((args, kwargs))):
             raise UserError(
-                "DecoderLayer takes no symbolic tensors (keras.Input); call it in the call() of a layer or model"
+                "DecoderLayer does not accept symbolic tensors (keras.Input); call it in the call() of a layer or model"
             )
         return super().__call__(*args, **kwargs)
 

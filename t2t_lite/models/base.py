@@ -56,8 +56,8 @@ class Seq2SeqModel(keras.Model):
         super().__init__(**cast(dict[str, Any], options))
         if hasattr(self, "grow_caches"):
             raise UserError(
-                f"model {type(self).__name__}: its method grow_caches is called grow_state since version 0.2, and "
-                f"decode_step takes encoded_source and state; adapt it to Seq2SeqModel"
+                f"model {type(self).__name__}: since version 0.2, the method grow_caches is called grow_state, and "
+                f"decode_step takes encoded_source and state; adapt the model to Seq2SeqModel"
             )
         self.hparams = hparams
         self.vocab_size = vocab_size
@@ -115,11 +115,11 @@ class Seq2SeqModel(keras.Model):
     @property
     def alignment_layer(self) -> int:
         """The decoder layer whose head-averaged cross-attention is closest to a word alignment."""
-        raise UserError(f"{type(self).__name__} has no cross-attention, and so no alignments")
+        raise UserError(f"{type(self).__name__} has no cross-attention, so it has no alignments")
 
     def build(self, input_shape: object = None) -> None:
         """Creates all weights. They do not depend on `input_shape`."""
-        raise NotImplementedError("a model defines build()")
+        raise NotImplementedError("a model must define build()")
 
     def call(
         self, inputs: Array, targets: Array | None = None, seeds: Seeds | None = None, training: bool | None = None
@@ -132,7 +132,7 @@ class Seq2SeqModel(keras.Model):
         Returns:
           logits, float [batch, target length, vocab].
         """
-        raise NotImplementedError("a model defines call()")
+        raise NotImplementedError("a model must define call()")
 
     def factors_of_logits(self, inputs: Array, targets: Array, seeds: Seeds | None) -> tuple[Array, Array] | None:
         """Returns the two factors whose product is the logits of `call`, so that a loss can compute logits in chunks.
@@ -172,11 +172,11 @@ class Seq2SeqModel(keras.Model):
           (encoded_source, state), nested structures of tensors with batch as the first dimension. All hypotheses of a
           sentence share the encoded source, which no step changes. Each step takes the state and returns a new one.
         """
-        raise NotImplementedError("a model defines start_decoding()")
+        raise NotImplementedError("a model must define start_decoding()")
 
     def grow_state(self, state: State, beam_size: int, max_length: int | Array) -> State:
         """Returns the state, enlarged to `max_length` target positions."""
-        raise NotImplementedError("a model defines grow_state()")
+        raise NotImplementedError("a model must define grow_state()")
 
     def decode_step(
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
@@ -195,7 +195,7 @@ class Seq2SeqModel(keras.Model):
           over its heads, float32 [batch, beam, source length], with rows that sum to 1, or None without
           cross-attention).
         """
-        raise NotImplementedError("a model defines decode_step()")
+        raise NotImplementedError("a model must define decode_step()")
 
     def attention(self, inputs: Array, targets: Array, kind: str, layer: int) -> Array:
         """Returns the attention weights of one layer.
@@ -211,7 +211,7 @@ class Seq2SeqModel(keras.Model):
         Raises:
           ValueError: if the model has no such layer, or the layer has no attention weights.
         """
-        raise ValueError(f"{type(self).__name__} does not give its attention weights")
+        raise ValueError(f"{type(self).__name__} does not return its attention weights")
 
     def attention_layers(self) -> dict[str, int]:
         """Returns the number of layers with weights for `attention`, by kind; kinds without weights are omitted."""
@@ -284,8 +284,8 @@ class Seq2SeqModel(keras.Model):
         """
         if "training" not in inspect.signature(self.call).parameters:
             raise UserError(
-                f"{type(self).__name__}.call has no argument `training`, so that fit() would train without dropout; "
-                f"add `training=None`, and hand it on to the super class"
+                f"{type(self).__name__}.call has no argument `training`, so fit() would train without dropout; "
+                f"add `training=None` and pass it to the superclass"
             )
         if self._fit_seeds is None:
             # Not the global generator, because a graph could neither create it nor follow keras.utils.set_random_seed.
@@ -306,11 +306,11 @@ class Seq2SeqModel(keras.Model):
 
     def export(self, *args: object, **kwargs: object) -> NoReturn:
         """Not supported: outputs need a beam search, which an exported graph of `call` does not contain."""
-        raise UserError("export() is not offered; save the model with save(), and translate with t2t_lite.decoding")
+        raise UserError("export() is not supported; save the model with save() and translate with t2t_lite.decoding")
 
     def quantize(self, *args: object, **kwargs: object) -> NoReturn:
         """Not supported: Keras can quantize only its own layers."""
-        raise UserError("quantize() is not offered; for less memory and time, use dtype='mixed_bfloat16'")
+        raise UserError("quantize() is not supported; use dtype='mixed_bfloat16' for less memory and time")
 
 
 def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> HParams:

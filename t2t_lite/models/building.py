@@ -58,5 +58,7 @@ def new_model(
     """Returns an unbuilt model, and checks it, because plug-ins may return anything."""
     model = kind(hparams, vocab_size, inputs_vocab_size)
     if not isinstance(model, Seq2SeqModel):
-        raise UserError(f"model '{hparams.model}' is {type(model).__name__}, which is not derived from Seq2SeqModel")
+        raise UserError(
+            f"model '{hparams.model}' returns {type(model).__name__}, which is not derived from Seq2SeqModel"
+        )
     return model

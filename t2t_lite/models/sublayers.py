@@ -107,11 +107,11 @@ def _made(
     if not isinstance(layer, keras.layers.Layer):
         raise UserError(f"{what} makes {type(layer).__name__}, not a Keras layer")
     if layer.name != name or layer.dtype_policy != policy:
-        raise UserError(f"{what} must hand name and dtype on to its layer: **options")
+        raise UserError(f"{what} must pass name and dtype (**options) to its layer")
     if missing := [method for method in methods if not hasattr(layer, method)]:
         raise UserError(f"{what}: {type(layer).__name__} has no method {' or '.join(missing)}, which searches need")
     if "seeds" not in inspect.signature(layer.call).parameters and registry is not POSITION_ENCODINGS:
-        raise UserError(f"{what}: {type(layer).__name__}.call must take `seeds`, for dropout")
+        raise UserError(f"{what}: {type(layer).__name__}.call must take `seeds` for dropout")
     return layer
 
 

@@ -97,7 +97,7 @@ def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward:
     """
     if keras.backend.backend() != "tensorflow":
         raise UserError(
-            f"{type(model).__name__} has no formulas of its cost, and tracing it needs the backend tensorflow"
+            f"{type(model).__name__} has no cost formulas, and tracing its cost needs the backend tensorflow"
         )
     import tensorflow as tf
 

@@ -50,9 +50,9 @@ class LabelledF1(Metric):
 def _scored(
     hypotheses: Sequence[str],
     references: Sequence[str],
-    names: tuple[str, str] = ("the file of hypotheses", "the references"),
+    names: tuple[str, str] = ("the hypothesis file", "the references"),
 ) -> Parseval:
     scored = score_trees(references, hypotheses, names[1])
     if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
-        raise UserError(f"{names[0]} has no tree: this metric scores trees in brackets, one per line")
+        raise UserError(f"{names[0]} has no trees: this metric scores trees in brackets, one per line")
     return scored

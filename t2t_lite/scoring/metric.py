@@ -137,7 +137,7 @@ def metric_named(name: str, argument: str) -> str:
         return metric
     hint = nearest(name, {*METRICS, *map(figure_of, METRICS)})
     if hint.startswith("; known"):
-        hint += ". If a plug-in registers it, give `t2t_usr_dir`"
+        hint += ". If a plug-in registers it, pass `t2t_usr_dir`"
     raise UserError(f"`{argument}={name}` is unknown{hint}", status=2)
 
 
@@ -204,7 +204,7 @@ def score_of(name: str, metric: Metric, hypotheses: Sequence[str], *references: 
     check_references(name, len(references))
     score = metric.score(hypotheses, *references)
     if not isinstance(score, numbers.Real):
-        raise UserError(f"metric '{name}': its score is {score!r:.60}, not a number")
+        raise UserError(f"metric '{name}': the score is {score!r:.60}, not a number")
     return float(score)
 
 
@@ -213,7 +213,8 @@ def check_references(metric: str, number: int) -> None:
     if number > 1 and not METRICS.fact(metric, "several_references", False):
         several = ", ".join(METRICS.having("several_references", True))
         raise UserError(
-            f"metric '{metric}' takes one set of references, not {number}; these take several: {several}", status=2
+            f"metric '{metric}' takes one set of references, not {number}; metrics that take several: {several}",
+            status=2,
         )
 
 
@@ -223,9 +224,9 @@ def check_lines(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
         if len(hypotheses) != len(lines):
             which = f" in set {number}" if len(references) > 1 else ""
             raise UserError(
-                f"{len(hypotheses)} hypotheses but {len(lines)} references{which}: give one reference per line"
+                f"{len(hypotheses)} hypotheses but {len(lines)} references{which}; pass one reference per line"
             )
     if not references:
-        raise UserError("there are no references; give at least one set")
+        raise UserError("there are no references; pass at least one set")
     if not hypotheses:
         raise UserError("nothing to score: both files are empty")

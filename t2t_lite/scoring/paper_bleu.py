@@ -33,7 +33,7 @@ class PaperBleu(BySacrebleu):
 
     def __init__(self, language: str = "en", tokenized: bool = False, lowercase: bool = False) -> None:
         if not _CODE.fullmatch(language):
-            raise UserError(f"`language={language}` is no code of a language; give one such as de", status=2)
+            raise UserError(f"`language={language}` is not a language code; use one such as de", status=2)
         super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True))
         self._language = "" if tokenized else language
         version = importlib.metadata.version("sacremoses")

@@ -147,7 +147,7 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
     there is nothing to score, or a gold tree is malformed or missing.
     """
     if len(golds) != len(candidates):
-        raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates: give one candidate per gold tree")
+        raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates; pass one candidate per gold tree")
     if not golds:
         raise UserError("nothing to score: both files are empty")
     parses = [_read_candidate(line) for line in candidates]
@@ -159,7 +159,7 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
             if not gold.leaves:
                 raise ValueError("no tree")
         except ValueError as error:
-            raise UserError(f"line {number} of {where} is malformed: {error}; give a tree in brackets") from None
+            raise UserError(f"line {number} of {where} is malformed: {error}; write a tree in brackets") from None
         scores.append(_score(gold, parse, untagged))
     return Parseval(tuple(scores), untagged)
 

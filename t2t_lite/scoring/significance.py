@@ -100,7 +100,7 @@ def compare(
         test does not exist, or there are no systems.
     """
     if test not in TESTS:
-        raise UserError(f"`test={test}` is unknown; give {' or '.join(TESTS)}", status=2)
+        raise UserError(f"`test={test}` is unknown; use {' or '.join(TESTS)}", status=2)
     samples = num_samples or TESTS[test]
     of_interval = samples if test == BOOTSTRAP else TESTS[BOOTSTRAP]
     return [
@@ -139,10 +139,10 @@ def _compared(
 ) -> Iterator[tuple[Any, ...]]:
     """Yields (name, score, low, high, the p-value by each of `tests`) for each system. Errors: see `compare`."""
     if not systems:
-        raise UserError("`systems` is empty; give at least one")
+        raise UserError("`systems` is empty; pass at least one")
     sums = _resampled(metric, len(references), options)
     if sums is None:
-        raise UserError(f"metric '{metric}' cannot be resampled, which a paired test needs: it has no sums over lines")
+        raise UserError(f"metric '{metric}' cannot be resampled for a paired test, because it has no sums over lines")
     found = [_System(sums, hypotheses, references, num_samples, seed) for hypotheses in systems.values()]
     for name, system in zip(systems, found):
         p_values = (None if system is found[0] else _p_value(found[0], system, *test, seed) for test in tests.items())

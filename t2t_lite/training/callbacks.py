@@ -36,8 +36,8 @@ def check_callbacks(callbacks: Iterable[Callback]) -> None:
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise UserError(
-                f"`callbacks`: {type(callback).__module__}.{type(callback).__name__} is no t2t_lite.Callback; derive "
-                f"from that, and override on_step, on_checkpoint or on_evaluation. Keras' callbacks work with model.fit"
+                f"`callbacks`: {type(callback).__module__}.{type(callback).__name__} is not a t2t_lite.Callback; "
+                f"derive from it, and override on_step, on_checkpoint or on_evaluation. Keras' callbacks work with fit"
             )
 
 

@@ -36,7 +36,7 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
     longest = max(max(map(int, histogram)) for histogram in manifest.splits["dev"]["lengths"].values())
     if hparams.max_positions and longest > hparams.max_positions:
         raise UserError(
-            f"the longest dev pair of '{manifest.problem}' has {longest} tokens, and learned positions cover only "
+            f"the longest dev pair of '{manifest.problem}' has {longest} tokens, but learned positions cover only "
             f"max_length={hparams.max_positions}; raise it with `hparams=max_length={longest}` or more"
         )
 
@@ -47,6 +47,6 @@ def check_hard_alignment(manifest: Manifest, hparams: HParams, data_dir: Path) -
     if hparams.hard_alignment_token and kind != "words" and not manifest.settings.get("vocab_file"):
         raise UserError(
             f"hard_alignment_token={hparams.hard_alignment_token} needs whole words as source tokens, but the data in "
-            f"{data_dir} was generated with `vocab_kind={kind}`; generate it with `vocab_kind=words`, or train with "
+            f"{data_dir} was generated with `vocab_kind={kind}`; generate it with `vocab_kind=words` or train with "
             f"`hparams=hard_alignment_token=0`"
         )

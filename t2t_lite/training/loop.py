@@ -168,8 +168,8 @@ class TrainingLoop:
             self._train_step.check_memory(batch)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
-                f"out of memory with {ids.size // length} pairs of {length} tokens, as many as are computed at once; "
-                f"use a `max_tokens_per_replica` below {ids.size}, or a smaller max_length"
+                f"out of memory while computing {ids.size // length} pairs of {length} tokens at once; set "
+                f"`max_tokens_per_replica` below {ids.size}, or use a smaller max_length"
             ) from error
 
     def _reads_at_once(self, requests: Sequence[bool]) -> bool:
@@ -217,13 +217,13 @@ class TrainingLoop:
             return
         kept = self._path / f"not-finite-{step}.npz"
         if self._is_chief:
-            self._progress.say(f"step {step}: reading its batch again, to keep it in {kept}")
+            self._progress.say(f"step {step}: reading its batch again to save it in {kept}")
             batch = next(iter(self._batches_from(made.epoch, made.position)))
             inputs, targets = (np.array(first_replica(batch[name])) for name in SIDES)
             np.savez(kept, inputs=inputs, targets=targets)
         raise UserError(
-            f"{most} steps in a row, up to step {step}, had a loss or gradients that are not finite and were "
-            f"skipped; the last batch is saved in {kept}. Start another run from an earlier checkpoint "
+            f"{most} steps in a row, up to step {step}, were skipped because the loss or gradients were not finite; "
+            f"the last batch is saved in {kept}. Start another run from an earlier checkpoint "
             f"(`warm_start_from`) with a smaller learning_rate, with clip_norm=1 or in float32"
         )
 
@@ -311,7 +311,7 @@ class TrainingLoop:
             return False
         best = ", ".join(f"ckpt-{step}" for step in best_steps(evaluations, metric, 1))
         self._progress.say(
-            f"{without_gain} evaluations without a better {metric} than {best}: stopped early; raise "
+            f"stopped early: {without_gain} evaluations without a better {metric} than {best}; raise "
             f"`early_stopping_patience` to continue"
         )
         return True

@@ -83,9 +83,10 @@ def choose_max_tokens(
         return choose_max_tokens(hparams, vocab_size, inputs_vocab_size, free_bytes, length)
     if tokens < length:
         raise UserError(
-            f"a sentence of {length} tokens takes about {_in_mib(length * per_token)} to train on, model and optimizer "
-            f"{_in_mib(fixed)}, but {USABLE_SHARE:.0%} of the {_in_mib(free_bytes)} of free memory is only "
-            f"{_in_mib(usable)}: use a smaller max_length or model, or `max_tokens_per_replica={length}` to try anyway"
+            f"training on a sentence of {length} tokens takes about {_in_mib(length * per_token)}, plus "
+            f"{_in_mib(fixed)} for model and optimizer, but {USABLE_SHARE:.0%} of the {_in_mib(free_bytes)} of free "
+            f"memory is only {_in_mib(usable)}; use a smaller max_length or model, or try with "
+            f"`max_tokens_per_replica={length}` anyway"
         )
     return tokens
 

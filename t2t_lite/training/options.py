@@ -24,11 +24,11 @@ class TrainOptions(Options):
     random_seed: int = option(1, "seed of initial weights, data order and dropout", at_least=0)
     warm_start_from: str | PathLike | None = option(
         None,
-        "start with the weights of another run, or of one of its checkpoints (RUN/ckpt-2000), where they fit",
+        "start with the weights of another run or of one of its checkpoints (RUN/ckpt-2000), where they fit",
         metavar="RUN",
     )
     strategy: str = option(
-        "auto", "the devices to use; multi_worker: those of all machines in TF_CONFIG", choices=_STRATEGIES
+        "auto", "devices to use; multi_worker: the devices of all machines in TF_CONFIG", choices=_STRATEGIES
     )
     num_gpus: int | None = option(None, "number of the machine's GPUs to use", unset="all", at_least=1)
     virtual_devices: int = option(
@@ -38,7 +38,7 @@ class TrainOptions(Options):
         None,
         "maximum positions of the longer side that a device computes at once, padding included; larger batches use "
         "gradient accumulation",
-        unset="by free memory",
+        unset="set by free memory",
         at_least=1,
     )
     xla_compile: bool | None = option(
@@ -48,15 +48,14 @@ class TrainOptions(Options):
     )
     steps_per_call: int | None = option(
         None,
-        "most steps that devices make with one call of the host, in about 3 seconds; a signal takes effect between "
-        "calls",
+        "maximum steps per host call, limited to about 3 seconds; a signal takes effect between calls",
         unset="10 on GPUs, else 1",
         at_least=1,
         metavar="N",
     )
     allreduce_precision: str = option(
         "float32",
-        "type of the numbers in which devices exchange gradients; bfloat16 is half as much and adds rounding errors",
+        "type in which devices exchange gradients; bfloat16 halves the traffic and adds rounding errors",
         choices=("float32", "bfloat16"),
     )
     peak_tflops: float | None = option(
@@ -64,14 +63,14 @@ class TrainOptions(Options):
     )
     save_checkpoints_secs: int = option(600, "seconds between checkpoints; each one is evaluated", at_least=1)
     save_checkpoints_steps: int = option(
-        0, "steps between checkpoints, instead of seconds", unset="seconds", at_least=0
+        0, "steps between checkpoints, instead of seconds", unset="use seconds", at_least=0
     )
-    keep_checkpoint_max: int = option(20, "checkpoints to keep, the last ones", at_least=1)
+    keep_checkpoint_max: int = option(20, "number of latest checkpoints to keep", at_least=1)
     log_step_count_steps: int = option(100, "steps between reports", at_least=1)
     profile: bool = option(False, "write a TensorBoard trace of a few steps")
     schedule: str = option(
         "train_and_evaluate",
-        "train; eval: evaluate the checkpoints that another process writes; train_and_evaluate: both",
+        "train: only train; eval: evaluate the checkpoints that another process writes; train_and_evaluate: both",
         choices=_SCHEDULES,
     )
     eval_decode: bool = option(
@@ -82,17 +81,17 @@ class TrainOptions(Options):
     )
     eval_lines: int | None = option(
         None,
-        "with `eval_decode`, translate or parse the first N lines of the dev split only",
+        "with `eval_decode`, translate or parse only the first N lines of the dev split",
         unset="all",
         at_least=1,
         metavar="N",
     )
     eval_metric: str = option(
-        "loss", "the metric of model selection, such as bleu or chrf with `eval_decode`", metavar="NAME"
+        "loss", "metric for choosing the best checkpoint, such as bleu or chrf with `eval_decode`", metavar="NAME"
     )
     keep_best_n: int = option(0, "also keep this many of the best checkpoints", unset="none", at_least=0)
     early_stopping_patience: int = option(
-        0, "stop after this many evaluations without improvement", unset="never", at_least=0
+        0, "stop after this many evaluations in a row without improvement", unset="never", at_least=0
     )
     eval_wait_secs: int = option(
         3600, "with `schedule=eval`, exit after this many seconds without a new checkpoint", at_least=0

@@ -26,14 +26,14 @@ def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tu
     device, so that resuming is exact; None: a new run.
     """
     if stored:
-        choice, why = stored, "as the run began"
+        choice, why = stored, "as at the start of the run"
     elif isinstance(strategy, tf.distribute.TPUStrategy):
-        choice, why = BFLOAT16, "TPUs multiply in it"
+        choice, why = BFLOAT16, "which TPUs multiply in"
     else:
         choice = BFLOAT16 if product_gflops(BFLOAT16) > _LEAST_GAIN * product_gflops(FLOAT32) else FLOAT32
-        why = f"products of matrices run at {_figures(BFLOAT16)} here"
+        why = f"because matrix products run at {_figures(BFLOAT16)} here"
     if all_gather(strategy, float(choice == BFLOAT16))[0] != (choice == BFLOAT16):
-        choice, why = FLOAT32 if choice == BFLOAT16 else BFLOAT16, "as the first worker chose"
+        choice, why = FLOAT32 if choice == BFLOAT16 else BFLOAT16, "as chosen by the first worker"
     return choice, f"`hparams=precision={AUTO_PRECISION}`: {choice}, {why}"
 
 
@@ -46,14 +46,14 @@ def slow_precision(precision: str) -> str:
         return ""
     if _is_bfloat16_refused() and precision == BFLOAT16:
         raise UserError(
-            f"`hparams=precision={BFLOAT16}`: oneDNN does not compute in bfloat16 with the variable ONEDNN_MAX_CPU_ISA="
-            f"{os.environ['ONEDNN_MAX_CPU_ISA']}; unset it, or add TF_ENABLE_ONEDNN_OPTS=0"
+            f"`hparams=precision={BFLOAT16}`: oneDNN does not compute in bfloat16 with ONEDNN_MAX_CPU_ISA="
+            f"{os.environ['ONEDNN_MAX_CPU_ISA']}; unset that variable, or set TF_ENABLE_ONEDNN_OPTS=0"
         )
     if product_gflops(precision) > _LEAST_GAIN * product_gflops(FLOAT32):
         return ""
     return (
-        f"precision={precision} gains nothing here: products of matrices run at {_figures(precision)}; use "
-        f"precision={FLOAT32}, or precision={AUTO_PRECISION}, which chooses for a new run"
+        f"precision={precision} gains nothing here: matrix products run at {_figures(precision)}; use "
+        f"precision={FLOAT32}, or precision={AUTO_PRECISION}, which chooses the faster one for a new run"
     )
 
 

@@ -21,7 +21,7 @@ def learning_rate(step: int | Array, hparams: HParams) -> Array:
     """
     rate = LEARNING_RATE_SCHEDULES[hparams.learning_rate_schedule](step, hparams)
     if rate is None:
-        raise UserError(f"the schedule '{hparams.learning_rate_schedule}' returns no learning rate")
+        raise UserError(f"the learning rate schedule '{hparams.learning_rate_schedule}' returns no number")
     return ops.cast(rate, "float32")
 
 

@@ -61,7 +61,7 @@ def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, op
         notes.append(slow)
     _initialize(state, model, run_dir, options, notes.append)
     if len(set(all_gather(strategy, state.step))) > 1:
-        raise UserError(f"the workers see different checkpoints in {run_dir.path}; put it in a folder that all share")
+        raise UserError(f"the workers see different checkpoints in {run_dir.path}; use a folder that all workers share")
     is_chief = workers_of_environment()[1] == 0
     return Training(run_dir, data_dir, manifest, strategy, options, model, state, micro_batches, is_chief, notes)
 
@@ -82,7 +82,7 @@ def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None
         if not has_pair(run_dir.problem, data_dir, limit):
             raise UserError(
                 f"no training pair of '{manifest.problem}' has both sides within max_length={limit} tokens; raise it "
-                f"with `hparams=max_length={longest}`, or less"
+                f"with `hparams=max_length={longest}` or less"
             )
 
 

@@ -47,7 +47,7 @@ def make_strategy(
     elif name == "multi_worker" and not workers:
         raise UserError(
             "`strategy=multi_worker` needs the other machines in the variable TF_CONFIG; "
-            "t2t-lite-trainer --make_tf_config=host1:port,host2:port prints it for each"
+            "print it for each machine with t2t-lite-trainer --make_tf_config=host1:port,host2:port"
         )
     if name == "tpu":
         return _tpu_strategy()
@@ -181,7 +181,7 @@ def _hide_gpus(num_gpus: int | None) -> None:
         return
     if num_gpus > len(gpus):
         why = f". {why_unused()}" if not gpus else ""
-        raise UserError(f"`num_gpus={num_gpus}`, but TensorFlow sees {len(gpus)} GPUs here{why}")
+        raise UserError(f"`num_gpus={num_gpus}`, but TensorFlow finds {len(gpus)} GPUs here{why}")
     tf.config.set_visible_devices(gpus[:num_gpus], "GPU")
 
 

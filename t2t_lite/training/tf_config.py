@@ -24,8 +24,8 @@ def workers_of_environment() -> tuple[list[str], int]:
     except (ValueError, KeyError, TypeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise UserError(
-            f"the variable TF_CONFIG is unusable ({reason}); t2t-lite-trainer --make_tf_config=host1:port,host2:port "
-            f"prints a valid one"
+            f"the variable TF_CONFIG is invalid ({reason}); print a valid one with "
+            f"t2t-lite-trainer --make_tf_config=host1:port,host2:port"
         ) from error
     return workers, task["index"]
 

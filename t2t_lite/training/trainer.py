@@ -80,7 +80,7 @@ def _lost_workers_reported(strategy: tf.distribute.Strategy) -> Iterator[None]:
         if not has_workers(strategy):
             raise
         raise UserError(
-            "another worker has ended or cannot be reached; start all workers again to resume from the last checkpoint"
+            "another worker ended or cannot be reached; restart all workers to resume from the last checkpoint"
         ) from error
 
 

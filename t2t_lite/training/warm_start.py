@@ -78,8 +78,8 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
     # Biases and norms are useless without the matrices they were trained with.
     if all(value.ndim < 2 for value in fit.values.values()):
         raise UserError(
-            f"`warm_start_from={path}`: no matrix in {checkpoint} has the name and shape of one of this model "
-            f"(settings of that run: {settings or 'the same'}); use a run of the same sizes, or start without it"
+            f"`warm_start_from={path}`: no matrix in {checkpoint} matches a matrix of this model in name and shape "
+            f"(settings of that run: {settings or 'the same'}); use a run with the same sizes, or start without it"
         )
     for name, value in fit.values.items():
         variables[name].assign(value)

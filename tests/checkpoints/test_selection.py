@@ -47,7 +47,7 @@ def run(tmp_path):
         ("best", "ckpt-300", "best by bleu"),
         ("best:loss", "ckpt-200", "best by loss"),
         ("best:chrf", "ckpt-200", "best by chrf"),
-        ("best:perplexity", None, "no evaluation of .* has that; they have loss, bleu, chrf"),
+        ("best:perplexity", None, "no evaluation in .* has it; choose one of loss, bleu, chrf"),
         ("best:chrff", None, "did you mean 'chrf'"),
         (
             "ckpt-500",
@@ -89,14 +89,16 @@ def test_the_best_that_exists_is_used_with_a_warning(run):
     assert len(said) == 1 and "ckpt-300, was removed" in said[0] and "ckpt-200" in said[0]
     for step in (100, 200, 400):
         (directory / f"ckpt-{step}.index").rename(directory / f"ckpt-{step + 1}.index")
-    with pytest.raises(UserError, match=r"the evaluated ones were removed, the best by bleu was ckpt-300.*ckpt-101"):
+    with pytest.raises(
+        UserError, match=r"all evaluated checkpoints were removed; the best by bleu was ckpt-300.*ckpt-101"
+    ):
         select(directory, "best")
 
 
 def test_without_evaluations_the_best_is_unknown(run):
     directory, _ = run
     (directory / "evaluations.json").unlink()
-    with pytest.raises(UserError, match=r"none of .* was evaluated"):
+    with pytest.raises(UserError, match=r"no checkpoint in .* was evaluated"):
         select(directory, "best")
 
 
@@ -141,8 +143,8 @@ def test_the_members_of_an_average(run, which, steps):
         ({"steps": "x"}, "not a range of steps"),
         ({"best": "0"}, "neither a number"),
         ({"best": "4:chrf"}, r"3 checkpoints that were evaluated by chrf \(steps: 100, 200, 400\), not 4"),
-        ({"n": 1, "best": 1}, "give one of"),
-        ({"best": 1, "checkpoint_path": "last"}, "needs `n`"),
+        ({"n": 1, "best": 1}, "pass one of"),
+        ({"best": 1, "checkpoint_path": "last"}, "pass `n`, too"),
     ],
 )
 def test_members_that_do_not_exist_are_an_error(run, which, said):

@@ -223,7 +223,7 @@ def test_only_a_mixture_without_tags_can_be_reversed():
 
 @pytest.mark.parametrize("weights", [(1, 0), (0, 0.5), (-1, 1), (-1, -1)])
 def test_weights_below_zero_or_for_only_some_parts_are_refused(weights):
-    with pytest.raises(UserError, match="'mixture_test': give either all parts a weight above 0, or none"):
+    with pytest.raises(UserError, match="'mixture_test': set a weight above 0 for all parts or for none"):
         mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))()
 
 

@@ -160,7 +160,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_settings_that_it_lacks_are_refused_by_name(both, name):
     settings = DecodeHParams().replace(**{name: REFUSED[name]})
-    with pytest.raises(UserError, match=rf"^the engine ctranslate2 does not do {name}={REFUSED[name]}.*`engine=tensor"):
+    with pytest.raises(
+        UserError, match=rf"^the engine ctranslate2 does not support {name}={REFUSED[name]}.*`engine=tensor"
+    ):
         both[1].engine.check(settings, Needs())
 
 
@@ -170,11 +172,11 @@ def test_phrases_constraints_and_other_layers_are_refused(both):
     rule = LineConstraint(MinLength(), {"min_lengths": [2]})
     with pytest.raises(UserError, match="constraints"):
         both[1].translate(["w1"], constraints=[rule])
-    with pytest.raises(UserError, match="layer 1: an export has that of layer 0"):
+    with pytest.raises(UserError, match="layer 1: an export has only that of layer 0"):
         both[1].align(["w1"], ["w2"], layer=1)
     with pytest.raises(UserError, match="single heads"):
         both[1].attention("w1", "w2")
-    with pytest.raises(UserError, match="31 is more than the 30 tokens"):
+    with pytest.raises(UserError, match=r"31 is larger than the vocabulary .30 tokens"):
         both[1].translate(["w1"], beam_size=31)
 
 
@@ -195,7 +197,7 @@ def test_trees_are_repaired_and_the_tree_constraint_is_refused(tmp_path):
     assert ours == theirs and theirs[2] == ""
     words = [re.findall(r"\([^ ()]+ ([^ ()]+)\)", tree) for tree in theirs]
     assert words == [line.split() for line in lines]
-    with pytest.raises(UserError, match="does not do only_trees=True"):
+    with pytest.raises(UserError, match="does not support only_trees=True"):
         Parser(both[1]).translate(lines, only_trees=True)
 
 

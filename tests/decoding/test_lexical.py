@@ -82,15 +82,15 @@ def test_an_output_that_has_no_room_for_its_phrases_is_reported(small_run):
     translator = Translator.from_run_dir(small_run, "extra_length=0,beam_size=2", warn=said.append, xla_compile=False)
     translator.translate(["a", " "], phrases=[["der alte Mann"], ["Hund"]], prefixes=["x " * 30, ""], first_line=7)
     assert said == [
-        "line 7: no output with all of its phrases was found; raise beam_size or extra_length",
-        "line 8: it is blank, and so is its output, without its phrases",
+        "line 7: found no output that contains all of its phrases; raise beam_size or extra_length",
+        "line 8: the line is blank, so its output is blank and lacks its phrases",
     ]
 
 
 @pytest.mark.parametrize(
     ("phrases", "settings", "message"),
     [
-        ([["a"]], {}, "5 lines and 1 lists of phrases"),
+        ([["a"]], {}, "5 lines but 1 lists of phrases"),
         (["a"] * 5, {}, "takes a list of phrases for each line"),
         (PHRASES, {"sampling_method": "random"}, "sampling_method=random .* does not work with phrases"),
         (PHRASES, {"diverse_beam_groups": 2}, "diverse_beam_groups=2 .* does not work with phrases"),
@@ -193,7 +193,7 @@ def test_a_registered_constraint_and_a_registered_term_are_chosen_by_name(transl
     [
         ("constraints=no_new_capitels", "unknown constraint 'no_new_capitels'"),
         ("scorers=a+b", "unknown scorer 'a'"),
-        ("constraints=no_repeat_ngram", "is chosen by no_repeat_ngram_size=VALUE"),
+        ("constraints=no_repeat_ngram", "set no_repeat_ngram_size=VALUE to use the constraint"),
     ],
 )
 def test_names_that_cannot_be_chosen_are_errors(settings, message):

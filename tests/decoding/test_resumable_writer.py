@@ -217,14 +217,14 @@ def test_a_resumed_run_reports_the_line_and_the_file(tmp_path):
     files.append(block, answers_to(block, 2))
     assert said == []
     assert work(paths, lines) == [
-        f"resumes after line 1,234: the output up to there is in {tmp_path / 'out.incomplete'}"
+        f"resuming after line 1,234: the output up to there is in {tmp_path / 'out.incomplete'}"
     ]
 
 
 def test_a_changed_input_is_reported(tmp_path):
     path = tmp_path / "out"
     work([path], lines=["another", *LINES[1:]], blocks=1)
-    assert work([path]) == [f"starts over: {tmp_path / 'out.incomplete'} was made from another input"]
+    assert work([path]) == [f"starting over: {tmp_path / 'out.incomplete'} was made from another input"]
 
 
 def test_an_older_file_is_untouched_before_finish(tmp_path):

@@ -95,11 +95,11 @@ def test_only_trees_is_refused_for_a_translator(translator):
 
 @pytest.mark.parametrize("forbidden", [[5], [5, 6, 7, 8]])
 def test_a_constraint_needs_one_input_per_line(translator, forbidden):
-    with pytest.raises(ValueError, match="'forbidden' must be given once, with one entry for each of the 3 lines"):
+    with pytest.raises(ValueError, match="'forbidden' must occur once, with one entry for each of the 3 lines"):
         translator.translate(LINES, constraints=[LineConstraint(Without(), {"forbidden": forbidden})])
 
 
 def test_two_constraints_cannot_share_an_input(translator):
     twice = [LineConstraint(Without(), {"forbidden": [5, 5, 5]})] * 2
-    with pytest.raises(ValueError, match="must be given once"):
+    with pytest.raises(ValueError, match="must occur once"):
         translator.translate(LINES, constraints=twice)

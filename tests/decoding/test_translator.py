@@ -254,7 +254,7 @@ def test_settings_can_be_changed_for_one_call(translator):
     assert len(translator.n_best(LINES[:1], beam_size=7)[0]) == 7
     with pytest.raises(UserError, match="beam_size=0 is out of range"):
         translator.translate(LINES, beam_size=0)
-    with pytest.raises(UserError, match="precision is fixed when the model is loaded"):
+    with pytest.raises(UserError, match="precision cannot change after the model is loaded"):
         translator.translate(LINES, precision="mixed_bfloat16")
 
 
@@ -365,10 +365,10 @@ def test_models_with_different_vocabularies_cannot_form_an_ensemble(small_run, t
     run = json.loads((other / "run.json").read_text())
     run["vocabulary"]["sha256"] = hashlib.sha256(vocabulary.read_bytes()).hexdigest()
     (other / "run.json").write_text(json.dumps(run))
-    with pytest.raises(UserError, match="differ; only models with the same vocabulary") as caught:
+    with pytest.raises(UserError, match="differ; use models with the same vocabulary") as caught:
         Translator.from_run_dir([small_run, other])
     assert str(small_run) in str(caught.value) and str(vocabulary) in str(caught.value)
-    with pytest.raises(UserError, match="for one run directory, not for 2"):
+    with pytest.raises(UserError, match="works with one run directory, not with 2"):
         Translator.from_run_dir([small_run, small_run], checkpoint_path=small_run / "ckpt-6")
 
 

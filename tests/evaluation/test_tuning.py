@@ -32,11 +32,11 @@ def test_a_grid_is_parsed(text, grid):
         ("alfa", "'alfa' cannot be tuned; did you mean 'alpha'"),
         ("alpha,alpha=1", "given twice"),
         *(
-            (f"alpha={value}", "are no values of alpha; give")
+            (f"alpha={value}", "are not values of alpha; write")
             for value in ("", "x", "1:0:1", "0:1:0", "-1", "nan", "0:9:1e-9")
         ),
-        ("beam_size=1.5", "are no values of beam_size"),
-        ("beam_size=0", "are no values of beam_size"),
+        ("beam_size=1.5", "are not values of beam_size"),
+        ("beam_size=0", "are not values of beam_size"),
         ("", "'' cannot be tuned"),
     ],
 )

@@ -307,10 +307,10 @@ def test_the_command_takes_one_of_several_problems_and_leaves_other_data_alone(s
     plain = ["--problem=text_pairs", f"--data_dir={tmp_path / 'data'}"]
     assert "already in" in command("datagen", *plain).stdout
     refused = command("datagen", *plain, f"--train_source={copy}", f"--train_target={copy}")
-    assert refused.returncode == 1 and f"was imported, and this run has --train_source={copy}" in refused.stderr
+    assert refused.returncode == 1 and f"was imported, but this run sets --train_source={copy}" in refused.stderr
     next((tmp_path / "data").glob("*-train-*")).unlink()
     for name, flags, message in (
-        ("datagen", plain, "which were imported; remove manifest.text_pairs.json"),
+        ("datagen", plain, "; remove manifest.text_pairs.json"),
         (
             "trainer",
             [*plain, "--hparams_set=transformer_tiny", f"--output_dir={tmp_path / 'run'}"],

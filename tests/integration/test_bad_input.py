@@ -310,7 +310,7 @@ def test_an_output_file_that_is_also_another_file_of_the_command(work, decoder, 
         flags["decode_from_file"] = work / "other.txt"
     message = decoder(*(f"--{name}={path}" for name, path in flags.items()))
     first, second = ("decode_to_file", flag) if flag != "alignments" else ("alignments", "decode_to_file")
-    assert message == f"--{first}={flags[first]} is the same file as --{second}; give it another name"
+    assert message == f"--{first}={flags[first]} is the same file as --{second}; use another name"
     assert (work / "in.txt").read_text() == "The dog sleeps.\n"
 
 

@@ -68,7 +68,7 @@ def test_wrong_flags_are_one_line_errors_with_status_2(command, flags, what):
 def test_an_empty_plot_file_name_is_refused(command):
     result = command("benchmark", "--layers", "--plot_file=")
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.count("\n") == 1 and "is a directory; give the name of a file" in result.stderr
+    assert result.stderr.count("\n") == 1 and "is a directory; pass a file name" in result.stderr
 
 
 def test_a_directory_as_plot_file_is_refused_before_measuring(command, tmp_path):

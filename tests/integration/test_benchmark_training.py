@@ -133,7 +133,7 @@ def test_problem_data_is_measured_in_two_precisions_on_two_devices(command, gram
         (("--num_steps=0",), 2, "--num_steps"),
         (("--strategy=many",), 2, "--strategy"),
         (("--hparams_set=transformer_tny",), 2, "'transformer_tiny'"),
-        (("--json_file=.",), 1, "is a directory; give the name of a file"),
+        (("--json_file=.",), 1, "is a directory; pass a file name"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
@@ -153,4 +153,4 @@ def test_hparams_set_is_required(command):
 def test_errors_of_the_measuring_process_are_one_line(command):
     result = command("benchmark", *SET, "--num_gpus=999")
     assert result.returncode == 1
-    assert result.stderr.count("\n") == 1 and "--num_gpus=999, but TensorFlow sees" in result.stderr
+    assert result.stderr.count("\n") == 1 and "--num_gpus=999, but TensorFlow finds" in result.stderr

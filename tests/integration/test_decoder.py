@@ -132,7 +132,7 @@ def test_an_interrupted_run_resumes_to_the_same_file(how, corpus, whole, small_r
     assert 20 <= done < 600
     again = command("decoder", *flags, "--batch_lines=10")
     assert again.returncode == 0, again.stderr
-    assert f"resumes after line {done:,}" in again.stderr
+    assert f"resuming after line {done:,}" in again.stderr
     assert target.read_bytes() == whole.read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 

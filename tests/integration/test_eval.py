@@ -172,7 +172,7 @@ def test_runs_are_compared_with_the_first(evaluated, run, command, tmp_path):
     changes = found["comparison"]["changes"]["other"]
     assert changes and all(change["first"] != change["other"] for change in changes)
     result = command("eval", *flags, *QUICK)
-    assert "# other compared with run" in result.stdout and "The lines that changed most" in result.stdout
+    assert "# other compared with run" in result.stdout and "Lines that changed most" in result.stdout
     report = next((other / "scores").glob("*/comparison.md")).read_text()
     assert report in result.stdout
 
@@ -199,7 +199,7 @@ def test_runs_with_other_references_are_not_compared(evaluated, run, grammar_dat
         (["--references=nothing"], {}, "--references: no such file: nothing"),
         (["--references={short}"], {}, "has 1 lines, and "),
         (["--data_dir={empty}"], {}, "has no complete data of 'grammar_ende'"),
-        ([], {"data_dir": "/no/such"}, "is no longer in /no/such; give its place with --data_dir"),
+        ([], {"data_dir": "/no/such"}, "is no longer in /no/such; pass its folder with --data_dir"),
         ([], {"data_dir": None}, "does not record where its data is"),
     ],
 )

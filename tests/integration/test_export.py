@@ -108,7 +108,7 @@ def test_settings_of_the_run_that_the_engine_lacks_can_be_overridden(small_run, 
     (run / "decode_hparams.json").write_text('{"settings": {"coverage_penalty": 0.2}}')
     flags = (f"--output_dir={run}", "--engine=ctranslate2", f"--decode_from_file={source}")
     refused = command("decoder", *flags)
-    assert refused.returncode == 1 and "does not do coverage_penalty=0.2" in refused.stderr
+    assert refused.returncode == 1 and "does not support coverage_penalty=0.2" in refused.stderr
     assert command("decoder", *flags, "--decode_hparams=coverage_penalty=0").returncode == 0
 
 
@@ -212,7 +212,7 @@ def test_what_exists_is_not_harmed_unless_it_is_an_export_that_may_be_replaced(
     [
         (["--engine=tensorflow"], "is an export for ctranslate2"),
         (["--checkpoint_path=last"], "cannot be combined"),
-        (["--decode_hparams=coverage_penalty=0.2"], "does not do coverage_penalty=0.2"),
+        (["--decode_hparams=coverage_penalty=0.2"], "does not support coverage_penalty=0.2"),
         (["--decode_hparams=beem_size=2"], "beam_size"),
         (["--draw_trees=t.svg", "--decode_to_file=o"], "writes no trees"),
     ],
@@ -225,7 +225,7 @@ def test_what_an_export_cannot_do_is_said_before_it_starts(exports, command, sou
 
 def test_a_saved_model_has_its_own_search(exports, command, source):
     result = command("decoder", f"--export_dir={exports / 'saved_model'}", f"--decode_from_file={source}")
-    assert result.returncode == 1 and "is a SavedModel, which searches on its own" in result.stderr
+    assert result.returncode == 1 and "is a SavedModel, which t2t-lite does not load" in result.stderr
 
 
 def test_quantization_is_for_ctranslate2(small_run, command, tmp_path):

@@ -111,12 +111,15 @@ def test_given_texts_have_the_scores_that_the_search_gave_them(writer, example, 
     [
         (
             lambda writer: writer.translate(["a"], prefixes=["b"]),
-            "the lines themselves are the beginnings",
+            "pass the beginnings of outputs as lines",
         ),
         (lambda writer: writer.translate(["a"], coverage_penalty=0.2), "LanguageModel has no cross-attention"),
         (lambda writer: writer.align(["a"], ["b"]), "LanguageModel has no cross-attention"),
-        (lambda writer: writer.attention("a", "b", "decoder", 0), "LanguageModel does not give its attention weights"),
-        (lambda writer: get_problem("letters_rev"), "has no inputs, and so no reverse"),
+        (
+            lambda writer: writer.attention("a", "b", "decoder", 0),
+            "LanguageModel does not return its attention weights",
+        ),
+        (lambda writer: get_problem("letters_rev"), "has no inputs, so it cannot be reversed"),
     ],
 )
 def test_what_needs_inputs_is_refused(writer, ask, message):

@@ -315,7 +315,7 @@ def test_a_resumed_run_reports_the_repairs_of_all_lines(made, tmp_path):
     with pytest.raises(Stopped, match="line 7: not UTF-8"):
         parse("halves.txt", stop)
     said = []
-    assert parse("halves.txt", said.append) == whole and said[0].startswith("resumes after line 6")
+    assert parse("halves.txt", said.append) == whole and said[0].startswith("resuming after line 6")
     assert re.match("[1-9] of 9 trees", whole)  # otherwise the test would show nothing
     assert (tmp_path / "halves.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
 

@@ -61,10 +61,10 @@ class WithoutSeeds(keras.layers.Layer):
             "no method start_cache",
         ),
         (FEED_FORWARD_TYPES, "feed_forward_type", lambda *a, **k: WithoutSeeds(**k), "must take `seeds`"),
-        (FEED_FORWARD_TYPES, "feed_forward_type", lambda *a, **k: Without(), "must hand name and dtype on"),
+        (FEED_FORWARD_TYPES, "feed_forward_type", lambda *a, **k: Without(), "must pass name and dtype"),
         (NORM_TYPES, "norm_type", lambda **k: None, "must return a Keras layer"),
         (POSITION_ENCODINGS, "position_encoding", lambda h, **k: LearnedPositions(4, 8, **k), "with is_limited=True"),
-        (MODELS, "model", lambda *a: keras.Sequential(), "is Sequential, which is not derived from Seq2SeqModel"),
+        (MODELS, "model", lambda *a: keras.Sequential(), "returns Sequential, which is not derived from Seq2SeqModel"),
     ],
 )
 def test_what_an_entry_makes_is_checked(registered, registry, setting, entry, message):
@@ -90,7 +90,7 @@ def test_facts_are_checked(facts, message):
 
 def test_a_required_setting_that_does_not_exist_is_an_error(registered):
     registered(FEED_FORWARD_TYPES, "wrong", lambda *a, **k: None, requires={"self_attention": ("full",)})
-    with pytest.raises(UserError, match="feed-forward type 'wrong' requires 'self_attention', which is no setting"):
+    with pytest.raises(UserError, match="feed-forward type 'wrong' requires 'self_attention', which is not a setting"):
         HParams(feed_forward_type="wrong")
 
 
@@ -206,10 +206,10 @@ def test_a_layer_without_a_formula_of_its_operations_is_traced(registered):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda hparams: keras.optimizers.RMSprop(), "ignores weight_decay; give it weight_decay=hparams.weight_decay"),
+        (lambda hparams: keras.optimizers.RMSprop(), "ignores weight_decay; pass it weight_decay=hparams.weight_decay"),
         (
             lambda hparams: keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 9), weight_decay=0.1),
-            "has a schedule of its own",
+            "has its own schedule",
         ),
     ],
 )
@@ -277,7 +277,7 @@ class NoScore(Metric):
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (NoScore, "metric 'wrong': its score is None, not a number"),
+        (NoScore, "metric 'wrong': the score is None, not a number"),
         (
             lambda hypotheses, references: 1.0,
             "metric 'wrong' is not a class derived from Metric",
@@ -294,7 +294,7 @@ def test_a_metric_that_does_not_score_is_a_one_line_error(command, registered, t
 
 def test_a_schedule_without_a_rate_is_an_error(registered):
     registered(LEARNING_RATE_SCHEDULES, "wrong", lambda step, hparams: None)
-    with pytest.raises(UserError, match="the schedule 'wrong' returns no learning rate"):
+    with pytest.raises(UserError, match="the learning rate schedule 'wrong' returns no number"):
         learning_rate(1, HParams(learning_rate_schedule="wrong"))
 
 

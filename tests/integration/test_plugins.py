@@ -63,8 +63,8 @@ def test_a_plug_in_folder_is_recorded_by_the_run_but_not_trusted_by_default(tmp_
     assert refused.returncode == 1
     assert refused.stderr == (
         f"t2t-lite-decoder: error: {tmp_path / 'run' / 'run.json'}: the problem 'twice' comes from code in {folder}, "
-        f"which runs only with your permission: give --t2t_usr_dir={folder}, or --trust_plugins to trust that folder "
-        f"from now on; in a program first call t2t_lite.plugins.load_usr_dir('{folder}')\n"
+        f"which runs only with your permission: pass --t2t_usr_dir={folder}, or --trust_plugins to trust that folder "
+        f"from now on; in a program, first call t2t_lite.plugins.load_usr_dir('{folder}')\n"
     )
     trusting = process("decoder", run, PLAIN, "--trust_plugins", stdin=b"n1\nn2\n", **config)
     first = write_outputs(trusting)
@@ -181,4 +181,4 @@ def test_identical_splits_are_reported(command, tmp_path):
     result = command("datagen", f"--t2t_usr_dir={tmp_path}", "--problem=always_the_same", data)
     assert result.returncode == 0
     for split, other in (("dev", "train"), ("test", "train"), ("test", "dev")):
-        assert f"{split} begins with the same 30 pairs as {other}: if all of them are the same" in result.stdout
+        assert f"{split} begins with the same 30 pairs as {other}: if all pairs are the same" in result.stdout

@@ -166,7 +166,7 @@ def test_trees_are_compared_by_f1(score, paths):
         (["--hypothesis={a}", "--source={s}"], "--source needs several files"),
         (["--hypothesis={a},{b}", "--test=t"], "takes bootstrap or randomisation, not 't'"),
         (["--hypothesis={a}", "--language=de"], "--language needs --metric=paper_bleu"),
-        (["--hypothesis={a}", "--metric=paper_bleu", "--language=?"], "--language=? is no code of a language"),
+        (["--hypothesis={a}", "--metric=paper_bleu", "--language=?"], "--language=? is not a language code"),
         (["--hypothesis={short},{a}"], "{short} has 5 lines but {a} has 12: line n of one must correspond"),
         (["--hypothesis={a},{b}", "--source={short}"], "{a} has 12 lines but {short} has 5"),
         (["--hypothesis={a},none"], "no such file: none"),
@@ -200,6 +200,6 @@ def test_help_explains_the_metrics_and_nothing_imports_tensorflow(process, paths
     )
     assert (scored.returncode, scored.stderr) == (0, "")
     shown = " ".join(process("score", "--help", PYTHONPATH=str(tmp_path)).stdout.split())
-    for summary in ("parseval: Labelled bracketing F1", "ter: Edits needed", "paper_bleu: BLEU as the paper's"):
+    for summary in ("parseval: Labelled bracketing F1", "ter: Edits in percent", "paper_bleu: BLEU as in the paper"):
         assert summary in shown
     assert "perplexity" not in shown

@@ -382,7 +382,7 @@ def test_the_benchmark_measures_a_server(server, command, tmp_path):
         (("--export_dir={old}", "--host=203.0.113.1"), "cannot listen at --host=203.0.113.1", 1),
         (("--export_dir={old}", "--max_lines=9", "--max_waiting=3"), "would never find room", 2),
         (("--export_dir={old}", "--request_settings=batch_tokens"), "--request_settings=batch_tokens", 2),
-        (("--export_dir={old}", "--decode_hparams=coverage_penalty=1"), "does not do coverage_penalty", 1),
+        (("--export_dir={old}", "--decode_hparams=coverage_penalty=1"), "does not support coverage_penalty", 1),
         (("--export_dir={old}", "--engine=tensorflow"), "are for --output_dir", 2),
         (("--export_dir={old}", "--allowed_hosts=a,http://b"), "--allowed_hosts=http://b: give names without", 2),
         ((), "required", 2),

@@ -109,7 +109,7 @@ def test_replaced_outputs_are_noticed(run, command, name):
     assert scored.returncode == 1 and "has no scores of" in scored.stderr
     again, said = evaluate(command, flags)
     assert again["decoded_now"] and again["figures"] == first["figures"] and file.read_text() == before
-    assert f"{file} was changed after it was scored: the split is decoded again" in said
+    assert f"{file} was changed after it was scored; decoding the split again" in said
     assert not evaluate(command, flags)[0]["decoded_now"]
     assert command("score", flags[0], "--metric=bleu").returncode == 0
     assert not list(directory.glob("scores/*.incomplete"))

@@ -36,8 +36,8 @@ def train(refused, small_flags, grammar_data):
 
 def test_an_output_dir_that_is_a_file_or_inside_one_is_an_error(train, tmp_path):
     (tmp_path / "file").write_text("mine")
-    assert f"--output_dir={tmp_path / 'file'}: {tmp_path / 'file'} is a file; give a folder" in train(tmp_path / "file")
-    assert f"{tmp_path / 'file'} is a file; give a folder" in train(tmp_path / "file" / "run")
+    assert f"--output_dir={tmp_path / 'file'}: {tmp_path / 'file'} is a file; pass a folder" in train(tmp_path / "file")
+    assert f"{tmp_path / 'file'} is a file; pass a folder" in train(tmp_path / "file" / "run")
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -65,7 +65,7 @@ def without_rights():
 
 
 def test_missing_permissions_are_errors(without_rights):
-    with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot create that folder \(Permission denied\); give "):
+    with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot create that folder \(Permission denied\); pass "):
         make_folder(without_rights / "run", "--output_dir")
     with pytest.raises(UserError, match=r"no permission to read .*secret\.txt; change its permissions"):
         list(read_lines(without_rights / "secret.txt"))
@@ -91,10 +91,10 @@ def test_a_folder_that_is_not_a_run_directory_is_an_error_with_the_reason(refuse
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     for place, why in {
-        "file": "is a file; give the run directory",
+        "file": "is a file; pass the run directory",
         "empty": "is empty, not a run directory; check the path, or train first with t2t-lite-trainer",
         "none": "is not a run directory: it does not exist; check the path, or train first",
-        "other": "is not a run directory: it has no hparams.json; give the --output_dir of a training",
+        "other": "is not a run directory: it has no hparams.json; pass the --output_dir of a training",
     }.items():
         assert f"--output_dir={tmp_path / place} {why}" in refused(name, f"--output_dir={tmp_path / place}")
 
@@ -137,7 +137,7 @@ def test_parseval_of_plain_text_is_an_error_that_names_the_file(refused, tmp_pat
     (tmp_path / "trees").write_text("(TOP (S (NP (DT a) (NN dog))))\n")
     flags = ("--metric=parseval", f"--hypothesis={tmp_path / 'text'}")
     message = refused("score", *flags, f"--reference={tmp_path / 'text'}")
-    assert f"line 1 of {tmp_path / 'text'} is malformed" in message and "give a tree in brackets" in message
+    assert f"line 1 of {tmp_path / 'text'} is malformed" in message and "write a tree in brackets" in message
     assert f"{tmp_path / 'text'} has no tree" in refused("score", *flags, f"--reference={tmp_path / 'trees'}")
 
 

@@ -184,7 +184,7 @@ def test_a_functional_model_is_trained_saved_and_loaded(name, tmp_path):
 
     inputs = keras.tree.map_structure(symbolic, arguments)
     if isinstance(layer, DecoderLayer):
-        with pytest.raises(UserError, match=r"^DecoderLayer takes no symbolic tensors.*call it in the call\(\)"):
+        with pytest.raises(UserError, match=r"^DecoderLayer does not accept symbolic tensors.*call it in the call\(\)"):
             layer(*inputs)
         return
     result = layer(*inputs)

@@ -262,7 +262,7 @@ def test_the_generator_of_fit_is_no_variable(fitted):
     assert np.isfinite(fitted.train_on_batch((ids, ids), ids))  # another shape, and so another graph
 
 
-# What is not offered.
+# What is not supported.
 
 
 class WithoutTraining(Transformer):
@@ -276,8 +276,8 @@ class WithoutTraining(Transformer):
         (lambda model: model(INPUTS), "takes inputs and targets, or the pair .inputs, targets., not one ndarray"),
         (lambda model: model((INPUTS, TARGETS, TARGETS)), "not one tuple"),
         (lambda model: model.predict(INPUTS, verbose=0), "the model takes inputs and targets"),
-        (lambda model: model.export("folder"), "export.. is not offered; save the model with save"),
-        (lambda model: model.quantize("int8"), "quantize.. is not offered"),
+        (lambda model: model.export("folder"), "export.. is not supported; save the model with save"),
+        (lambda model: model.quantize("int8"), "quantize.. is not supported"),
         (lambda model: model.save("model.h5"), "save it to a .keras file"),
         (lambda model: Transformer(SMALL_MODEL, VOCAB, dtype="float64"), "dtype='float64' is not supported .* float32"),
         (

@@ -287,7 +287,7 @@ def test_a_model_of_an_earlier_version_is_refused_with_the_new_names():
         def grow_caches(self, caches, beam_size, max_length):
             return caches
 
-    with pytest.raises(UserError, match="model Old: its method grow_caches is called grow_state"):
+    with pytest.raises(UserError, match=r"model Old: since version 0\.2, the method grow_caches is called grow_state"):
         Old(SMALL, VOCAB)
 
 

@@ -103,5 +103,5 @@ def test_a_problem_knows_the_language_of_its_outputs():
 
 @pytest.mark.parametrize("language", ["", "german!", "../de", "d"])
 def test_a_language_that_is_no_code_is_an_error(language):
-    with pytest.raises(UserError, match="is no code of a language"):
+    with pytest.raises(UserError, match="is not a language code"):
         make_metric("paper_bleu", language=language)

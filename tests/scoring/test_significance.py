@@ -156,7 +156,7 @@ def test_several_references_count_the_best_match():
     assert make_metric("exact_match").score(OTHERS, REFERENCES, OTHERS) == 100.0
     for name in ("bleu", "chrf"):
         assert make_metric(name).score(OTHERS, REFERENCES, MORE) > make_metric(name).score(OTHERS, REFERENCES)
-    with pytest.raises(UserError, match="5 hypotheses but 4 references in set 2: give one reference per line"):
+    with pytest.raises(UserError, match="5 hypotheses but 4 references in set 2; pass one reference per line"):
         make_metric("bleu").score(HYPOTHESES, REFERENCES, MORE[:4])
 
 
@@ -172,7 +172,9 @@ def test_a_metric_that_has_only_score_has_no_interval_and_takes_one_set_of_refer
     assert interval("length", HYPOTHESES, REFERENCES) is None
     with pytest.raises(UserError, match="metric 'length' cannot be resampled"):
         compare("length", {"a": HYPOTHESES, "b": OTHERS}, REFERENCES)
-    with pytest.raises(UserError, match="'length' takes one set of references, not 2; these take several: bleu, chrf"):
+    with pytest.raises(
+        UserError, match="'length' takes one set of references, not 2; metrics that take several: bleu, chrf"
+    ):
         report("length", HYPOTHESES, REFERENCES, MORE)
     with pytest.raises(UserError, match="'parseval' takes one set of references, not 2"):
         interval("parseval", TREES, TREES, TREES)
@@ -181,7 +183,7 @@ def test_a_metric_that_has_only_score_has_no_interval_and_takes_one_set_of_refer
 def test_one_line_and_unknown_tests():
     found = interval("chrf", ["a cat"], ["a dog"])
     assert found.low == found.high == pytest.approx(found.score) and math.isfinite(found.score)
-    with pytest.raises(UserError, match="`test=t` is unknown; give bootstrap or randomisation"):
+    with pytest.raises(UserError, match="`test=t` is unknown; use bootstrap or randomisation"):
         compare("bleu", {"a": HYPOTHESES}, REFERENCES, test="t")
 
 

@@ -213,7 +213,7 @@ def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp
 @pytest.mark.slow
 def test_a_training_that_diverges_ends_with_its_batch_saved(run, grammar_data, tmp_path):
     hparams = SMALL.replace(learning_rate_constant=1e30, train_steps=50)
-    with pytest.raises(UserError, match=r"5 steps in a row, .* are not finite.*not-finite-\d+\.npz") as caught:
+    with pytest.raises(UserError, match=r"5 steps in a row, .* were not finite.*not-finite-\d+\.npz") as caught:
         run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=100)
     assert "\n" not in str(caught.value)
     (kept,) = tmp_path.glob("not-finite-*.npz")

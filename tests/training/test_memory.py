@@ -184,7 +184,7 @@ def test_memory_for_less_than_one_sentence_is_an_error():
     message = str(error.value)
     assert "\n" not in message
     assert f"a sentence of 64 tokens takes about {math.ceil(sentence / MIB)} MiB" in message
-    assert f"model and optimizer {math.ceil(fixed / MIB)} MiB" in message
+    assert f"plus {math.ceil(fixed / MIB)} MiB for model and optimizer" in message
     assert f"80% of the {math.ceil(enough / MIB)} MiB" in message
     assert "max_length" in message
     assert "`max_tokens_per_replica=64`" in message

@@ -36,6 +36,6 @@ def test_without_tf_config_there_are_no_other_workers(monkeypatch, value):
 )
 def test_an_unusable_tf_config_is_refused_with_a_remedy(monkeypatch, value):
     monkeypatch.setenv("TF_CONFIG", value)
-    with pytest.raises(UserError, match=r"TF_CONFIG is unusable .*--make_tf_config") as caught:
+    with pytest.raises(UserError, match=r"TF_CONFIG is invalid .*--make_tf_config") as caught:
         workers_of_environment()
     assert "\n" not in str(caught.value)

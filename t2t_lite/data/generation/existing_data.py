@@ -47,7 +47,7 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
         for name, value in ({"vocab_file": problem.vocab_file, "max_cases": max_cases} | problem.options).items():
             if value:
                 raise UserError(
-                    f"the data in {data_dir} was imported, and this run has `{name}={value}`; use another `data_dir`"
+                    f"the data in {data_dir} was imported, but this run sets `{name}={value}`; use another `data_dir`"
                 )
         return
     as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used unchanged

@@ -68,8 +68,8 @@ def generate(
             return manifest
         if IMPORTED in manifest.settings:
             raise UserError(
-                f"files of '{problem.data_name}' are missing in {data_dir}, which were imported; remove "
-                f"{FILENAME.format(problem.data_name)} and the rest of them, and import them again"
+                f"imported files of '{problem.data_name}' are missing in {data_dir}; remove "
+                f"{FILENAME.format(problem.data_name)} and the remaining files, and import the data again"
             )
     check_vocab_file(problem)
     files = find_or_fetch(problem, tmp_dir)

@@ -19,13 +19,13 @@ class GenerateOptions(Options):
     """Options of data generation. num_workers and runner change no data."""
 
     num_workers: int = option(0, "parallel workers", unset="one per core", at_least=0)
-    max_cases: int = option(0, "maximum number of train pairs, the first ones", unset="all", at_least=0)
+    max_cases: int = option(0, "maximum number of train pairs (the first ones are used)", unset="all", at_least=0)
     num_shards: int | None = option(None, "files of the train split", unset="the problem's", at_least=1)
     vocab_kind: str | None = option(None, "kind of tokens", unset="the problem's", choices=_KINDS)
     vocab_size: int | None = option(None, "number of tokens", unset="the problem's", at_least=1)
     vocab_file: str | PathLike | None = option(
         None,
-        "use an existing vocabulary: a t2t-lite file, a SentencePiece model, subwords or tokens of tensor2tensor, a "
+        "use an existing vocabulary: a t2t-lite file, a SentencePiece model, tensor2tensor subwords or tokens, or a "
         "list of WordPiece tokens; with --from=t2t also bytes",
     )
     runner: str = option("", "generate with Apache Beam: direct, or the name of a Beam runner (extra beam)")

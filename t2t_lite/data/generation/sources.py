@@ -36,7 +36,7 @@ def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
     problem.check_options()
     for source in problem.sources:
         if isinstance(source, OwnFile) and source.path.is_dir():
-            raise UserError(f"{source.path} is a directory; give the files in it")
+            raise UserError(f"{source.path} is a directory; pass the files in it")
         if isinstance(source, OwnFile) and not source.path.is_file():
             raise UserError(f"no such file: {source.path}")
     lacking = _lacking(problem, tmp_dir)
@@ -96,7 +96,7 @@ def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data
         if found[name] != recorded[name]:
             raise UserError(
                 f"{files[name]} is not the source that the data in {data_dir} was made from (its SHA-256 differs: "
-                f"it was changed or truncated); restore the old one, or use another `data_dir`"
+                f"it was changed or truncated); restore the original, or use another `data_dir`"
             )
 
 

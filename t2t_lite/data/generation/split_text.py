@@ -55,8 +55,8 @@ def held_out_sources(problem: Problem, split: str, data_dir: Path) -> dict[str, 
 def equal_splits(first_pairs: dict[str, list[Example]], split: str) -> list[str]:
     """Returns a note for each other split with the same first pairs, as if the problem's examples ignored the split."""
     return [
-        f"{split} begins with the same {len(first_pairs[split])} pairs as {other}: if all of them are the same, its "
-        f"scores mean nothing; give each split its own pairs"
+        f"{split} begins with the same {len(first_pairs[split])} pairs as {other}: if all pairs are the same, its "
+        f"scores mean nothing; use different pairs for each split"
         for other in first_pairs
         if other != split and first_pairs[split] and first_pairs[split] == first_pairs[other]
     ]

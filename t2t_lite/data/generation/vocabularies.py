@@ -69,8 +69,8 @@ def _imported(problem: Problem) -> list[str]:
     number = 1 if problem.shared_vocabulary else 2
     if imported and len(imported) != number:
         raise UserError(
-            f"'{problem.data_name}' has {number} vocabularies, and `vocab_file={problem.vocab_file}` names "
-            f"{len(imported)}; give one file for each, separated by a comma"
+            f"'{problem.data_name}' has {number} vocabularies, but `vocab_file={problem.vocab_file}` names "
+            f"{len(imported)}; pass one file for each, separated by a comma"
         )
     return imported
 
@@ -81,7 +81,7 @@ def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manife
         if vocabulary.sha256 != made_with["sha256"]:
             raise UserError(
                 f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
-                f"({made_with['file']}); restore that one, or use another `data_dir`"
+                f"({made_with['file']}); restore the original, or use another `data_dir`"
             )
 
 

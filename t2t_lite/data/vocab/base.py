@@ -110,7 +110,7 @@ class Vocabulary(ABC):
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in (max(ids, default=0), min(ids, default=0)):
             if not 0 <= token < self.size:
-                raise UserError(f"{self.path} has {self.size} tokens and no id {token}; is it the model's vocabulary?")
+                raise UserError(f"{self.path} has {self.size} tokens but no id {token}; use the model's vocabulary")
         parts = []
         for are_bytes, run in itertools.groupby(
             (token for token in ids if token != PAD_ID), lambda token: self._byte_of(token) is not None

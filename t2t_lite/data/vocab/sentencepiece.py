@@ -153,7 +153,9 @@ def train_bpe(
         )
     except RuntimeError as error:
         characters = len(set().union(*texts))
-        bytes_too = ", and so does each of the 256 bytes (without them: byte_fallback = False)" if byte_fallback else ""
+        bytes_too = (
+            ", as does each of the 256 bytes (to leave them out: byte_fallback = False)" if byte_fallback else ""
+        )
         raise UserError(
             f"cannot make a vocabulary of {size} tokens: the text has {characters} distinct characters, each of "
             f"which needs a token{bytes_too}; raise the problem's vocab_size"

@@ -75,7 +75,7 @@ class SubwordVocabulary(Vocabulary):
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in ids:
             if not 0 <= token < self.size:
-                raise UserError(f"{self.path} has {self.size} tokens and no id {token}; is it the model's vocabulary?")
+                raise UserError(f"{self.path} has {self.size} tokens but no id {token}; use the model's vocabulary")
         parts, was_word, run = [], False, []
         for number, token in enumerate(ids):
             run.append("" if token == PAD_ID else self._own[token])

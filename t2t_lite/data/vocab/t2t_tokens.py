@@ -61,7 +61,9 @@ class T2tTokenVocabulary(Vocabulary):
         rows = [[self._ids.get(token, self.unknown_id) for token in text.split()] for text in texts]
         for row, text in zip(rows, texts):
             if None in row:
-                raise UserError(f"{self.path} has no token '{text.split()[row.index(None)]}', and none such as UNK")
+                raise UserError(
+                    f"{self.path} has no token '{text.split()[row.index(None)]}' and none like UNK for unknown words"
+                )
         return [[*(id for id in row if id is not None), EOS_ID] for row in rows]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
@@ -69,7 +71,9 @@ class T2tTokenVocabulary(Vocabulary):
         import tensorflow as tf
 
         ids = self._table.lookup(tf.strings.split(tf.strings.regex_replace(texts, _WHITE_SPACE, " ")))
-        has_ids = tf.debugging.assert_non_negative(ids.flat_values, f"{self.path} lacks a token, and has none like UNK")
+        has_ids = tf.debugging.assert_non_negative(
+            ids.flat_values, f"{self.path} lacks a token and has none like UNK for unknown words"
+        )
         with tf.control_dependencies([] if has_ids is None else [has_ids]):
             return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))
 

@@ -89,7 +89,7 @@ class BeamSearch:
         if self.beam_size % self.groups or (self.sampling and self.groups != self.beam_size):
             raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
         if self.phrases and self.groups > 1:
-            raise ValueError("a search with phrases has one group")
+            raise ValueError("a search with phrases must have one group")
 
     @property
     def phrases(self) -> Phrases | None:

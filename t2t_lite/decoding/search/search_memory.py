@@ -43,7 +43,9 @@ def check_search_memory(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows
         return
     free = free_memory("CPU")
     if free is not None and needed > free:
-        raise too_large(search, rows, f"needs at least {needed / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are free")
+        raise too_large(
+            search, rows, f"needs at least {needed / 2**30:,.1f} GiB, but only {free / 2**30:,.1f} GiB are free"
+        )
 
 
 def too_large(search: BeamSearch, rows: int, what: str) -> UserError:

@@ -30,7 +30,7 @@ def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> 
     needs = needs_of(metric_named(name, argument))
     if needs not in (TOKENS, needs_of(problem.metric)):
         raise UserError(
-            f"`{argument}={name}`: '{problem.name}' is scored by {figure_of(problem.metric)}; use that, or loss",
+            f"`{argument}={name}`: '{problem.name}' is scored by {figure_of(problem.metric)}; use that or loss",
             status=2,
         )
 
@@ -38,7 +38,7 @@ def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> 
 def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
     """Raises UserError if changes to a problem's search settings are invalid or do not fit the problem."""
     if problem.decode_hparams.changed(decode_hparams).only_trees and not problem.writes_trees:
-        raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
+        raise UserError(f"only_trees=True is for parsing, but '{problem.name}' is not a parsing problem", status=2)
 
 
 def announce_evaluation(directory: Path, step: int) -> None:

@@ -31,11 +31,11 @@ def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) 
     _check(rule, f"the optimizer '{hparams.optimizer}'")
     if hparams.weight_decay and not rule.weight_decay:
         raise UserError(
-            f"the optimizer '{hparams.optimizer}' ignores weight_decay; give it weight_decay=hparams.weight_decay"
+            f"the optimizer '{hparams.optimizer}' ignores weight_decay; pass it weight_decay=hparams.weight_decay"
         )
     if private_names.has_schedule(rule):
         raise UserError(
-            f"the optimizer '{hparams.optimizer}' has a schedule of its own, which training does not use; register it "
+            f"the optimizer '{hparams.optimizer}' has its own schedule, which training does not use; register it "
             f"in LEARNING_RATE_SCHEDULES"
         )
     if type(rule) in (keras.optimizers.Adam, keras.optimizers.AdamW) and not rule.amsgrad:
@@ -89,6 +89,6 @@ def _check(rule: object, what: str) -> None:
     base = keras.optimizers.Optimizer
     if any(getattr(type(rule), name, None) is not getattr(base, name, None) for name in private_names.OF_ALL_VARIABLES):
         raise UserError(
-            f"{what} is Keras' {type(rule).__name__}, which does not update each variable by itself; register one that "
+            f"{what} is Keras' {type(rule).__name__}, which does not update variables separately; register one that "
             f"only overrides build and update_step"
         )

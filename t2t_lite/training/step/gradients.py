@@ -63,7 +63,9 @@ class SharedGradients:
                 figures, *gradients = loss_and_gradients(model, trained, random_seed, *batch)
             for variable, value in zip(self._variables, values):
                 if scope.get_current_value(variable) is not value:
-                    raise UserError(f"the model assigns its variable {variable.path}: use one CPU, and one step a call")
+                    raise UserError(
+                        f"the model assigns its variable {variable.path}; train on one CPU, with `steps_per_call=1`"
+                    )
             return [figures, *packs.pack(gradients)]
 
         graph = tf.function(

@@ -56,7 +56,7 @@ def _rdrop_of(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds:
     passes = [factors for _ in range(2) if (factors := model.factors_of_logits(inputs, targets, seeds))]
     if not passes:
         raise UserError(
-            f"hparams=rdrop_alpha={hparams.rdrop_alpha}: {type(model).__name__} does not give the factors of its "
+            f"hparams=rdrop_alpha={hparams.rdrop_alpha}: {type(model).__name__} does not return the factors of its "
             f"logits; set rdrop_alpha=0, or define factors_of_logits"
         )
     x = tf.stack([tf.reshape(of_pass, [-1, of_pass.shape[-1]]) for of_pass, _ in passes])

@@ -118,7 +118,7 @@ def test_every_id_can_be_decoded(vocabulary):
 
 
 def test_an_id_beyond_the_vocabulary_is_an_error_that_gives_it(vocabulary):
-    with pytest.raises(UserError, match=f"{vocabulary.size} tokens and no id {vocabulary.size}"):
+    with pytest.raises(UserError, match=f"{vocabulary.size} tokens but no id {vocabulary.size}"):
         vocabulary.decode([[vocabulary.size]])
 
 
@@ -242,7 +242,7 @@ def test_every_character_except_the_blank_symbol_survives_a_round_trip(with_byte
 
 
 def test_a_vocabulary_too_small_for_the_256_bytes_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"and so does each of the 256 bytes \(without them: byte_fallback = False\)"):
+    with pytest.raises(UserError, match=r"as does each of the 256 bytes \(to leave them out: byte_fallback = False\)"):
         train_vocabulary(TEXTS, 200, tmp_path / "v", byte_fallback=True)
 
 
@@ -266,7 +266,7 @@ def test_an_invalid_id_is_an_error_with_the_vocabulary_size(name, beyond):
     (path,) = (Path(__file__).parents[2] / "frozen" / "0.1" / name / "run").glob("vocab.*")
     vocabulary = open_vocabulary(path)
     beyond = vocabulary.size if beyond == "size" else beyond
-    with pytest.raises(UserError, match=f"has {vocabulary.size} tokens and no id {beyond}; "):
+    with pytest.raises(UserError, match=f"has {vocabulary.size} tokens but no id {beyond}; "):
         vocabulary.decode(np.array([[3, beyond, 4]]))
 
 

@@ -51,7 +51,9 @@ def test_batches_of_large_models_are_as_large_as_their_caches_allow():
 def test_a_beam_that_cannot_fit_is_refused_with_needed_and_free_memory(rows, message):
     with pytest.raises(UserError, match=message) as caught:
         check_search_memory(BASE, BeamSearch(37_000, 30_000, 0.6), rows, 32)
-    assert re.search(r"beam_size=30000 needs at least [\d,.]+ GiB, and [\d,.]+ GiB are free; use", str(caught.value))
+    assert re.search(
+        r"beam_size=30000 needs at least [\d,.]+ GiB, but only [\d,.]+ GiB are free; use", str(caught.value)
+    )
 
 
 class Greedy:
@@ -73,18 +75,18 @@ def test_an_out_of_memory_error_of_tensorflow_becomes_one_line():
     ("settings", "message"),
     [
         (DecodeHParams(beam_size=2000), ["beam_size=2000: a step takes about 500 times as long as with 4"]),
-        (DecodeHParams(batch_tokens=1), ["batch_tokens=1: sentences are decoded one by one"]),
+        (DecodeHParams(batch_tokens=1), ["batch_tokens=1: sentences are decoded one at a time"]),
         (DecodeHParams(beam_size=100, batch_tokens=32), []),
         (HParams(batch_tokens=1), ["batch_tokens=1: with so few target tokens per step"]),
-        (HParams(learning_rate_constant=1000.0), ["learning_rate_constant=1000.0: this is a factor of the paper's"]),
+        (HParams(learning_rate_constant=1000.0), ["learning_rate_constant=1000.0: this multiplies the paper's"]),
         (HParams(learning_rate=2.0), ["learning_rate=2.0: this is the peak rate itself"]),
         (HParams(learning_rate=0.5, optimizer="sgd"), []),
         (HParams(optimizer="lion"), ["optimizer=lion: the paper's learning rate suits Adam; set learning_rate"]),
-        (HParams(optimizer="adamw"), ["optimizer=adamw: without weight_decay it is the same as adam"]),
+        (HParams(optimizer="adamw"), ["optimizer=adamw: without weight_decay, it is the same as adam"]),
         (HParams(learning_rate_decay_steps=9), ["learning_rate_decay_steps=9 has no effect with learning_rate_sch"]),
         (
             HParams(learning_rate_schedule="linear", learning_rate_decay_steps=5000),
-            ["learning_rate_decay_steps=5000: below train_steps=100000; the learning rate is 0 and the weights"],
+            ["learning_rate_decay_steps=5000: below train_steps=100000; from that step on, the learning rate is 0"],
         ),
         (HParams(residual_dropout=0.9), ["residual_dropout=0.9: drops more than half"]),
         (HParams(), []),

@@ -293,5 +293,5 @@ def test_scores_are_those_of_teacher_forcing(kind):
 
 
 def test_padding_within_an_output_is_not_scored():
-    with pytest.raises(ValueError, match="has id 0, which is padding"):
+    with pytest.raises(ValueError, match="contains id 0, which is padding"):
         GivenPairs(make()).score(Pairs([[3, 1]], [[4, 0, 5, 1]]), DecodeHParams())

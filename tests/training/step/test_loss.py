@@ -90,5 +90,5 @@ def test_rdrop_without_dropout_has_the_usual_loss_and_with_it_two_other_passes()
 
 def test_rdrop_needs_the_factors_of_the_logits():
     model = OwnCall(TINY.replace(rdrop_alpha=1.0), VOCAB)
-    with pytest.raises(UserError, match=r"rdrop_alpha=1.0: OwnCall does not give the factors of its logits"):
+    with pytest.raises(UserError, match=r"rdrop_alpha=1.0: OwnCall does not return the factors of its logits"):
         results_of(model)
