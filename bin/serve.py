@@ -89,7 +89,7 @@ def _run(flags: Sequence[str]) -> None:
 def _places(arguments: argparse.Namespace) -> "list[Place]":
     """Returns the locations of the models that the flags name."""
     from t2t_lite.plugins import load_all
-    from t2t_lite.serving.models import places_of
+    from t2t_lite.serving.models import model_places
     from t2t_lite.serving.sources import ExportSource, RunSource, Source
 
     load_all(arguments.t2t_usr_dir)
@@ -100,7 +100,7 @@ def _places(arguments: argparse.Namespace) -> "list[Place]":
         trust_plugins(arguments, [arguments.output_dir])
         engine = arguments.engine or ENGINES[0]
         sources = [RunSource(arguments.output_dir, settings, arguments.checkpoint_path, engine, threads)]
-    return places_of(sources, arguments.languages)
+    return model_places(sources, arguments.languages)
 
 
 def _log_access() -> None:

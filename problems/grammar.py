@@ -354,7 +354,7 @@ def sentence_pairs(seed: int) -> Iterator[tuple[str, str]]:
             yield english, german_sentence(sentence)
 
 
-def split_of(english: str) -> str:
+def sentence_split(english: str) -> str:
     """The split of an English sentence: "dev" and "test" with probability 1/100 each, else "train"."""
     bucket = int.from_bytes(hashlib.sha256(english.encode()).digest()[:4], "big") % 100
     return ("dev", "test", "train")[min(bucket, 2)]
@@ -376,7 +376,7 @@ class GrammarEnde(Problem):
         for english, german in sentence_pairs(_SEED):
             if len(seen) == self.num_examples[split]:
                 return
-            if english not in seen and split_of(english) == split:
+            if english not in seen and sentence_split(english) == split:
                 seen.add(english)
                 yield Example(inputs=english, targets=german)
 

@@ -17,8 +17,8 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
 from t2t_lite.trees.linear import WORD, bracket_pairs, linearise
-from t2t_lite.trees.tree import parse_brackets, words_of
-from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_files
+from t2t_lite.trees.tree import parse_brackets, tree_words
+from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
 
 # The standard split of the Wall Street Journal by section.
 SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
@@ -71,7 +71,7 @@ class Parsing(Problem):
             tree = parse_brackets(targets)[0]
         except (ValueError, IndexError):
             return []
-        if words_of(tree) != inputs.split():
+        if tree_words(tree) != inputs.split():
             return []
         heads = [
             Dependency(f"{label}: word -> head", "inputs", word, head) for label, word, head in head_dependencies(tree)
@@ -106,7 +106,7 @@ class Parsing(Problem):
                     self._malformed[tree.where] = tree
                     yield Example(Unusable("a malformed tree"), Unusable("a malformed tree"))
                 else:
-                    yield Example(" ".join(words_of(tree)), str(tree))
+                    yield Example(" ".join(tree_words(tree)), str(tree))
 
 
 @PROBLEMS.register
@@ -122,7 +122,7 @@ class WsjParsing(Parsing):
             raise UserError(f"problem '{self.data_name}' needs `treebank=FOLDER`, with the files wsj_*.mrg", status=2)
         if self._missing_sections():
             return _share(split, self._read(paths))
-        return self._read([path for path in paths if section_of(path) in SECTIONS[split]])
+        return self._read([path for path in paths if wsj_section(path) in SECTIONS[split]])
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about how the treebank is split."""
@@ -134,7 +134,7 @@ class WsjParsing(Parsing):
         return [message, *super().notes(files)]
 
     def _missing_sections(self) -> list[int]:
-        present = {section_of(path) for path in self._files("treebank")}
+        present = {wsj_section(path) for path in self._files("treebank")}
         return sorted({section for split in SPLITS for section in SECTIONS[split]} - present)
 
 

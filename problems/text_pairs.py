@@ -13,7 +13,7 @@ from typing import NamedTuple
 from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
-from t2t_lite.files import make_folder, partial_path, sha256_of
+from t2t_lite.files import file_sha256, make_folder, partial_path
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.settings import parse_bool
 
@@ -117,7 +117,7 @@ class TextPairs(Problem):
             with open(stream, "rb") as source, open(copied, "wb") as copy:
                 shutil.copyfileobj(source, copy)
             # Named after its content, so that a different text does not replace it.
-            kept = copied.with_name(f"{name}.{sha256_of(copied)[:12]}")
+            kept = copied.with_name(f"{name}.{file_sha256(copied)[:12]}")
             copied.replace(kept)
             self.options[name] = str(kept)
 

@@ -135,7 +135,7 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """Returns the SHA-256 checksum of a file in hexadecimal digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:

@@ -34,7 +34,7 @@ RECIPES = {"paper": Recipe()}
 NONE = "none"
 
 
-def recipe_of(recipe: str | Recipe | None, hparams_set: str | None) -> Recipe | None:
+def choose_recipe(recipe: str | Recipe | None, hparams_set: str | None) -> Recipe | None:
     """Returns the given recipe of a training, or else that of its hparams set; None if there is none.
 
     "none" means no recipe, even if the set has one; None means the set's. `HPARAMS.register(name=..., recipe="paper")`

@@ -31,7 +31,7 @@ from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import AUTO_BATCH_BY, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
-from t2t_lite.files import make_folder, sha256_of, write_text, written_whole
+from t2t_lite.files import file_sha256, make_folder, write_text, written_whole
 from t2t_lite.plugins import load_usr_dir
 from t2t_lite.plugins.trust import is_trusted, trust
 from t2t_lite.registry import PROBLEMS, REGISTRIES_OF_SETTINGS, Origin, Registry
@@ -87,7 +87,7 @@ def open_run_dir(path: Path) -> RunDir:
     except UserError as error:
         raise UserError(f"{about} names a problem that is not registered: {error}") from error
     for vocabulary, digest in digests.items():
-        if not vocabulary.exists() or sha256_of(vocabulary) != digest:
+        if not vocabulary.exists() or file_sha256(vocabulary) != digest:
             raise UserError(
                 f"{vocabulary} is not the vocabulary that the model in {path} was trained with; restore the original"
             )
@@ -126,7 +126,7 @@ def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> 
         time.sleep(min(1.0, left))
 
 
-def files_of(path: Path) -> list[Path]:
+def run_files(path: Path) -> list[Path]:
     """Returns the files of a run; a run directory may contain other files, such as translations."""
     names = (
         "hparams.json",
@@ -190,7 +190,7 @@ def data_digests(path: Path) -> list[str]:
     return found
 
 
-def trust_plugins_of(path: Path) -> list[Path]:
+def trust_run_plugins(path: Path) -> list[Path]:
     """Permanently trusts the plug-in folders of a run that are not loaded yet.
 
     Returns the folders. Raises UserError if it is not a run directory, or names a folder that cannot be trusted; then
@@ -351,10 +351,10 @@ def prepare_run_dir(
         "problem": problem.name,
         "random_seed": random_seed,
         "plugins": _origins(problem, hparams),
-        "vocabulary": {"file": vocabulary.name, "sha256": sha256_of(vocabulary)},
+        "vocabulary": {"file": vocabulary.name, "sha256": file_sha256(vocabulary)},
     }
     if inputs_vocabulary != vocabulary:
-        run["inputs_vocabulary"] = {"file": inputs_vocabulary.name, "sha256": sha256_of(inputs_vocabulary)}
+        run["inputs_vocabulary"] = {"file": inputs_vocabulary.name, "sha256": file_sha256(inputs_vocabulary)}
     if data_dir is not None:
         run["data_dir"] = str(Path(data_dir).absolute())
     if eval_metric is not None:
@@ -375,5 +375,5 @@ def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Pat
     if changes := comparable.difference(hparams):
         raise UserError(f"{old.path} was made with other settings ({'; '.join(changes)}); {advice}")
     for mine, other in ((old.vocabulary, vocabulary), (old.inputs_vocabulary, inputs_vocabulary)):
-        if sha256_of(mine) != sha256_of(other):
+        if file_sha256(mine) != file_sha256(other):
             raise UserError(f"{old.path} was trained with {mine}, which differs from {other}; {advice}")

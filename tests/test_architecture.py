@@ -13,7 +13,7 @@ from support.import_rules import ALSO, BASIS, RULES, RULES_AT_LOADING
 from support.import_table import PAGE, import_table
 
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import figure_of
+from t2t_lite.scoring.metric import figure_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {
@@ -147,7 +147,7 @@ def library_modules():
 
 def test_no_part_compares_with_the_name_of_a_metric():
     # What differs between metrics is a fact of their registration, so that plug-ins can add metrics.
-    names = {*METRICS, *map(figure_of, METRICS)}
+    names = {*METRICS, *map(figure_name, METRICS)}
     found = [
         (name, node.lineno)
         for name, tree in TREES.items()

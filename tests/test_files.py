@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import check_outputs, sha256_of, write_text, written_whole
+from t2t_lite.files import check_outputs, file_sha256, write_text, written_whole
 
 
 def names_in(directory):
@@ -147,6 +147,6 @@ def test_a_folder_as_output_file_is_an_error_that_leaves_no_partial_file(tmp_pat
 def test_the_checksum_is_sha256(tmp_path):
     content = bytes(range(256)) * 10_000
     (tmp_path / "file").write_bytes(content)
-    assert sha256_of(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+    assert file_sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()
     (tmp_path / "file").write_bytes(b"")
-    assert sha256_of(tmp_path / "file") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert file_sha256(tmp_path / "file") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -10,7 +10,7 @@ from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.plugins.trust import is_trusted, trust, trusted_list
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.run_dir import open_run_dir, prepare_run_dir, stored_setting, trust_plugins_of
+from t2t_lite.run_dir import open_run_dir, prepare_run_dir, stored_setting, trust_run_plugins
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_an_untrusted_folder_is_not_imported(run, folder, tmp_path, config):
 
 def test_a_folder_is_imported_once_trusted(run, folder, tmp_path, config):
     path = run(folder)
-    trust_plugins_of(path)
+    trust_run_plugins(path)
     assert json.loads((config / "t2t-lite" / "trusted_plugins.json").read_text()) == [str(folder)]
     assert not (tmp_path / "it-ran").exists()
     assert open_run_dir(path).problem.name == "trust_me"
@@ -101,7 +101,7 @@ def test_a_relative_path_is_refused_even_if_the_user_trusts_it(run, folder, tmp_
     monkeypatch.chdir(tmp_path)
     path = run(where)
     trust(tmp_path / where)
-    for function in (open_run_dir, trust_plugins_of):
+    for function in (open_run_dir, trust_run_plugins):
         assert f"the folder {where}, which is a relative path" in refusal(function, path)
     assert not (tmp_path / "it-ran").exists()
 
@@ -114,7 +114,7 @@ def test_a_folder_inside_the_run_is_refused_even_if_the_user_trusts_it(run, fold
         (tmp_path / "link").symlink_to(path / "code")
         run(tmp_path / "link")
     trust(path / "code")
-    for function in (open_run_dir, trust_plugins_of):
+    for function in (open_run_dir, trust_run_plugins):
         assert "which is inside the run directory; pass its location with `t2t_usr_dir`" in refusal(function, path)
     assert not (tmp_path / "it-ran").exists()
 
@@ -126,7 +126,7 @@ def test_damaged_plug_in_entries_are_an_error_that_names_the_file(run, plugins):
     path = run("/nowhere")
     about = json.loads((path / "run.json").read_text())
     (path / "run.json").write_text(json.dumps(about | {"plugins": plugins}))
-    for function in (open_run_dir, trust_plugins_of):
+    for function in (open_run_dir, trust_run_plugins):
         assert f"{path / 'run.json'} is damaged" in refusal(function, path)
 
 
@@ -143,7 +143,7 @@ def test_a_path_that_depends_on_the_process_is_refused(run, folder, tmp_path, wh
     monkeypatch.chdir(tmp_path)
     path = run(where)
     trust(folder)
-    for function in (open_run_dir, trust_plugins_of):
+    for function in (open_run_dir, trust_run_plugins):
         assert "which is not on a disk" in refusal(function, path)
     assert not (tmp_path / "it-ran").exists()
 
@@ -154,12 +154,12 @@ def test_only_needed_folders_are_trusted_and_all_or_none(run, folder, tmp_path, 
     plugins = {"problem": folder, "model": tmp_path, "x": "/"}
     plugins = {kind: ["t2t_usr_dir", str(where)] for kind, where in plugins.items()}
     (path / "run.json").write_text(json.dumps(about | {"plugins": plugins}))
-    assert trust_plugins_of(path) == [folder]  # the model is a built-in one, and nothing is called x
+    assert trust_run_plugins(path) == [folder]  # the model is a built-in one, and nothing is called x
     assert not is_trusted(tmp_path) and not is_trusted("/")
     trusted_list().unlink()
     settings = json.loads((path / "hparams.json").read_text())
     (path / "hparams.json").write_text(json.dumps(settings | {"model": "odd"}))
     plugins["model"][1] = str(path / "code")
     (path / "run.json").write_text(json.dumps(about | {"plugins": plugins}))
-    assert "inside the run directory" in refusal(trust_plugins_of, path)
+    assert "inside the run directory" in refusal(trust_run_plugins, path)
     assert not trusted_list().exists()

@@ -9,7 +9,7 @@ from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
 from t2t_lite.system.quiet import import_tensorflow
-from t2t_lite.training.cost import ASSUMED_UTILISATION, Rate, estimated_flops, rate_of, training_step_flops
+from t2t_lite.training.cost import ASSUMED_UTILISATION, Rate, estimated_flops, find_rate, training_step_flops
 
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
@@ -38,7 +38,7 @@ def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step
     # The paper's times hold only for its models on its devices.
     as_in_paper = not arguments.hparams and (arguments.device, arguments.num_devices) == (DEVICE, NUM_DEVICES)
     figures = PAPER_FIGURES.get(name) if as_in_paper else None
-    rate = rate_of(arguments.device) or Rate(float(arguments.device), "as given", "")
+    rate = find_rate(arguments.device) or Rate(float(arguments.device), "as given", "")
     seconds, source = arguments.step_seconds, "--step_seconds"
     if seconds is None and figures and figures.training_hours and figures.train_steps:
         seconds = figures.training_hours * 3600 / figures.train_steps

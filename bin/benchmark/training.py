@@ -66,7 +66,7 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
 
     load_all(arguments.t2t_usr_dir)
     import_tensorflow()
-    from t2t_lite.training.compilation import batch_by_of, compiles, may_compile
+    from t2t_lite.training.compilation import compiles, default_batch_by, may_compile
     from t2t_lite.training.options import TrainOptions
     from t2t_lite.training.precision import choose_precision
     from t2t_lite.training.strategy import device_memory, make_strategy
@@ -79,7 +79,7 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
         hparams = hparams.replace(precision=choose_precision(strategy, None)[0])
     compiled = may_compile(strategy, options.xla_compile)
     if hparams.batch_by == AUTO_BATCH_BY:
-        hparams = hparams.replace(batch_by=batch_by_of(compiled))
+        hparams = hparams.replace(batch_by=default_batch_by(compiled))
     compiled = compiles(compiled, options.xla_compile, hparams.batch_by)
     options = dataclasses.replace(options, xla_compile=compiled)
     return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)

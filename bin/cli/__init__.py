@@ -1,13 +1,22 @@
 """The code that all commands share: the parser, argument types and error handling."""
 
-from t2t_lite.bin.cli.arguments import numbers, one_of, path, paths, positive_number, truth, truth_or_auto, whole_number
+from t2t_lite.bin.cli.arguments import (
+    choice_type,
+    numbers,
+    path,
+    paths,
+    positive_number,
+    truth,
+    truth_or_auto,
+    whole_number,
+)
 from t2t_lite.bin.cli.command_parser import CommandParser
 from t2t_lite.bin.cli.run import print_table, program, run, say, table, warn
 
 __all__ = [
     "CommandParser",
+    "choice_type",
     "numbers",
-    "one_of",
     "path",
     "paths",
     "positive_number",

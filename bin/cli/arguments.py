@@ -45,7 +45,7 @@ def numbers(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"takes whole numbers separated by commas, not '{text}'") from None
 
 
-def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
+def choice_type(words: Sequence[str], flag: str) -> Callable[[str], str]:
     """Returns an argument type: one of `words`."""
 
     def parse(text: str) -> str:

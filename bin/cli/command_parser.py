@@ -54,8 +54,8 @@ class CommandParser(argparse.ArgumentParser):
         unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
         if unknown:
             self.error(". ".join(f"unknown flag {name}{self._hint(name, flags)}" for name in unknown))
-        if (asked := value_of(args, "--registry_help")) is not None:
-            self._print_registry(asked, value_of(args, "--t2t_usr_dir"))
+        if (asked := early_value(args, "--registry_help")) is not None:
+            self._print_registry(asked, early_value(args, "--t2t_usr_dir"))
             raise SystemExit(0)
         namespace = namespace or argparse.Namespace()
         return super().parse_args(args, namespace)
@@ -87,7 +87,7 @@ class CommandParser(argparse.ArgumentParser):
         print_registry_help(name)
 
 
-def value_of(args: Sequence[str], flag: str) -> str | None:
+def early_value(args: Sequence[str], flag: str) -> str | None:
     """Returns the value of a flag before the parser knows all flags; "" if it has no value, None if it is missing."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     early.add_argument(flag, nargs="?", const="", dest="value")

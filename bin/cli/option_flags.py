@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli import arguments as types
-from t2t_lite.bin.cli.command_parser import value_of
+from t2t_lite.bin.cli.command_parser import early_value
 from t2t_lite.errors import as_flags
 from t2t_lite.options import Option, Options
 
@@ -43,7 +43,7 @@ def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
     if get_origin(hint) is tuple:
         return types.listed
     if option.choices:
-        return types.one_of(option.choices, name)
+        return types.choice_type(option.choices, name)
     kinds = get_args(hint) or (hint,)
     if get_origin(hint) is Sequence:
         return types.listed if kinds == (str,) else types.paths
@@ -60,7 +60,7 @@ def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
 def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
     """Applies --trust_plugins, if given. Call this before opening run directories."""
     from t2t_lite.plugins.trust import trust
-    from t2t_lite.run_dir import trust_plugins_of
+    from t2t_lite.run_dir import trust_run_plugins
 
     if not arguments.trust_plugins:
         return
@@ -69,7 +69,7 @@ def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
         folders.append(Path(arguments.t2t_usr_dir).resolve())
         trust(folders[0])
     for run in runs:
-        folders += trust_plugins_of(Path(run))
+        folders += trust_run_plugins(Path(run))
     for folder in dict.fromkeys(folders):
         print(f"trusted from now on: {folder}", file=sys.stderr)
 
@@ -80,10 +80,10 @@ def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argpar
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import PROBLEMS
 
-    name, usr_dir = (value_of(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
+    name, usr_dir = (early_value(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
     load_all(cli.path(usr_dir) if usr_dir else None)
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
-    if name and value_of(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
+    if name and early_value(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
         PROBLEMS.check(name)  # report an unknown problem before its unknown flags
     flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
     group = parser.add_argument_group(f"data of {name}") if flags else parser

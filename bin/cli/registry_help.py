@@ -8,7 +8,7 @@ from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, METRICS, MODELS, PROBLEMS, REGISTRIES, REGISTRIES_OF_SETTINGS, Registry
-from t2t_lite.scoring.metric import figure_of, needs_of
+from t2t_lite.scoring.metric import figure_name, metric_needs
 
 _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPARAMS)]
 
@@ -135,4 +135,4 @@ def _settings_of_models() -> dict[str, type[HParams]]:
 def _describe_metric(registry: Registry, name: str) -> None:
     _describe_summary(registry, name)
     best = "highest" if METRICS.fact(name, "higher_is_better", True) else "lowest"
-    print(f"of {needs_of(name)}; the {best} is the best; in evaluations it is called {figure_of(name)}")
+    print(f"of {metric_needs(name)}; the {best} is the best; in evaluations it is called {figure_name(name)}")

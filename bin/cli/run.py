@@ -125,7 +125,7 @@ def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
         if isinstance(error, UserError):
             print(f"{program}: error: {as_flags(str(error))}", file=sys.stderr)
             raise SystemExit(error.status) from None
-        print(f"{program}: error: {message_of(error)}", file=sys.stderr)
+        print(f"{program}: error: {os_error_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
     except ModuleNotFoundError as error:
         missing = None if debug else missing_package(error)
@@ -182,7 +182,7 @@ _ADVICE = {
 }
 
 
-def message_of(error: OSError) -> str:
+def os_error_line(error: OSError) -> str:
     """Returns the message for a system error: where it occurred, and what to do."""
     where = error.filename if error.filename is not None else "writing"
     name = where if len(str(where)) <= 200 else f"{str(where)[:60]}..."

@@ -91,4 +91,4 @@ def _picture(
 
 def _kinds(text: str) -> list[str]:
     """Argument type: kinds of attention, separated by commas."""
-    return [cli.one_of(KINDS, "kind")(kind) for kind in text.split(",")]
+    return [cli.choice_type(KINDS, "kind")(kind) for kind in text.split(",")]

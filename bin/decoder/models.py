@@ -41,7 +41,7 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     """Returns the model (or ensemble) of run directories for the TensorFlow engine."""
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.decoding.tuned_settings import search_settings
-    from t2t_lite.run_dir import files_of, open_run_dir
+    from t2t_lite.run_dir import open_run_dir, run_files
 
     problems = [open_run_dir(run).problem for run in runs]
     checkpoint_path = arguments.checkpoint_path or None
@@ -63,7 +63,7 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
         cli.warn(f"using {', '.join(map(str, used))}")
         return translator
 
-    files = [file for run in runs for file in files_of(run)]
+    files = [file for run in runs for file in run_files(run)]
     return ChosenModel(arguments.output_dir, settings, problems[0].writes_trees, files, load)
 
 
@@ -71,7 +71,7 @@ def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     """Returns the model of a run directory for CTranslate2. Exports the run first if necessary."""
     from t2t_lite.api.export import exported_run
     from t2t_lite.decoding.tuned_settings import search_settings
-    from t2t_lite.run_dir import files_of, open_run_dir
+    from t2t_lite.run_dir import open_run_dir, run_files
 
     if len(runs) > 1:
         raise UserError("--engine=ctranslate2 searches with one model; several run directories need tensorflow")
@@ -81,7 +81,7 @@ def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     _check_ctranslate2(arguments, settings)
     export_dir = exported_run(run, arguments.checkpoint_path or None, settings, cli.warn)
     model = _of_export(arguments, export_dir, vars(settings))
-    return model._replace(where=str(run), files=[*model.files, *files_of(run)])
+    return model._replace(where=str(run), files=[*model.files, *run_files(run)])
 
 
 def _of_export(

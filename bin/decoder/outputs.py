@@ -47,7 +47,7 @@ class OutputWriter:
             common["phrases"] = [line[-1].split("\t") for line in lines]
         if self._translator.decode_hparams.return_beams:
             beams = self._translator.n_best(texts, **common)
-            outputs = [[json.dumps([dict_of(each) for each in line], ensure_ascii=False) for line in beams]]
+            outputs = [[json.dumps([hypothesis_dict(each) for each in line], ensure_ascii=False) for line in beams]]
             best = [line[0].text for line in beams]
         else:
             best = self._translator.translate(texts, **common)
@@ -93,7 +93,7 @@ class OutputWriter:
         return [f"{each.log_prob:.6f}\t{each.score:.6f}" for each in scored]
 
 
-def dict_of(hypothesis: "Hypothesis") -> dict[str, str | float | None]:
+def hypothesis_dict(hypothesis: "Hypothesis") -> dict[str, str | float | None]:
     """Returns a hypothesis as a JSON-compatible dict. A missing hypothesis has scores of None."""
     exists = hypothesis.log_prob > float("-inf")
     return {

@@ -37,11 +37,11 @@ def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.files import write_text
     from t2t_lite.trees.drawing import draw_svg, text_art
-    from t2t_lite.trees.tree import parse_brackets, words_of
+    from t2t_lite.trees.tree import parse_brackets, tree_words
 
     numbered = ((number, line) for number, line in enumerate(read_lines(trees), start=1) if line)
     chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MAX_DRAWN)]
-    captions = [f"{number}  {' '.join(words_of(tree))}" for number, tree in chosen]
+    captions = [f"{number}  {' '.join(tree_words(tree))}" for number, tree in chosen]
     if picture.suffix.lower() == ".svg":
         drawn = draw_svg([(caption, tree) for caption, (_, tree) in zip(captions, chosen)])
     else:

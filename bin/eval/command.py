@@ -82,9 +82,9 @@ def _run(flags: Sequence[str]) -> None:
             }
         )
         return
-    from t2t_lite.evaluation.report import report_of
+    from t2t_lite.evaluation.report import evaluation_report
 
-    print("\n".join(report_of(each) for each in scores), end="")
+    print("\n".join(evaluation_report(each) for each in scores), end="")
     if comparison := _compared(scores):
         print(f"\n{comparison.report()}", end="")
 

@@ -36,12 +36,12 @@ def make_parser() -> cli.CommandParser:
     )
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True).add_argument
-    what("--table", type=cli.one_of(("1", "2", "3", "4"), "table"), metavar="N", help="1, 2, 3 or 4")
-    what("--figure", type=cli.one_of(("3", "4", "5"), "figure"), metavar="N", help="3, 4 or 5")
+    what("--table", type=cli.choice_type(("1", "2", "3", "4"), "table"), metavar="N", help="1, 2, 3 or 4")
+    what("--figure", type=cli.choice_type(("3", "4", "5"), "figure"), metavar="N", help="3, 4 or 5")
     add(
         "--scale",
         default="small",
-        type=cli.one_of(("tiny", "small", "paper"), "scale"),
+        type=cli.choice_type(("tiny", "small", "paper"), "scale"),
         metavar="WORD",
         help="tiny: sentences of a grammar, minutes; small: Multi30k, hours (default); paper: WMT 2014 and the paper's "
         "models, of which the commands and costs are printed",
@@ -120,15 +120,15 @@ def _table_1(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> N
 
 def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> None:
     from t2t_lite.reproduce.cost import costs
-    from t2t_lite.reproduce.results import results_of
+    from t2t_lite.reproduce.results import read_results
     from t2t_lite.reproduce.runner import spent
-    from t2t_lite.reproduce.runs import SCALES, check_trees, runs_of
+    from t2t_lite.reproduce.runs import SCALES, check_trees, planned_runs
 
     table, scale = int(arguments.table), SCALES[arguments.scale]
     rows = [row for row in arguments.rows.split(",") if row.strip()]
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     data, devices, trees = ({name: given[name] for name in names if name in given} for names in (DATA, DEVICES, TREES))
-    runs = runs_of(table, scale, rows, arguments.seeds or 3, folder, data | trees, devices)
+    runs = planned_runs(table, scale, rows, arguments.seeds or 3, folder, data | trees, devices)
     if arguments.dry_run or (scale.name == "paper" and not arguments.run):
         _print_plan(runs, scale, costs(runs, scale, spent(folder, "trainer")), folder)
         return
@@ -136,14 +136,14 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
         check_trees(runs, trees)
     complete = True
     for run in runs:
-        if results_of([run]):
+        if read_results([run]):
             continue
         complete = _finish(run, runner)
         if not complete:
             break
         _write_table(table, runs, scale, folder, quiet=True)
     _write_table(table, runs, scale, folder, quiet=False)
-    results = results_of(runs)
+    results = read_results(runs)
     if not complete:
         cli.say(f"the time is over: {len(results)} of {len(runs)} runs are done; run the same command again to go on")
 
@@ -151,12 +151,12 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
 def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
     """Writes the table of the finished runs, with the observations and the time it took below."""
     from t2t_lite.display import format_duration
-    from t2t_lite.reproduce.results import results_of, trainings_of
+    from t2t_lite.reproduce.results import read_results, trainings_of
     from t2t_lite.reproduce.runner import spent
     from t2t_lite.reproduce.tables import TABLES, observations
     from t2t_lite.system.cores import num_cores
 
-    results = results_of(runs)
+    results = read_results(runs)
     if not results:
         return
     found = observations(results) if table == 3 else None
@@ -179,9 +179,9 @@ def _finish(run: "Run", runner: "Runner") -> bool:
 
 def _print_plan(runs: "Sequence[Run]", scale: "Scale", cost: "Mapping[str, Cost]", folder: Path) -> None:
     from t2t_lite.display import format_duration
-    from t2t_lite.reproduce.results import results_of
+    from t2t_lite.reproduce.results import read_results
 
-    done = {result.run.name for result in results_of(runs)}
+    done = {result.run.name for result in read_results(runs)}
     table = cli.table("run", "state", "parameters", "steps", "FLOPs", "time here", "disk, MiB", left=2)
     for run in runs:
         one = cost[run.name]

@@ -51,7 +51,7 @@ def make_parser() -> cli.CommandParser:
     add = parser.add_argument_group("with several hypotheses").add_argument
     add(
         "--test",
-        type=cli.one_of(("bootstrap", "randomisation"), "test"),
+        type=cli.choice_type(("bootstrap", "randomisation"), "test"),
         help="the paired test of the difference: bootstrap (1,000 samples) or randomisation (10,000) (default: "
         "bootstrap)",
     )
@@ -80,7 +80,7 @@ def _add_files(parser: cli.CommandParser) -> None:
         metavar="RUN[,RUN,...]",
         help="instead of files: what t2t-lite-eval stored of these runs, with --split and --checkpoint_path",
     )
-    add("--split", type=cli.one_of(("dev", "test"), "split"), help="with --output_dir: dev or test (default: dev)")
+    add("--split", type=cli.choice_type(("dev", "test"), "split"), help="with --output_dir: dev or test (default: dev)")
     add(
         "--checkpoint_path",
         type=cli.path,
@@ -92,9 +92,9 @@ def _add_files(parser: cli.CommandParser) -> None:
 def _list_of_metrics() -> str:
     """Returns the names and summaries of the metrics that score files."""
     from t2t_lite.registry import METRICS
-    from t2t_lite.scoring.metric import TOKENS, needs_of
+    from t2t_lite.scoring.metric import TOKENS, metric_needs
 
-    names = [name for name in METRICS if needs_of(name) != TOKENS]
+    names = [name for name in METRICS if metric_needs(name) != TOKENS]
     return " ".join(f"{name}: {METRICS.summary(name).rstrip('.')}." for name in names).replace("%", "%%")
 
 
@@ -146,18 +146,25 @@ def _check_files(parser: cli.CommandParser, arguments: argparse.Namespace) -> No
 def _metrics(names: str, num_references: int) -> list[str]:
     """Returns the metrics that --metric names."""
     from t2t_lite.errors import UserError
-    from t2t_lite.scoring.metric import TOKENS, check_references, metric_named, needs_of
+    from t2t_lite.scoring.metric import TOKENS, check_references, metric_named, metric_needs
 
     metrics = [metric_named(name, "metric") for name in dict.fromkeys(names.split(","))]
     for name in metrics:
-        if needs_of(name) == TOKENS:
+        if metric_needs(name) == TOKENS:
             raise UserError(f"`metric={name}` needs the model; t2t-lite-trainer --schedule=eval computes it", status=2)
         check_references(name, num_references)
     return metrics
 
 
 def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
-    from t2t_lite.bin.score.results import Files, changes_of, print_comparison, print_json, print_reports, score_files
+    from t2t_lite.bin.score.results import (
+        Files,
+        largest_changes,
+        print_comparison,
+        print_json,
+        print_reports,
+        score_files,
+    )
 
     files = Files(
         hypotheses=_read(arguments.hypothesis),
@@ -170,7 +177,7 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
         return
     test = arguments.test or "bootstrap"
     scored = score_files(files, metrics, options, arguments.intervals, test)
-    changes = changes_of(files, metrics[0], options, 10 if arguments.changes is None else arguments.changes)
+    changes = largest_changes(files, metrics[0], options, 10 if arguments.changes is None else arguments.changes)
     (print_json if arguments.json else print_comparison)(files, scored, test, changes)
 
 

@@ -10,7 +10,15 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import as_json
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
-from t2t_lite.scoring.metric import check_lines, figure_of, label_of, make_metric, options_taken, report, score_of
+from t2t_lite.scoring.metric import (
+    check_lines,
+    compute_score,
+    figure_label,
+    figure_name,
+    make_metric,
+    options_taken,
+    report,
+)
 from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, TESTS, Comparison, compare, interval
 
 Texts = Mapping[str, Sequence[str]]
@@ -61,7 +69,7 @@ class Scored:
     @property
     def label(self) -> str:
         """The metric's label in reports."""
-        return label_of(figure_of(self.metric))
+        return figure_label(figure_name(self.metric))
 
 
 def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool) -> None:
@@ -74,7 +82,7 @@ def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, An
         if intervals:
             known = interval(metric, hypotheses, *references, **taken)
             shown = f"95% interval {known.low:.2f} to {known.high:.2f} ({_INTERVALS})" if known else _NOT_RESAMPLED
-            printed.append(f"{label_of(figure_of(metric))}: {shown}")
+            printed.append(f"{figure_label(figure_name(metric))}: {shown}")
     print("\n".join(printed))  # print all reports at the end, when nothing can fail any more
 
 
@@ -90,14 +98,14 @@ def score_files(
             systems = compare(metric, files.hypotheses, *references, test=test, **taken)
         else:
             systems = [
-                Comparison(name, score_of(metric, scorer, lines, *references), math.nan, math.nan, None)
+                Comparison(name, compute_score(metric, scorer, lines, *references), math.nan, math.nan, None)
                 for name, lines in files.hypotheses.items()
             ]
         found.append(Scored(metric, scorer.signature(len(references)), systems))
     return found
 
 
-def changes_of(files: Files, metric: str, options: Mapping[str, Any], count: int) -> dict[str, list[Change]]:
+def largest_changes(files: Files, metric: str, options: Mapping[str, Any], count: int) -> dict[str, list[Change]]:
     """Returns the lines that changed most from the first file to each other file; {} if `count` is 0."""
     (_, first), *others = files.hypotheses.items()
     references = files.references.values()

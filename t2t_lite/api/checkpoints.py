@@ -45,6 +45,6 @@ def average_checkpoints(
     chosen = members(directory, n, steps=steps, best=best, checkpoint_path=checkpoint_path)
     with settings_restored():
         import_tensorflow()
-        from t2t_lite.checkpoints.averaging import write_average_of
+        from t2t_lite.checkpoints.averaging import write_mean
 
-        return AveragedCheckpoints(write_average_of(directory, chosen), [step for step, _ in chosen])
+        return AveragedCheckpoints(write_mean(directory, chosen), [step for step, _ in chosen])

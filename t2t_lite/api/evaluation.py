@@ -96,7 +96,7 @@ def evaluate(
         import tensorflow as tf
 
         from t2t_lite.checkpoints.selection import select
-        from t2t_lite.checkpoints.versions import step_of
+        from t2t_lite.checkpoints.versions import checkpoint_step
         from t2t_lite.decoding.loading import restored_model
         from t2t_lite.training.evaluation.evaluator import Evaluator
         from t2t_lite.training.setup import vocab_sizes
@@ -116,7 +116,7 @@ def evaluate(
         figures = Evaluator(run_dir, data_dir, strategy, model, options, metrics=metrics, split=split)()
     fields = {field.name for field in dataclasses.fields(EvaluationResult)}
     of_fields = {name: figure for name, figure in figures.items() if name in fields}
-    return EvaluationResult(checkpoint, step_of(checkpoint), split, scores=figures, **of_fields)
+    return EvaluationResult(checkpoint, checkpoint_step(checkpoint), split, scores=figures, **of_fields)
 
 
 def score_split(
@@ -172,11 +172,11 @@ def measure_heads(
       UserError: if the run, the checkpoint or the data is unusable, or the model provides no attention weights.
     """
     from t2t_lite.evaluation.request import make_request
-    from t2t_lite.evaluation.stored_heads import heads_of
+    from t2t_lite.evaluation.stored_heads import load_or_measure_heads
     from t2t_lite.run_dir import open_run_dir
     from t2t_lite.system.quiet import settings_restored
 
     options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
     request = make_request(open_run_dir(Path(output_dir)), options)
     with settings_restored():
-        return heads_of(request, lines)
+        return load_or_measure_heads(request, lines)

@@ -17,7 +17,7 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.exporting.export_dir import MODEL_CARD, ExportDir, check_target, open_export, write_export
 from t2t_lite.exporting.options import ExportOptions
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 
 if TYPE_CHECKING:
     from t2t_lite.models.base import Seq2SeqModel
@@ -74,15 +74,15 @@ def exported_run(
     checkpoint = select(Path(output_dir), checkpoint_path, warn).path
     path = Path(output_dir) / "exports" / f"ctranslate2.{checkpoint.name}"
     with contextlib.suppress(UserError):
-        if open_export(path).content["checkpoint"].get("sha256") == _digest_of(checkpoint):
+        if open_export(path).content["checkpoint"].get("sha256") == _checkpoint_digest(checkpoint):
             return path
     warn(f"exporting {checkpoint} to {path}")
     _Export(open_run_dir(Path(output_dir)), checkpoint, settings, "ctranslate2", None, path).write()
     return path
 
 
-def _digest_of(checkpoint: Path) -> str:
-    return sha256_of(Path(f"{checkpoint}{INDEX}"))
+def _checkpoint_digest(checkpoint: Path) -> str:
+    return file_sha256(Path(f"{checkpoint}{INDEX}"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +153,7 @@ class _Export:
     def _content(self, model: "Seq2SeqModel") -> dict[str, Any]:
         """Returns the part of export.json that does not depend on the format."""
         from t2t_lite.checkpoints import storage
-        from t2t_lite.checkpoints.versions import step_of
+        from t2t_lite.checkpoints.versions import checkpoint_step
 
         problem = self.run_dir.problem
         return {
@@ -165,9 +165,9 @@ class _Export:
             "output_language": problem.output_language,
             "checkpoint": {
                 "name": self.checkpoint.name,
-                "step": step_of(self.checkpoint),
-                "members": storage.members_of(self.checkpoint),
-                "sha256": _digest_of(self.checkpoint),
+                "step": checkpoint_step(self.checkpoint),
+                "members": storage.average_members(self.checkpoint),
+                "sha256": _checkpoint_digest(self.checkpoint),
             },
             "hparams": vars(model.hparams),
             "parameters": model.count_params(),

@@ -13,7 +13,7 @@ from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
-from t2t_lite.recipes import Recipe, recipe_of
+from t2t_lite.recipes import Recipe, choose_recipe
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.callbacks import Callback, check_callbacks
@@ -114,7 +114,7 @@ def train(
     if hparams_set is None and options.get("warm_start_from") and not isinstance(hparams, HParams):
         hparams = _settings_to_start_from(Path(output_dir), Path(options["warm_start_from"])).changed(hparams)
     settings = _settings(hparams_set, hparams, model, train_steps)
-    chosen = recipe_of(recipe, hparams_set)
+    chosen = choose_recipe(recipe, hparams_set)
     checked = _options(options, problem.flags, chosen, settings)
     callbacks = list(callbacks)
     check_callbacks(callbacks)
@@ -225,7 +225,7 @@ class _Run:
         run_dir = None if is_open else self._run_dir(manifest, self.hparams)
         with settings_restored():
             import_tensorflow()
-            from t2t_lite.training.compilation import batch_by_of, compiles, may_compile
+            from t2t_lite.training.compilation import compiles, default_batch_by, may_compile
             from t2t_lite.training.strategy import device_memory, make_strategy
             from t2t_lite.training.trainer import train as train_run
 
@@ -233,7 +233,7 @@ class _Run:
             made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
             compiled = may_compile(made, options.xla_compile)
             if run_dir is None:
-                run_dir = self._run_dir(manifest, self._with_precision(made, display), batch_by_of(compiled))
+                run_dir = self._run_dir(manifest, self._with_precision(made, display), default_batch_by(compiled))
             compiled = compiles(compiled, options.xla_compile, run_dir.hparams.batch_by)
             options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiled)
             ending = train_run(run_dir, self.data_dir, made, options, callbacks, display)

@@ -20,10 +20,10 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
     members = last_members(directory, n)
-    return write_average_of(directory, members), [step for step, _ in members]
+    return write_mean(directory, members), [step for step, _ in members]
 
 
-def write_average_of(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
+def write_mean(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
     """Writes `average-<step>`, the mean of some checkpoints, named after the last one, and returns its path.
 
     `members` are (step, path) by step, see `selection.members`. The average records the steps and replaces an earlier

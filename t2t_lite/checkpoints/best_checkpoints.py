@@ -9,7 +9,7 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import figure_of, metric_named
+from t2t_lite.scoring.metric import figure_name, metric_named
 
 
 def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
@@ -29,7 +29,7 @@ def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
 def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:
     """Returns the n best steps by a metric, best first, earlier steps first in ties; skips steps without the metric."""
     metric = metric_named(metric, "eval_metric")
-    sign, figure = -1.0 if METRICS.fact(metric, "higher_is_better", True) else 1.0, figure_of(metric)
+    sign, figure = -1.0 if METRICS.fact(metric, "higher_is_better", True) else 1.0, figure_name(metric)
     # A NaN figure is never the best.
     having = [step for step, figures in evaluations.items() if not math.isnan(figures.get(figure, math.nan))]
     return sorted(having, key=lambda step: (sign * evaluations[step][figure], step))[:n]

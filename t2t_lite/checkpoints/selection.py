@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.checkpoints.best_checkpoints import best_steps, read_evaluations
-from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
+from t2t_lite.checkpoints.versions import best_checkpoint, checkpoint_step, existing, list_checkpoints
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import recorded, stored_setting
-from t2t_lite.scoring.metric import figure_of, is_of_outputs, metric_named
+from t2t_lite.scoring.metric import figure_name, is_of_outputs, metric_named
 
 BEST, LAST, AVERAGE = "best", "last", "average"
 # Member steps of an average by number, range or rank; see `members`.
@@ -127,7 +127,7 @@ def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]
     known = list(dict.fromkeys(figure for figures in evaluations.values() for figure in figures))
     # An evaluation lists token figures first, then the figure of the problem's metric.
     usual = recorded(directory, "eval_metric") or next(filter(is_of_outputs, known), "loss")
-    figure = figure_of(metric_named(str(metric or usual), "checkpoint_path"))
+    figure = figure_name(metric_named(str(metric or usual), "checkpoint_path"))
     ranked = best_steps(evaluations, figure, len(evaluations))
     if not ranked:
         raise UserError(
@@ -144,7 +144,7 @@ def _is_best(asked: str) -> bool:
 def _usual(directory: Path, warn: Callable[[str], None]) -> Path:
     checkpoint = best_checkpoint(directory)
     last = list_checkpoints(directory)
-    if last and last[-1][0] > step_of(checkpoint):
+    if last and last[-1][0] > checkpoint_step(checkpoint):
         warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
     return checkpoint
 

@@ -59,7 +59,7 @@ def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[i
         about = {"members": tf.Variable(tf.constant(list(members), tf.int64))}
         written = _write_and_publish(path, kind, {"model": model, _ABOUT_AVERAGE: about})
         for step, old in before:
-            if step != versions.step_of(path):
+            if step != versions.checkpoint_step(path):
                 versions.remove(old)
         return written
 
@@ -111,7 +111,7 @@ def _damage_reported(path: Path) -> Iterator[None]:
         raise UserError(f"checkpoint {path} is damaged ({reason}); remove {path}.* to continue without it") from error
 
 
-def members_of(path: Path) -> list[int]:
+def average_members(path: Path) -> list[int]:
     """Returns the steps of the checkpoints in an average.
 
     There are none for a training checkpoint, a moving average, and an average from version 0.4. Raises a UserError if
@@ -129,7 +129,7 @@ def refuse_average(path: Path) -> None:
         names = tf.train.load_checkpoint(str(path)).get_variable_to_shape_map()
     if any(name.startswith("optimizer/") for name in names):
         return
-    steps = members_of(path)
+    steps = average_members(path)
     of = f" of the checkpoints of steps {', '.join(map(str, steps))}" if steps else " of weights"
     instead = f"use one of them, such as ckpt-{steps[-1]}" if steps else "use a checkpoint of the training"
     raise UserError(f"{path} is an average{of}, for inference only; training cannot start from it; {instead}")

@@ -40,7 +40,7 @@ def best_checkpoint(path: Path) -> Path:
     raise UserError(f"{path} has no checkpoint yet; train first, with t2t-lite-trainer --output_dir={path}")
 
 
-def step_of(path: Path) -> int:
+def checkpoint_step(path: Path) -> int:
     """Returns the step of a checkpoint, given its path without suffix; 0 if its name contains none."""
     match = re.fullmatch(_NAME.format(kind=".*"), Path(path).name)
     return int(match[1]) if match else 0
@@ -104,7 +104,7 @@ def publish(partial: Path, path: Path) -> Path:
 def remove(path: Path) -> None:
     """Removes all versions of a checkpoint."""
     kind = path.name.rsplit("-", 1)[0]
-    for version in dict(_found(path.parent, kind, INDEX)).get(step_of(path), []):
+    for version in dict(_found(path.parent, kind, INDEX)).get(checkpoint_step(path), []):
         _remove(version)
 
 
@@ -139,7 +139,7 @@ def _found(directory: Path, kind: str, ending: str) -> list[tuple[int, list[Path
     for file in Path(directory).glob(f"{kind}-*{ending}"):
         path = file.with_name(file.name.removesuffix(ending))
         if re.fullmatch(_NAME.format(kind=kind), path.name):
-            by_step.setdefault(step_of(path), []).append(path)
+            by_step.setdefault(checkpoint_step(path), []).append(path)
     return [(step, sorted(paths, key=_version)) for step, paths in sorted(by_step.items())]
 
 

@@ -172,7 +172,7 @@ class NewTokens:
         return np.concatenate([ids, flat])[np.repeat(source, chosen) + _ranges(chosen)], chosen
 
 
-def new_tokens_of(
+def make_new_tokens(
     problem: Problem, data_dir: Path, manifest: Manifest | None, rate: float, max_length: int
 ) -> NewTokens:
     """Returns the BPE dropout for a problem's data, for each side that has byte-pair tokens.

@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict
 
 from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of, write_text
+from t2t_lite.files import file_sha256, write_text
 
 # One data directory may hold several problems, so the file name includes the problem's name.
 FILENAME = "manifest.{}.json"
@@ -155,7 +155,7 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
     manifest = read_manifest(data_dir, problem)
     if manifest is None:
         raise UserError(f"`data_dir={data_dir}` has no data for '{problem.data_name}'; generate it with: {command}")
-    command += _flags_of(manifest, problem)
+    command += _datagen_flags(manifest, problem)
     if "from" in manifest.settings:
         command = f"t2t-lite-datagen --problem={problem.data_name} --from=t2t --tmp_dir=T2T_DATA --data_dir=NEW"
     if missing := [split for split in SPLITS if split not in manifest.splits]:
@@ -187,14 +187,14 @@ def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, co
         path = data_dir / vocabulary["file"]
         if not path.exists():
             raise UserError(f"{path} is missing; regenerate it with: {command}")
-        if sha256_of(path) != vocabulary["sha256"]:
+        if file_sha256(path) != vocabulary["sha256"]:
             raise UserError(
                 f"{path} is not the vocabulary that the data in {data_dir} was made with; "
                 f"restore the original, or remove the data and run: {command}"
             )
 
 
-def _flags_of(manifest: Manifest, problem: Problem) -> str:
+def _datagen_flags(manifest: Manifest, problem: Problem) -> str:
     """Returns the command-line flags used to make the data, except those with default values."""
     # Defaults come from the class, because a command may have changed the instance.
     usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}

@@ -12,7 +12,7 @@ import tensorflow as tf
 from t2t_lite.arrays import Array
 from t2t_lite.data.batch_shapes import learn_batch_shapes
 from t2t_lite.data.batching import cut_into_batches, cut_into_shapes, fold_in
-from t2t_lite.data.bpe_dropout import NewTokens, new_tokens_of
+from t2t_lite.data.bpe_dropout import NewTokens, make_new_tokens
 from t2t_lite.data.manifest import Manifest, read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
@@ -177,7 +177,7 @@ def epochs(
 
     new_tokens = None
     if bpe_dropout:
-        new_tokens = new_tokens_of(problem, data_dir, read_manifest(data_dir, problem), bpe_dropout, max_length)
+        new_tokens = make_new_tokens(problem, data_dir, read_manifest(data_dir, problem), bpe_dropout, max_length)
 
     def numbered(epoch: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
         epoch_batches = batches(

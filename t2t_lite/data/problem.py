@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import METRICS, PROBLEMS, snake_case
-from t2t_lite.scoring.metric import TOKENS, TREES, needs_of
+from t2t_lite.scoring.metric import TOKENS, TREES, metric_needs
 
 SPLITS = ("train", "dev", "test")
 REVERSED_SUFFIX = "_rev"
@@ -145,7 +145,7 @@ class Problem:
     @property
     def writes_trees(self) -> bool:
         """Whether outputs are trees, which is what the metric scores."""
-        return needs_of(self.metric) == TREES
+        return metric_needs(self.metric) == TREES
 
     @property
     def output_language(self) -> str:
@@ -306,7 +306,7 @@ def _checked(problem: Problem) -> Problem:
     if problem.metric not in METRICS:
         hint = nearest(problem.metric, METRICS)
         raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown{hint}")
-    if needs_of(problem.metric) == TOKENS:
+    if metric_needs(problem.metric) == TOKENS:
         raise UserError(
             f"problem '{problem.name}': metric='{problem.metric}' scores no outputs; use one that does, such as bleu"
         )

@@ -26,7 +26,7 @@ class ByteLines(Protocol):
         ...
 
 
-def lines_of(
+def split_lines(
     stream: ByteLines, name: str, invalid: Callable[[str, str, str], str], max_bytes: int = -1
 ) -> Iterator[str]:
     """Yields the lines of a stream without line ends ("\\n" or "\\r\\n"), each as soon as it is read.
@@ -74,7 +74,7 @@ def _without_end(line: bytes) -> bytes:
 
 
 def refuse(where: str, problem: str, text: str) -> str:
-    """The strict `invalid` callback of `lines_of`: raises UserError."""
+    """The strict `invalid` callback of `split_lines`: raises UserError."""
     del text
     raise UserError(f"{where}: {problem}; convert it first")
 
@@ -86,7 +86,7 @@ def read_lines(path: Path) -> Iterator[str]:
       UserError: if the file does not exist or is a damaged gzip file, or a line is not UTF-8 (with its number).
     """
     with open_bytes(path) as file:
-        yield from lines_of(file, str(path), refuse)
+        yield from split_lines(file, str(path), refuse)
 
 
 def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> Iterator[str]:
@@ -96,7 +96,7 @@ def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> 
         warn(f"{where}: {problem}" + ("; replaced by U+FFFD" if problem.startswith("not UTF-8") else ""))
         return text
 
-    return lines_of(stream, name, invalid, MAX_BYTES)
+    return split_lines(stream, name, invalid, MAX_BYTES)
 
 
 @contextlib.contextmanager
@@ -174,7 +174,7 @@ def read_tsv(path: Path) -> Iterator[Example]:
 def _any_lines(path: Path) -> Iterator[str]:
     """Yields the lines of a file; a line that is not UTF-8 or contains NUL characters becomes an `Unusable`."""
     with open_bytes(path) as file:
-        for text in lines_of(file, str(path), lambda where, problem, text: Unusable("a line that is not UTF-8")):
+        for text in split_lines(file, str(path), lambda where, problem, text: Unusable("a line that is not UTF-8")):
             if isinstance(text, Unusable) or "\0" not in text:
                 yield text
             else:

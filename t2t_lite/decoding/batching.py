@@ -31,7 +31,7 @@ def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
     return ids
 
 
-def scores_of(
+def output_scores(
     outputs: Sequence[Sequence[int]], log_probs: Callable[[], Iterable[float]], alpha: float
 ) -> list[tuple[float, float]]:
     """Returns (log-probability / length penalty, log-probability) of given outputs.

@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding.batching import by_length, scores_of
+from t2t_lite.decoding.batching import by_length, output_scores
 from t2t_lite.decoding.engine import Found, Needs, Outcome, Pairs, Query
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
@@ -113,7 +113,7 @@ class CTranslate2Engine:
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
         """See `Engine`."""
-        return scores_of(pairs.outputs, lambda: self._log_probs(pairs, settings), settings.alpha)
+        return output_scores(pairs.outputs, lambda: self._log_probs(pairs, settings), settings.alpha)
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         """See `Engine`."""

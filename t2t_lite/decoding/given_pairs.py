@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.decoding.batching import by_length, padded, scores_of
+from t2t_lite.decoding.batching import by_length, output_scores, padded
 from t2t_lite.decoding.engine import Pairs
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.models.base import Seq2SeqModel
@@ -41,7 +41,7 @@ class GivenPairs:
 
         positions = max(1, min(settings.batch_tokens, _LOGITS // self._model.vocab_size))
         graph = self._graph("score", log_probs)
-        return scores_of(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings.alpha)
+        return output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings.alpha)
 
     def cross_attention(self, pairs: Pairs, layer: int, batch_tokens: int) -> list[np.ndarray]:
         """Returns the attention of each pair, averaged over a layer's heads: float32 [output tokens, source tokens]."""

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
-from t2t_lite.decoding.search.phrases import Phrases, Places, places_of
+from t2t_lite.decoding.search.phrases import Phrases, Places, phrase_places
 from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.errors import UserError
 
@@ -33,7 +33,7 @@ class PhraseVocabulary:
         rows = []
         for number, line in enumerate(phrases, start=first_line):
             tokens = [self._tokens(phrase, number) for phrase in dict.fromkeys(map(str.strip, line)) if phrase]
-            rows.append(places_of(tokens))
+            rows.append(phrase_places(tokens))
         inputs = {f"phrase_{name}": [getattr(row, name) for row in rows] for name in Places._fields}
         # Leaves room for other words between the phrases.
         return LineConstraint(self._constraint, inputs, [2 * len(row.tokens) + 1 for row in rows])

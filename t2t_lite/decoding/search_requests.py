@@ -95,7 +95,7 @@ class SearchRequest:
         return SearchInputs(limits, uniforms=uniforms, constraint_inputs=constraint_inputs)
 
 
-def constraints_of(
+def make_constraints(
     lines: LinesToDecode, prefixes: Sequence[list[int]] | None, others: Sequence[LineConstraint] = ()
 ) -> list[LineConstraint]:
     """Returns the constraints for decoding lines, in the order of application.
@@ -113,7 +113,7 @@ def constraints_of(
     return found
 
 
-def terms_of(lines: LinesToDecode) -> list[LineTerm]:
+def make_score_terms(lines: LinesToDecode) -> list[LineTerm]:
     """Returns the score terms selected by the settings."""
     return [SCORERS[name](lines) for name in names_in(lines.decode_hparams.scorers)]
 
@@ -132,7 +132,7 @@ def no_repeat_ngram(lines: LinesToDecode) -> LineConstraint:
     return LineConstraint(NoRepeatNgram(lines.decode_hparams.no_repeat_ngram_size))
 
 
-def beam_search_of(
+def make_beam_search(
     decode_hparams: DecodeHParams,
     vocabulary: Vocabulary,
     num_wanted: int,

@@ -27,9 +27,9 @@ from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.decoding.search_requests import (
     LinesToDecode,
     SearchRequest,
-    beam_search_of,
-    constraints_of,
-    terms_of,
+    make_beam_search,
+    make_constraints,
+    make_score_terms,
 )
 from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
@@ -140,14 +140,14 @@ class TensorFlowEngine:
         sources, settings = query.sources, query.settings
         phrases = query.lines.phrases or [()] * len(sources)
         about = LinesToDecode(query.lines.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
-        terms = terms_of(about)
+        terms = make_score_terms(about)
         batches = []
         for has_phrases in (False, True):
             rows = [row for row in query.rows if bool(phrases[row]) == has_phrases]
             if not rows and (has_phrases or query.rows):
                 continue
             more = [self._phrase_vocabulary.constraint(phrases, query.lines.first_line)] if has_phrases else []
-            constraints = constraints_of(about, query.prefixes, [*query.constraints, *more])
+            constraints = make_constraints(about, query.prefixes, [*query.constraints, *more])
             request = SearchRequest(sources, settings, constraints, self.max_positions, query.lines.first_line, terms)
             searcher = self._searcher(request, query.num_wanted)
             lengths = [len(source) for source in sources]
@@ -182,7 +182,7 @@ class TensorFlowEngine:
                 f"beam_size={settings.beam_size} is larger than the {self._vocabulary.size:,} tokens of "
                 f"{self._vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
             )
-        search = beam_search_of(settings, self._vocabulary, num_wanted, request.constraints, request.terms)
+        search = make_beam_search(settings, self._vocabulary, num_wanted, request.constraints, request.terms)
         key = search, settings.batch_tokens
         with self._lock:
             if key not in self._searchers:

@@ -13,7 +13,7 @@ _FREQUENCIES = (0, 1, 5, 100, 1000)
 _tokenize = Tokenizer13a()
 
 
-def words_of(text: str) -> list[str]:
+def text_words(text: str) -> list[str]:
     """Returns the words of a text, split like sacreBLEU's 13a: punctuation marks are separate words."""
     return _tokenize(text).split()
 
@@ -66,7 +66,7 @@ def by_frequency(
         return sum(frequencies.get(word, 0) >= first for first in _FREQUENCIES) - 1
 
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        of_output, of_reference = (collections.Counter(words_of(text)) for text in (hypothesis, reference))
+        of_output, of_reference = (collections.Counter(text_words(text)) for text in (hypothesis, reference))
         for total, words in ((matches, of_output & of_reference), (ours, of_output), (theirs, of_reference)):
             for word, count in words.items():
                 total[class_of(word)] += count

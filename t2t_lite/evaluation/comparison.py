@@ -7,12 +7,12 @@ from typing import Any
 
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.report import interval_of, p_of, table
+from t2t_lite.evaluation.report import format_interval, format_p_value, table
 from t2t_lite.evaluation.split_scores import SplitScores
 from t2t_lite.files import as_json, write_text
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
-from t2t_lite.scoring.metric import figure_of, label_of, make_metric, options_for, references_taken
+from t2t_lite.scoring.metric import figure_label, figure_name, make_metric, options_for, references_taken
 from t2t_lite.scoring.significance import (
     BOOTSTRAP,
     EXPLANATIONS,
@@ -53,13 +53,13 @@ class RunComparison:
                 [
                     each.name,
                     f"{each.score:.2f}",
-                    interval_of((each.low, each.high)),
-                    p_of(each.p_bootstrap),
-                    p_of(each.p_randomisation),
+                    format_interval((each.low, each.high)),
+                    format_p_value(each.p_bootstrap),
+                    format_p_value(each.p_randomisation),
                 ]
                 for each in systems
             ]
-            lines += ["", f"{label_of(figure_of(metric))}:", "", *table(titles, rows)]
+            lines += ["", f"{figure_label(figure_name(metric))}:", "", *table(titles, rows)]
         lines += [
             "",
             f"p: probability of such a large difference from {first} by chance. p, randomisation: by "

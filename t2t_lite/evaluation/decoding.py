@@ -16,12 +16,12 @@ from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.buckets import words_of
+from t2t_lite.evaluation.buckets import text_words
 from t2t_lite.evaluation.request import Request
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 from t2t_lite.run_dir import RunDir
 from t2t_lite.scoring.token_metrics import TokenSums
-from t2t_lite.training.evaluation.evaluator import SplitLosses, decoder_of, outputs_of
+from t2t_lite.training.evaluation.evaluator import SplitLosses, decode_lines, make_decoder
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.strategy import device_memory
 
@@ -54,17 +54,17 @@ def decode(request: Request, inputs: Sequence[str]) -> Decoded:
     )
     strategy, options = tf.distribute.get_strategy(), TrainOptions(free_bytes=device_memory())
     sums = SplitLosses(run_dir, request.data_dir, request.split, strategy, translator.model, options)()
-    decoder = decoder_of(problem, translator)
+    decoder = make_decoder(problem, translator)
     start = time.perf_counter()
-    hypotheses = outputs_of(decoder, inputs) if problem.has_inputs else []
+    hypotheses = decode_lines(decoder, inputs) if problem.has_inputs else []
     seconds = time.perf_counter() - start
     only_trees, counts = [], None
     if problem.writes_trees and not request.settings.only_trees:
-        only_trees = outputs_of(decoder, inputs, only_trees=True)
+        only_trees = decode_lines(decoder, inputs, only_trees=True)
     if problem.has_inputs and not problem.writes_trees:
         counts = _count_words(run_dir, request.data_dir, manifest)
     return Decoded(
-        translator, hypotheses, only_trees, sums, seconds, storage.members_of(request.selection.path), counts
+        translator, hypotheses, only_trees, sums, seconds, storage.average_members(request.selection.path), counts
     )
 
 
@@ -74,7 +74,7 @@ def _check_vocabularies(request: Request, manifest: Manifest) -> None:
     for entry, path in zip(
         run_dir.problem.in_direction(manifest.vocabularies), (run_dir.inputs_vocabulary, run_dir.vocabulary)
     ):
-        if sha256_of(path) != entry["sha256"]:
+        if file_sha256(path) != entry["sha256"]:
             raise UserError(
                 f"the data in {request.data_dir} was made with another vocabulary than {path}; pass the data that "
                 f"the run was trained on with `data_dir`"
@@ -90,5 +90,5 @@ def _count_words(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> collect
         for records in tf.data.TFRecordDataset(shards).take(_MOST_PAIRS).batch(4096):
             ids = tf.io.parse_example(records, {side: tf.io.RaggedFeature(tf.int64)})[side]
             for text in vocabulary.decode(ids.to_tensor().numpy()):
-                counts.update(words_of(text))
+                counts.update(text_words(text))
     return counts

@@ -20,7 +20,7 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import as_json
 from t2t_lite.scoring.changes import scores_of_lines
-from t2t_lite.scoring.metric import figure_of, label_of, options_for
+from t2t_lite.scoring.metric import figure_label, figure_name, options_for
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -52,7 +52,7 @@ def read_examples(folder: Path) -> dict[str, Any] | None:
     return found if is_known and are_complete else None
 
 
-def examples_of(
+def make_examples(
     problem: Problem,
     translator: "Translator",
     inputs: Sequence[str],
@@ -78,7 +78,7 @@ def examples_of(
     return {
         "format": FORMAT,
         "metric": metric,
-        "label": label_of(figure_of(metric)),
+        "label": figure_label(figure_name(metric)),
         **{
             name: [{"line": row + 1, "score": scores[row], "alignment": alignments.get(row)} for row in group]
             for name, group in chosen.items()

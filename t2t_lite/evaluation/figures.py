@@ -10,14 +10,14 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import (
     TOKENS,
-    figure_of,
-    label_of,
+    compute_score,
+    figure_label,
+    figure_name,
     make_metric,
     metric_named,
-    needs_of,
+    metric_needs,
     options_for,
     references_taken,
-    score_of,
     with_companions,
 )
 from t2t_lite.scoring.significance import interval
@@ -67,11 +67,11 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
     found = []
     for name in names:
         metric = metric_named(name, "metric")
-        needs = needs_of(metric)
+        needs = metric_needs(metric)
         if needs == TOKENS:
             continue
-        if not problem.has_inputs or needs != needs_of(problem.metric):
-            own = f"is scored by {figure_of(problem.metric)}" if problem.has_inputs else "has no outputs to score"
+        if not problem.has_inputs or needs != metric_needs(problem.metric):
+            own = f"is scored by {figure_name(problem.metric)}" if problem.has_inputs else "has no outputs to score"
             raise UserError(f"`metric={name}`: '{problem.name}' {own}", status=2)
         found.append(metric)
     return with_companions(found)
@@ -88,10 +88,10 @@ def figure_of_outputs(
     options: dict[str, Any] = {**options_for(metric, problem)}
     scorer = make_metric(metric, **options)
     known = interval(metric, hypotheses, *references, **options)
-    score = score_of(metric, scorer, hypotheses, *references)
+    score = compute_score(metric, scorer, hypotheses, *references)
     return Figure(
-        figure_of(metric) + suffix,
-        label_of(figure_of(metric)) + (" among well-formed trees only" if suffix else ""),
+        figure_name(metric) + suffix,
+        figure_label(figure_name(metric)) + (" among well-formed trees only" if suffix else ""),
         METRICS.summary(metric),
         score,
         scorer.signature(len(references)),
@@ -108,7 +108,7 @@ def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Fi
     """
     found = []
     for name, score in scores_of_tokens(sums).items():
-        found.append(Figure(figure_of(name), label_of(figure_of(name)), METRICS.summary(name), score))
+        found.append(Figure(figure_name(name), figure_label(figure_name(name)), METRICS.summary(name), score))
     if words is not None:
         score = math.exp(min(sums.plain / (words + lines), 700.0))
         meaning = (

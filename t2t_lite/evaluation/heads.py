@@ -16,7 +16,7 @@ from t2t_lite.data.problem import Dependency, Problem
 from t2t_lite.decoding.alignment import words_of_tokens
 from t2t_lite.errors import UserError
 from t2t_lite.visualization.attention_data import statistics_json
-from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, map_of
+from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, make_map
 from t2t_lite.visualization.head_statistics import head_statistics
 
 FORMAT = 1
@@ -46,7 +46,7 @@ class Pairs(NamedTuple):
     dependencies: list[list[Dependency]]  # the dependencies of each pair
 
 
-def pairs_of(problem: Problem, inputs: Iterable[str], targets: Iterable[str], number: int) -> Pairs:
+def labelled_pairs(problem: Problem, inputs: Iterable[str], targets: Iterable[str], number: int) -> Pairs:
     """Returns the first pairs that have text on both sides, and the dependencies known to the problem."""
     chosen = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:number]
     if not chosen:
@@ -71,7 +71,7 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
     for kind, numbers in chosen_layers(model).items():
         for layer in numbers:
             found = model.attention(pairs.inputs, pairs.targets, kind, layer)
-            layers.append(statistics_json(head_statistics([map_of(kind, layer, *of_line) for of_line in found])))
+            layers.append(statistics_json(head_statistics([make_map(kind, layer, *of_line) for of_line in found])))
             if kind in _KINDS.values():
                 _point(cases, found, pairs, kind, layer)
     relations = dict.fromkeys(case.relation for case in cases.values())

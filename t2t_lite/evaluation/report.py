@@ -7,7 +7,7 @@ from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.split_scores import SplitScores
 
 
-def report_of(scores: SplitScores) -> str:
+def evaluation_report(scores: SplitScores) -> str:
     """Returns the report of one evaluation."""
     content = scores.content
     settings = content["decoded_by"]["decode_hparams"]
@@ -42,7 +42,7 @@ def figure_table(figures: Sequence[Figure]) -> list[str]:
     """Returns a table of figures with their intervals."""
     # Output scores are percentages; losses, perplexities and shares need more digits.
     rows = [
-        [figure.label, f"{figure.score:.{2 if figure.metric else 4}f}", interval_of(figure.interval)]
+        [figure.label, f"{figure.score:.{2 if figure.metric else 4}f}", format_interval(figure.interval)]
         for figure in figures
     ]
     return table(["", "score", "95% interval"], rows)
@@ -61,12 +61,12 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [line(titles), line(rule), *map(line, rows)]
 
 
-def interval_of(interval: tuple[float, float] | None) -> str:
+def format_interval(interval: tuple[float, float] | None) -> str:
     """Returns an interval as text; "" if it is unknown."""
     return f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
 
 
-def p_of(p_value: float | None) -> str:
+def format_p_value(p_value: float | None) -> str:
     """Returns a p-value as text; "" if there is none."""
     return "" if p_value is None else f"{p_value:.4f}"
 

@@ -15,7 +15,7 @@ from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.options import EvalOptions
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import CONSTRAINTS, METRICS, PROBLEMS, REGISTRIES_OF_SETTINGS, SCORERS, Registry
 from t2t_lite.run_dir import RunDir
@@ -66,16 +66,16 @@ class Request:
         return {
             "problem": self.run_dir.problem.name,
             "split": self.split,
-            "checkpoint": sha256_of(Path(f"{self.selection.path}{INDEX}")),  # contains the checksums of the weights
+            "checkpoint": file_sha256(Path(f"{self.selection.path}{INDEX}")),  # contains the checksums of the weights
             "decode_hparams": dataclasses.asdict(self.settings),
-            "inputs": sha256_of(self.text_paths[0]),
-            "targets": sha256_of(self.text_paths[1]),
+            "inputs": file_sha256(self.text_paths[0]),
+            "targets": file_sha256(self.text_paths[1]),
             **({"plugins": code} if code else {}),  # without plug-ins, the keys equal those of earlier versions
         }
 
     def reference_digests(self) -> list[str]:
         """Returns the SHA-256 of each set of references, the split's own first."""
-        return [sha256_of(path) for path in (self.text_paths[1], *self.references)]
+        return [file_sha256(path) for path in (self.text_paths[1], *self.references)]
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Returns (the inputs, the sets of references).

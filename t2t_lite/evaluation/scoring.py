@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import t2t_lite
-from t2t_lite.checkpoints.versions import step_of
+from t2t_lite.checkpoints.versions import checkpoint_step
 from t2t_lite.data.problem import Problem
 from t2t_lite.evaluation.buckets import by_frequency, by_length
-from t2t_lite.evaluation.examples import EXAMPLES, examples_of, examples_text, read_examples
+from t2t_lite.evaluation.examples import EXAMPLES, examples_text, make_examples, read_examples
 from t2t_lite.evaluation.figures import (
     ONLY_TREES,
     Figure,
@@ -18,7 +18,7 @@ from t2t_lite.evaluation.figures import (
     requested_metrics,
     usual_metrics,
 )
-from t2t_lite.evaluation.report import report_of
+from t2t_lite.evaluation.report import evaluation_report
 from t2t_lite.evaluation.request import Request
 from t2t_lite.evaluation.split_scores import (
     FORMAT,
@@ -33,10 +33,10 @@ from t2t_lite.evaluation.split_scores import (
     reference_names,
     write_lines,
 )
-from t2t_lite.files import as_json, sha256_of, write_text, written_folder
+from t2t_lite.files import as_json, file_sha256, write_text, written_folder
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import TOKENS, make_metric, options_for, references_taken, score_of
+from t2t_lite.scoring.metric import TOKENS, compute_score, make_metric, options_for, references_taken
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
@@ -50,7 +50,7 @@ class _Outputs(NamedTuple):
     seconds: float  # of the search
     members: list[int]  # the steps of the averaged checkpoints
     by_frequency: list[dict[str, Any]] | None  # see `by_frequency`
-    examples: Mapping[str, Any] | None  # see `examples_of`
+    examples: Mapping[str, Any] | None  # see `make_examples`
 
 
 def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
@@ -112,7 +112,7 @@ def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str])
     words, examples = decoded.training_words, None
     rows = None if words is None else by_frequency(decoded.hypotheses, references, words)
     try:
-        examples = examples_of(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
+        examples = make_examples(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
     except Exception as error:  # a failing metric or model must not lose the outputs, which took long
         request.warn(f"could not select the worst and best lines ({type(error).__name__}: {error})")
     return _Outputs(
@@ -156,14 +156,14 @@ def _scored(
             "by_length": _by_length(problem, inputs, outputs.hypotheses, references),
             "by_frequency": outputs.by_frequency,
             "scored_by": {metric: code for metric, code in codes.items() if code},
-            "texts": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
+            "texts": {path.name: file_sha256(path) for path in sorted(folder.iterdir())},
         }
         write_text(folder / SCORES, as_json(content) + "\n")
         if outputs.examples:
             write_text(folder / EXAMPLES, examples_text(outputs.examples))
         written = read_scores(folder, request.run_dir.path, request.selection.path, decoded_now)
         assert written is not None
-        write_text(folder / REPORT, report_of(written))
+        write_text(folder / REPORT, evaluation_report(written))
     return dataclasses.replace(written, path=request.folder)
 
 
@@ -179,7 +179,7 @@ def _about(request: Request, members: list[int]) -> dict[str, Any]:
         "data_dir": str(request.data_dir.absolute()),
         "checkpoint": {
             "path": str(checkpoint.absolute()),
-            "step": step_of(checkpoint),
+            "step": checkpoint_step(checkpoint),
             "members": members,
             "chosen": request.selection.reason,
         },
@@ -201,6 +201,6 @@ def _by_length(
         inputs,
         hypotheses,
         references_taken(problem.metric, references),
-        lambda ours, theirs: score_of(problem.metric, scorer, ours, *theirs),
+        lambda ours, theirs: compute_score(problem.metric, scorer, ours, *theirs),
         has_words=not problem.writes_trees,
     )

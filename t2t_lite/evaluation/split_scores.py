@@ -23,7 +23,7 @@ from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.request import FOLDER, code_of_outputs, folder_name
-from t2t_lite.files import one_line, sha256_of
+from t2t_lite.files import file_sha256, one_line
 from t2t_lite.run_dir import RunDir
 
 SCORES, REPORT = "scores.json", "report.md"
@@ -137,7 +137,7 @@ def changed_texts(folder: Path) -> list[str]:
     try:
         content = json.loads((folder / SCORES).read_text(encoding="utf-8"))
         texts = dict(content.get("texts", {}))  # versions up to 0.8 did not record them
-        return [name for name, digest in texts.items() if sha256_of(folder / name) != digest]
+        return [name for name, digest in texts.items() if file_sha256(folder / name) != digest]
     except (OSError, ValueError, TypeError, AttributeError):
         return []
 
@@ -173,7 +173,7 @@ def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[Sp
         known = {name: value for name, value in settings.items() if name in DecodeHParams.names()}
         return code_of_outputs(run_dir, DecodeHParams().replace(**known))
 
-    digest = sha256_of(Path(f"{checkpoint}{INDEX}"))
+    digest = file_sha256(Path(f"{checkpoint}{INDEX}"))
     folders = sorted((run_dir.path / FOLDER).glob(f"{folder_name(split, checkpoint, '')}*"))
     found = [read_scores(folder, run_dir.path, checkpoint) for folder in folders]
     return [

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import t2t_lite
 from t2t_lite.checkpoints.versions import INDEX
-from t2t_lite.evaluation.heads import FORMAT, measure_heads, pairs_of
+from t2t_lite.evaluation.heads import FORMAT, labelled_pairs, measure_heads
 from t2t_lite.evaluation.report import table
 from t2t_lite.evaluation.request import FOLDER, Request, folder_name
-from t2t_lite.files import as_json, sha256_of, write_text, written_folder
+from t2t_lite.files import as_json, file_sha256, write_text, written_folder
 from t2t_lite.visualization.head_statistics import MEASURES
 
 HEADS, REPORT = "heads.json", "heads.md"
@@ -46,7 +46,7 @@ class HeadsReport:
         return heads_report(self.content)
 
 
-def heads_of(request: Request, lines: int) -> HeadsReport:
+def load_or_measure_heads(request: Request, lines: int) -> HeadsReport:
     """Returns the stored measurements of a checkpoint's heads, or makes and stores them on at most `lines` lines.
 
     Raises a UserError if the model gives no attention weights, or the checkpoint cannot be read.
@@ -54,9 +54,9 @@ def heads_of(request: Request, lines: int) -> HeadsReport:
     name = folder_name(f"heads.{request.split}", request.selection.path, "").rstrip(".")
     folder = request.run_dir.path / FOLDER / name
     measured_on = {
-        "checkpoint_sha256": sha256_of(Path(f"{request.selection.path}{INDEX}")),
-        "inputs_sha256": sha256_of(request.text_paths[0]),
-        "targets_sha256": sha256_of(request.text_paths[1]),
+        "checkpoint_sha256": file_sha256(Path(f"{request.selection.path}{INDEX}")),
+        "inputs_sha256": file_sha256(request.text_paths[0]),
+        "targets_sha256": file_sha256(request.text_paths[1]),
         "at_most": lines,
         "version": t2t_lite.__version__,  # another version may measure something else
         **{name: code for name, code in request.decoded_by().items() if name == "plugins"},
@@ -93,7 +93,7 @@ def _measured(request: Request, lines: int) -> dict[str, Any]:
     inputs, (targets, *_) = request.texts()
     translator = Translator.from_run_dir(request.run_dir.path, {}, request.selection.path, warn=lambda line: None)
     model = Parser(translator) if problem.writes_trees else translator
-    return measure_heads(model, pairs_of(problem, inputs, targets, lines))
+    return measure_heads(model, labelled_pairs(problem, inputs, targets, lines))
 
 
 # The report.

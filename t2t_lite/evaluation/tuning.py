@@ -179,9 +179,9 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
     problem, current = request.run_dir.problem, score(request)
     with settings_restored():
         import_tensorflow()
-        from t2t_lite.evaluation.tuning_search import candidates_of
+        from t2t_lite.evaluation.tuning_search import tuning_candidates
 
-        candidates = list(candidates_of(request, current.inputs, grid))
+        candidates = list(tuning_candidates(request, current.inputs, grid))
 
     def compared(*outputs: list[str]) -> list[dict[str, Any]]:
         """Returns the figures of the current outputs and of others, compared with them."""

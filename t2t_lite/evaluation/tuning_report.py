@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.decoding.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE, FILE, TunedSettings
-from t2t_lite.evaluation.report import interval_of, p_of, table
-from t2t_lite.scoring.metric import figure_of, label_of
+from t2t_lite.evaluation.report import format_interval, format_p_value, table
+from t2t_lite.scoring.metric import figure_label, figure_name
 from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, RANDOMISATION
 from t2t_lite.visualization.figures import make_figure, save
 
@@ -15,7 +15,7 @@ _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "leng
 
 def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSettings) -> str:
     """Returns the report in Markdown from the content of tune.json; for the other arguments see `Tuned`."""
-    current, label = content["current"], label_of(figure_of(content["metric"]))
+    current, label = content["current"], figure_label(figure_name(content["metric"]))
     rows = [["current", *_cells(current)], *([_checkpoint(row), *_cells(row)] for row in content["rows"])]
     lines = [
         f"# {Path(content['run']).name}: search settings of {content['checkpoint']} on {content['split']}",
@@ -108,7 +108,7 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
         values = {other: "current" if shown[other] is None else f"{shown[other]:g}" for other in fixed}
         axes.set_title(", ".join(f"{other}={value}" for other, value in values.items()), fontsize="small")
         axes.set_xlabel(_TITLES[name])
-        axes.set_ylabel(f"{label_of(figure_of(content['metric']))} on {content['split']}")
+        axes.set_ylabel(f"{figure_label(figure_name(content['metric']))} on {content['split']}")
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
     save(figure, file)
@@ -123,8 +123,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         str(row[BEAM_SIZE]),
         f"{row[ALPHA]:g}",
         f"{row['score']:.2f}",
-        interval_of((row["low"], row["high"])),
-        *(p_of(row[name]) for name in ("p_randomisation", "p_corrected", "p_bootstrap")),
+        format_interval((row["low"], row["high"])),
+        *(format_p_value(row[name]) for name in ("p_randomisation", "p_corrected", "p_bootstrap")),
     ]
 
 

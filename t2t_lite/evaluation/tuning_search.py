@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.averaging import write_average_of
+from t2t_lite.checkpoints.averaging import write_mean
 from t2t_lite.checkpoints.selection import members
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.decoding.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE
 from t2t_lite.evaluation.request import Request
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.training.evaluation.evaluator import decoder_of
+from t2t_lite.training.evaluation.evaluator import make_decoder
 
 # Replaces a search's length penalty of 0, because lengths are computed from the ratio of log-probability and score.
 _INSTEAD_OF_0 = 0.6
@@ -29,7 +29,9 @@ class Candidate(NamedTuple):
     hypotheses: list[str]
 
 
-def candidates_of(request: Request, inputs: Sequence[str], grid: Mapping[str, Sequence[Any]]) -> Iterator[Candidate]:
+def tuning_candidates(
+    request: Request, inputs: Sequence[str], grid: Mapping[str, Sequence[Any]]
+) -> Iterator[Candidate]:
     """Yields the outputs for every point of the grid and for the current alpha, beginning with the current checkpoint.
 
     The search itself uses the current alpha; its hypotheses are reranked for the others. Raises a UserError if there
@@ -41,7 +43,7 @@ def candidates_of(request: Request, inputs: Sequence[str], grid: Mapping[str, Se
     of_averages: Translator | None = None
     for number, chosen in [(None, []), *_averages(request, grid.get(AVERAGE, ()))]:
         with tempfile.TemporaryDirectory() as folder:  # the run's own average stays unchanged
-            path = write_average_of(Path(folder), chosen) if chosen else request.selection.path
+            path = write_mean(Path(folder), chosen) if chosen else request.selection.path
             translator = of_averages or Translator.from_run_dir(
                 request.run_dir.path, settings, path, request.warn, xla_compile=request.xla_compile
             )
@@ -54,7 +56,7 @@ def candidates_of(request: Request, inputs: Sequence[str], grid: Mapping[str, Se
                 # weights.
                 of_averages = translator
                 model.unfreeze()
-            decoder = decoder_of(request.run_dir.problem, translator)
+            decoder = make_decoder(request.run_dir.problem, translator)
             for beam_size in grid.get(BEAM_SIZE, (current.beam_size,)):
                 beams = decoder.n_best(inputs, beam_size=beam_size)
                 # A single hypothesis per line is the best, whatever the penalty.
@@ -83,7 +85,7 @@ def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> 
 def _averages(request: Request, numbers: Sequence[int]) -> Iterator[tuple[int, list[tuple[int, Path]]]]:
     """Yields (number of last checkpoints, these checkpoints) for averages other than the current checkpoint."""
     path = request.selection.path
-    current = storage.members_of(path)
+    current = storage.average_members(path)
     for number in numbers:
         chosen = list(members(request.run_dir.path, number))
         if [step for step, _ in chosen] != current and [each for _, each in chosen] != [path]:

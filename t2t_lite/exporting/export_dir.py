@@ -16,7 +16,7 @@ from typing import Any
 from t2t_lite.config import DecodeHParams
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of, written_folder
+from t2t_lite.files import file_sha256, written_folder
 
 MANIFEST, MODEL_CARD = "export.json", "README.md"
 FORMATS = ("saved_model", "ctranslate2", "keras")
@@ -81,7 +81,7 @@ def open_export(path: str | os.PathLike) -> ExportDir:
         found = file.stat().st_size
         if found != size:
             raise UserError(f"{file} has {found:,} bytes instead of {size:,}; copy it again, or export the model again")
-        if sha256_of(file) != digest:
+        if file_sha256(file) != digest:
             raise UserError(f"{file} was changed since the export; copy it again, or export the model again")
     return export
 
@@ -96,7 +96,7 @@ def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportD
         content = write(folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
         described = {
-            file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size, "sha256": sha256_of(file)}
+            file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
             for file in files
         }
         text = json.dumps(content | {"files": described}, indent=2, ensure_ascii=False)

@@ -23,7 +23,7 @@ from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs, SearchR
 from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram
 from t2t_lite.decoding.search.in_place import write_in_place
 from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY
-from t2t_lite.decoding.search_requests import LineConstraint, beam_search_of
+from t2t_lite.decoding.search_requests import LineConstraint, make_beam_search
 from t2t_lite.errors import UserError
 from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
@@ -164,7 +164,7 @@ class _Translator(tf.Module):
             constraints.append(LineConstraint(MinLength()))
         if self._settings.no_repeat_ngram_size:
             constraints.append(LineConstraint(NoRepeatNgram(self._settings.no_repeat_ngram_size)))
-        search = beam_search_of(self._settings, self._vocabulary, 0, constraints)
+        search = make_beam_search(self._settings, self._vocabulary, 0, constraints)
         return dataclasses.replace(search, alpha=alpha)
 
     def _decoded(self, ids: tf.Tensor) -> tf.Tensor:

@@ -21,7 +21,7 @@ from t2t_lite.data.manifest import FILENAME, Manifest, VocabularyEntry, check_da
 from t2t_lite.data.problem import SIDES, SPLITS, Problem
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import make_folder, sha256_of
+from t2t_lite.files import file_sha256, make_folder
 from t2t_lite.importing.t2t_vocabulary import BYTES, import_t2t_vocabulary
 
 _SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
@@ -90,7 +90,7 @@ def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], 
         problem=problem.data_name,
         vocabulary=targets,
         splits={},
-        sources={path.name: sha256_of(path) for paths in shards.values() for path in paths},
+        sources={path.name: file_sha256(path) for paths in shards.values() for path in paths},
         inputs_vocabulary=None if problem.shared_vocabulary else inputs,
         settings={IMPORTED: "t2t"},
     )

@@ -9,7 +9,7 @@ from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.cost import StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
-from t2t_lite.layers.ops import matmul_transposed, ops, shape_of
+from t2t_lite.layers.ops import dynamic_shape, matmul_transposed, ops
 
 # Added to masked scores before the softmax, instead of the paper's minus infinity. exp() of it is exactly 0, but a
 # fully masked row (an empty row that pads a batch) gets uniform weights instead of NaN.
@@ -171,7 +171,7 @@ class MultiHeadAttention(Layer):
 
     def combine_heads(self, mixed: Array) -> Array:
         """Concatenates the heads, float [batch, heads, queries, d_v], and projects them to [batch, queries, hidden]."""
-        batch, _, length, _ = shape_of(mixed)
+        batch, _, length, _ = dynamic_shape(mixed)
         joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.num_heads * self.value_size))
         projected = ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype))
         return ops.reshape(projected, (batch, length, self.hidden_size))
@@ -203,7 +203,7 @@ class MultiHeadAttention(Layer):
     def _project(self, x: Array, *kernels: Array) -> list[Array]:
         """Returns float [batch, heads, length, size] for each kernel; one wide product is faster than several."""
         matrices = [ops.convert_to_tensor(kernel) for kernel in kernels]
-        widths, (batch, length) = [kernel.shape[1] for kernel in matrices], shape_of(x)[:2]
+        widths, (batch, length) = [kernel.shape[1] for kernel in matrices], dynamic_shape(x)[:2]
         x = ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size))
         if len(set(widths)) == 1:  # stacked and transposed together, which takes fewer operations
             width, number = widths[0], len(widths)

@@ -103,7 +103,7 @@ def linear_cross_entropy(
         mean_weight = ops.mean(ops.cast(weight, "float32"), axis=0)
 
         def backward(*upstream: Array) -> tuple[Array, Array]:
-            factor = of_smoothed(upstream)
+            factor = smoothed_gradient(upstream)
             of_x = ops.cast(ops.reshape(dx, (-1, hidden_size)), "float32") - label_smoothing * mean_weight
             of_weight = dweight - label_smoothing / weight.shape[0] * sum_of_x
             if subtracts_rows:  # for each target a row of each product, instead of an element of the logits
@@ -139,7 +139,7 @@ def cross_entropy(logits: Array, targets: Array, label_smoothing: float) -> Cros
 
         def backward(*upstream: Array) -> Array:
             whole = ops.cast(dlogits, "float32") - label_smoothing / ops.shape(logits)[1]
-            return ops.cast(whole * (is_token * of_smoothed(upstream))[:, None], logits.dtype)
+            return ops.cast(whole * (is_token * smoothed_gradient(upstream))[:, None], logits.dtype)
 
         return _results(sums, sum_of_means, label_smoothing), backward
 
@@ -209,6 +209,6 @@ def _results(sums: Array, sum_of_means: Array, label_smoothing: float) -> list[A
     return [plain + label_smoothing * (target_logits - sum_of_means), plain, *correct]
 
 
-def of_smoothed(upstream: tuple[Array, ...]) -> Array:
+def smoothed_gradient(upstream: tuple[Array, ...]) -> Array:
     """Returns the gradient of `smoothed`. JAX passes a tuple of all results, TensorFlow one argument for each."""
     return keras.tree.flatten(upstream)[0]

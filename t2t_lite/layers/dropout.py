@@ -7,7 +7,7 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer
-from t2t_lite.layers.ops import multiply_by_mask, ops, shape_of
+from t2t_lite.layers.ops import dynamic_shape, multiply_by_mask, ops
 
 
 class Seeds(Protocol):
@@ -30,7 +30,7 @@ class KerasSeeds:
 
     def uint16_like(self, x: Array) -> Array:
         """Returns uniform integers below 2**16 in the shape of x, made from 32-bit numbers."""
-        shape = shape_of(x)
+        shape = dynamic_shape(x)
         size = math.prod(shape)
         words = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=self._generator)
         return ops.reshape(ops.reshape(ops.view(words, "uint16"), (-1,))[:size], shape)

@@ -10,7 +10,7 @@ from t2t_lite.arrays import Array
 ops: Any = keras.ops
 
 
-def shape_of(x: Array) -> Sequence[int | Array]:
+def dynamic_shape(x: Array) -> Sequence[int | Array]:
     """Returns the sizes of the dimensions of x, of any shape: ints if known, otherwise int32 scalars.
 
     Meant for layers that occur many times in a model: `ops.shape` makes four TensorFlow operations for each unknown

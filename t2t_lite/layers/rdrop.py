@@ -3,7 +3,7 @@
 from typing import Any
 
 from t2t_lite.arrays import Array
-from t2t_lite.layers.cross_entropy import CrossEntropySums, largest_chunk, of_smoothed
+from t2t_lite.layers.cross_entropy import CrossEntropySums, largest_chunk, smoothed_gradient
 from t2t_lite.layers.ops import matmul_transposed, ops
 
 
@@ -55,7 +55,7 @@ def linear_rdrop(
         _, sums, dx, dweight = ops.while_loop(lambda number, *_: number < num_chunks, add_chunk, start)
 
         def backward(*upstream: Array) -> tuple[Array, Array]:
-            factor = of_smoothed(upstream)
+            factor = smoothed_gradient(upstream)
             of_x = ops.reshape(ops.swapaxes(dx, 0, 1), (2, -1, hidden_size))[:, :positions]
             return ops.cast(ops.cast(of_x, "float32") * factor, x.dtype), ops.cast(dweight * factor, weight.dtype)
 
@@ -78,7 +78,7 @@ def _sums_and_gradient(logits: Array, targets: Array, label_smoothing: float, al
     difference = log_probs - ops.flip(log_probs, axis=0)
     divergence = ops.sum(probs * difference, axis=-1)  # of each pass from the other, [2, positions]
     losses = smoothed / 2.0 + alpha / 4.0 * divergence
-    of_smoothed = probs - (1.0 - label_smoothing) * onehot - label_smoothing / logits.shape[-1]
+    smoothed_gradient = probs - (1.0 - label_smoothing) * onehot - label_smoothing / logits.shape[-1]
     of_divergence = probs * (difference - divergence[:, :, None]) + probs - ops.flip(probs, axis=0)
-    gradient = (of_smoothed / 2.0 + alpha / 4.0 * of_divergence) * is_token[:, None]
+    gradient = (smoothed_gradient / 2.0 + alpha / 4.0 * of_divergence) * is_token[:, None]
     return ops.sum(ops.stack([losses, plain / 2.0]) * is_token, axis=(1, 2)), gradient

@@ -14,7 +14,7 @@ from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.masks import causal_mask
-from t2t_lite.layers.ops import ops, shape_of
+from t2t_lite.layers.ops import dynamic_shape, ops
 from t2t_lite.layers.positions import rotate
 
 
@@ -57,13 +57,13 @@ class SelfAttention(MultiHeadAttention):
 
     def call(self, x: Array, padding_mask: Array | None = None, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
-        positions = ops.arange(shape_of(x)[1])
+        positions = ops.arange(dynamic_shape(x)[1])
         queries, keys_values = self.heads(x, positions)
         return self.attend(queries, keys_values, self._mask(positions, padding_mask), positions, positions, seeds)
 
     def attention(self, x: Array, padding_mask: Array | None = None) -> Array:
         """Returns the attention weights, float32 [batch, heads, length, length]."""
-        positions = ops.arange(shape_of(x)[1])
+        positions = ops.arange(dynamic_shape(x)[1])
         queries, (keys, _) = self.heads(x, positions)
         return attention_weights(self.scores(queries, keys, positions, positions), self._mask(positions, padding_mask))
 

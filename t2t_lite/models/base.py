@@ -223,7 +223,7 @@ class Seq2SeqModel(keras.Model):
         """Returns the number of parameters of a built model by part; here, parts are top-level layers."""
         parts: dict[str, int] = {}
         for variable in self.weights:
-            part = part_of(variable.path)
+            part = top_level_part(variable.path)
             parts[part] = parts.get(part, 0) + math.prod(variable.shape)
         return parts
 
@@ -324,7 +324,7 @@ def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> 
     return hparams.replace(precision=name)
 
 
-def part_of(path: str) -> str:
+def top_level_part(path: str) -> str:
     """Returns the name, without number, of the top-level layer or variable in a variable's path: "encoder"."""
     return re.sub(r"(_\d+)+$", "", path.split("/")[1] if "/" in path else path)
 

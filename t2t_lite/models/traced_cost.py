@@ -54,7 +54,7 @@ def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length
     lengths = [max(math.ceil(length), 1) for length in (source_length, target_length)]
     parts: dict[str, float] = {}
     for name, products in _products(_trace(model, rows, *lengths, backward=False)[0]):
-        part = _layer_of(name, model.name)
+        part = _top_level_layer(name, model.name)
         parts[part] = parts.get(part, 0) + FORWARD_PASSES_OF_A_STEP * 2 * products / rows
     share = source_length + target_length  # the lengths are rounded up
     return {part: count * share / sum(lengths) for part, count in parts.items()}
@@ -150,11 +150,11 @@ def _products(graph: "tf.Graph", times: int = 1, name: str = "") -> Iterable[tup
             yield from _products(body, times * _rounds(operation), called)
         elif operation.type in _CALLS:
             yield from _products(_function(graph, operation.get_attr(_CALLS[operation.type]).name), times, called)
-        elif products := _products_of(operation):
+        elif products := _count_products(operation):
             yield called, times * products
 
 
-def _products_of(operation: "tf.Operation") -> float:
+def _count_products(operation: "tf.Operation") -> float:
     shapes = [[size or 0 for size in tensor.shape.as_list()] for tensor in operation.inputs if tensor.shape.rank]
     made = (operation.outputs[0].shape.num_elements() if operation.outputs else 0) or 0
     if operation.type == "MatMul":
@@ -183,7 +183,7 @@ def _rounds(loop: "tf.Operation") -> int:
     return sizes[0] if sizes and sizes[0] else 1
 
 
-def _layer_of(name: str, model_name: str) -> str:
+def _top_level_layer(name: str, model_name: str) -> str:
     """Returns the top-level layer, without number, of an operation."""
     parts = [re.sub(r"(_\d+)+$", "", part) for part in name.split("/")]
     inside = parts[parts.index(model_name) + 1 : -1] if model_name in parts else []

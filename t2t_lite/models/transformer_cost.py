@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.layers.cost import FLOAT32, FORWARD_PASSES_OF_A_STEP, GRAPH_BYTES, StepBytes, has_formulas
 from t2t_lite.layers.cross_entropy import COPIES_OF_LOGITS, chunk_bytes
-from t2t_lite.models.base import part_of
+from t2t_lite.models.base import top_level_part
 
 if TYPE_CHECKING:
     from t2t_lite.models.transformer import Transformer
@@ -31,7 +31,9 @@ def parameter_parts(model: "Transformer") -> dict[str, int]:
     counts = dict.fromkeys(PARTS, 0)
     for variable in model.weights:
         path = variable.path.partition("/")[2]
-        part = next((part for part, pattern in PARTS.items() if re.fullmatch(pattern, path)), part_of(variable.path))
+        part = next(
+            (part for part, pattern in PARTS.items() if re.fullmatch(pattern, path)), top_level_part(variable.path)
+        )
         counts[part] = counts.get(part, 0) + math.prod(variable.shape)
     return counts
 

@@ -15,7 +15,7 @@ from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.linear import WORD, linearise
 from t2t_lite.trees.repair import REPAIRS, repair
 from t2t_lite.trees.tokenizer import split_at_blanks
-from t2t_lite.trees.tree import parse_brackets, words_of
+from t2t_lite.trees.tree import parse_brackets, tree_words
 
 if TYPE_CHECKING:
     from t2t_lite.parsing.tree_constraint import TreeSymbols
@@ -104,7 +104,7 @@ class Parser:
         """
         words, lines = self._cut(inputs, {})
         symbols = [
-            _symbols_of(target, len(each), f"line {number}")
+            _tree_symbols(target, len(each), f"line {number}")
             for number, (target, each) in enumerate(zip(targets, words, strict=True), start=first_line)
         ]
         scored = self._translator.score(lines, symbols, first_line)
@@ -136,7 +136,7 @@ class Parser:
         Raises:
           UserError: if the text is not a tree over the words of the line.
         """
-        return _symbols_of(tree, len(self._split(line)), "the tree")
+        return _tree_symbols(tree, len(self._split(line)), "the tree")
 
     def report(self) -> str:
         """Returns one line: how many of the best trees needed repair, and which repairs."""
@@ -209,7 +209,7 @@ class Parser:
         return [hypothesis._replace(text=str(tree)) for hypothesis, (tree, _) in zip(beams, trees)]
 
 
-def _symbols_of(text: str, num_words: int, where: str) -> str:
+def _tree_symbols(text: str, num_words: int, where: str) -> str:
     """Returns the symbols of a tree in brackets.
 
     Raises UserError if the text is not one tree over `num_words` words. The message begins with `where`.
@@ -220,6 +220,6 @@ def _symbols_of(text: str, num_words: int, where: str) -> str:
         raise UserError(f"{where}: '{text[:40]}' is not a tree in brackets ({error})") from error
     if len(trees) != 1 or trees[0] is None:
         raise UserError(f"{where}: '{text[:40]}' is not one tree in brackets")
-    if len(words_of(trees[0])) != num_words:
-        raise UserError(f"{where}: the tree has {len(words_of(trees[0]))} words, and the line has {num_words}")
+    if len(tree_words(trees[0])) != num_words:
+        raise UserError(f"{where}: the tree has {len(tree_words(trees[0]))} words, and the line has {num_words}")
     return linearise(trees[0])

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 from t2t_lite.plugins import GROUP
 from t2t_lite.registry import Origin, Registry
 
@@ -35,7 +35,7 @@ def _digest(origin: Origin, since: float) -> str:
     found = [(root, path) for root in _roots(origin) for path in ([root] if root.is_file() else _python_files(root))]
     if not found or any(path.stat().st_mtime > since for _, path in found):
         return secrets.token_hex()
-    lines = [f"{path.relative_to(root.parent)} {sha256_of(path)}\n" for root, path in found]
+    lines = [f"{path.relative_to(root.parent)} {file_sha256(path)}\n" for root, path in found]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

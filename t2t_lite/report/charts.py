@@ -10,9 +10,9 @@ from t2t_lite.errors import UserError
 from t2t_lite.report.reading import StoredRun
 from t2t_lite.report.stored_scores import Evaluation
 from t2t_lite.report.values import number, shown
-from t2t_lite.scoring.metric import is_of_outputs, label_of
+from t2t_lite.scoring.metric import figure_label, is_of_outputs
 from t2t_lite.training.monitoring.history import Columns, kept_reports, read_evaluation_columns, read_reports
-from t2t_lite.visualization.figures import COLORS, ink, make_figure, save, svg_of
+from t2t_lite.visualization.figures import COLORS, figure_svg, ink, make_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
     found = [_chart("loss", "Loss of training and dev", "nats per target token", _losses(runs))]
     measured = dict.fromkeys(name for run in runs for figures in run.evaluations.values() for name in figures)
     for name in [name for name in measured if is_of_outputs(name)][:_MOST_METRICS]:
-        label = label_of(name)
+        label = figure_label(name)
         found.append(_chart(f"dev-{name}", f"{label} of the dev split", label, _curves(runs, _evaluated(name), True)))
     for name, (title, unit, factor) in _OF_TRAINING.items():
         found.append(_chart(name, title, unit, _curves(runs, _reported(name, factor))))
@@ -155,7 +155,7 @@ def _chart(
             figure.legend(loc="outside upper left", ncols=2 if len(curves) < 9 else 3, frameon=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about characters that the font for text measurement lacks
-            svg = svg_of(figure, name)
+            svg = figure_svg(figure, name)
     for place, color in enumerate(COLORS):
         svg = svg.replace(color.lower(), f"var(--h{place})")  # dark mode has other colours, see style.css
     ends = "; ".join(f"{each.label}: {_places(each, axis, ticks)}" for each in curves[:8])
@@ -235,7 +235,7 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
         drawn.append((title, [_plotted(run, place, name) for place, run in places]))
     for name in of_dev:
         curves = [_curve(run.name, place, _points(run.evaluations, name), True) for place, run in places]
-        drawn.append((f"dev {label_of(name)}", curves))
+        drawn.append((f"dev {figure_label(name)}", curves))
     drawn = [(title, curves) for title, curves in drawn if any(curve.values for curve in curves)]
     if not drawn:
         raise UserError("nothing to plot: no checkpoint was evaluated; run t2t-lite-trainer --schedule=eval")

@@ -5,7 +5,7 @@ import shlex
 import t2t_lite
 from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
-from t2t_lite.report.reading import Remark, StoredRun, command_of
+from t2t_lite.report.reading import Remark, StoredRun, command_line
 from t2t_lite.report.values import number, text
 
 
@@ -51,7 +51,7 @@ def _training(run: StoredRun) -> list[Remark]:
     if not run.checkpoints:
         found.append(Remark("There is no checkpoint yet."))
     data = shlex.quote(f"--data_dir={text(run.about.get('data_dir')) or 'DATA'}")
-    evaluate = command_of("trainer", run, data, "--schedule=eval", "--eval_wait_secs=0")
+    evaluate = command_line("trainer", run, data, "--schedule=eval", "--eval_wait_secs=0")
     if not run.evaluations:
         found.append(Remark("No checkpoint was evaluated on the dev split; this evaluates those that exist:", evaluate))
     elif not run.samples and run.best:
@@ -61,7 +61,7 @@ def _training(run: StoredRun) -> list[Remark]:
             )
         )
     if len(run.checkpoints) > 1 and not run.averages:
-        found.append(Remark("There is no average of checkpoints:", command_of("avg", run)))
+        found.append(Remark("There is no average of checkpoints:", command_line("avg", run)))
     return found
 
 
@@ -69,13 +69,13 @@ def _evaluation(run: StoredRun) -> list[Remark]:
     if not run.scores:
         if not run.checkpoints:
             return []
-        return [Remark("No split was evaluated with t2t-lite-eval:", command_of("eval", run, "--split=test"))]
+        return [Remark("No split was evaluated with t2t-lite-eval:", command_line("eval", run, "--split=test"))]
     lacking = [each for each in run.scores if each.examples is None]
     found = dict.fromkeys(each.split for each in lacking)
     return [
         Remark(
             f"An evaluation of the {split} split has no worst and best lines; evaluate it again:",
-            command_of("eval", run, f"--split={split}", "--again"),
+            command_line("eval", run, f"--split={split}", "--again"),
         )
         for split in found
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.evaluation.figures import Figure
-from t2t_lite.evaluation.report import interval_of
+from t2t_lite.evaluation.report import format_interval
 from t2t_lite.evaluation.request import FOLDER
 from t2t_lite.evaluation.stored_heads import Table, peaks, read_heads, relations
 from t2t_lite.files import encodable
@@ -116,7 +116,7 @@ def _head(run: str, evaluation: Evaluation, names_run: bool) -> list[str]:
 
 def _interval(figure: Figure) -> str:
     known = figure.interval and not any(map(math.isnan, figure.interval))
-    return interval_of(figure.interval if known else None)
+    return format_interval(figure.interval if known else None)
 
 
 def _by_length(named: Sequence[tuple[str, Evaluation]]) -> list[tuple[str, list[str]]]:

@@ -13,7 +13,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.report.reading import StoredRun
 from t2t_lite.report.settings_table import HParamSet
 from t2t_lite.report.values import date, number, score, shown, text, whole
-from t2t_lite.scoring.metric import is_of_outputs, label_of
+from t2t_lite.scoring.metric import figure_label, is_of_outputs
 
 _MOST_FIGURES = 8  # columns of the table of checkpoints
 _RUNNING = "training.lock"
@@ -169,7 +169,7 @@ def checkpoint_table(run: StoredRun) -> CheckpointTable:
         else f"{average.path.name} does not say what it is made of: a moving average of the weights, or of version 0.4."
         for average in run.averages
     ]
-    titles = [label_of(name) for name in names]
+    titles = [figure_label(name) for name in names]
     return CheckpointTable(run.name, titles, rows, averages, _best(run))
 
 
@@ -178,7 +178,7 @@ def _notes(run: StoredRun, step: int) -> list[str]:
     if step == run.checkpoints[-1][0]:
         notes.insert(0, "last")
     if run.best and step == _best_existing(run):
-        notes.insert(0, f"best by {label_of(run.best[0])}")
+        notes.insert(0, f"best by {figure_label(run.best[0])}")
     return notes
 
 
@@ -192,7 +192,7 @@ def _best(run: StoredRun) -> str:
         return ""
     figure, ranked = run.best
     value = score(number(run.evaluations.get(ranked[0], {}).get(figure)), is_of_outputs(figure))
-    line = f"The best step by {label_of(figure)} is {ranked[0]}" + (f" ({value})." if value else ".")
+    line = f"The best step by {figure_label(figure)} is {ranked[0]}" + (f" ({value})." if value else ".")
     existing = _best_existing(run)
     if existing is None:
         return f"{line} Its checkpoint and those of all evaluated steps were removed."

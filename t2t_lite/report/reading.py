@@ -220,6 +220,6 @@ def _line(error: Exception) -> str:
     return text(str(error).split("\n")[0].rstrip(".")) or type(error).__name__
 
 
-def command_of(command: str, run: StoredRun, *flags: str) -> str:
-    """Returns a command line for a run: command_of("eval", run, "--again")."""
+def command_line(command: str, run: StoredRun, *flags: str) -> str:
+    """Returns a command line for a run: command_line("eval", run, "--again")."""
     return encodable(" ".join([f"t2t-lite-{command}", shlex.quote(f"--output_dir={run.path}"), *flags]))

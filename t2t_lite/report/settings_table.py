@@ -41,7 +41,7 @@ class Row(NamedTuple):
     is_different: bool  # whether the runs, sets or parents differ
 
 
-def set_of(run: StoredRun) -> HParamSet | None:
+def nearest_set(run: StoredRun) -> HParamSet | None:
     """Returns the recorded hparam set of a run, else the nearest one. Returns None if it is unknown or none is near."""
     recorded = text(run.about.get("hparams_set"))
     if recorded:

@@ -18,7 +18,7 @@ from t2t_lite.report.missing import remarks_on
 from t2t_lite.report.outputs import example_groups, sample_tables, score_tables, stored_heads
 from t2t_lite.report.overview import checkpoint_table, facts
 from t2t_lite.report.reading import StoredRun, check_run, read_run
-from t2t_lite.report.settings_table import set_of, settings_rows
+from t2t_lite.report.settings_table import nearest_set, settings_rows
 from t2t_lite.system.installed import check_installed
 from t2t_lite.training.callbacks import Callback
 from t2t_lite.training.monitoring.history import read_reports
@@ -62,12 +62,12 @@ def write_report(output_dirs: str | PathLike | Sequence[str | PathLike], report_
     for path in paths:
         check_run(path)
     paths = list({path.resolve(): path for path in paths}.values())
-    runs = [read_run(path, name) for path, name in zip(paths, names_of(paths), strict=True)]
+    runs = [read_run(path, name) for path, name in zip(paths, run_names(paths), strict=True)]
     write_text(file, render("report.html", **_content(runs)))
     return file
 
 
-def names_of(paths: Sequence[Path]) -> list[str]:
+def run_names(paths: Sequence[Path]) -> list[str]:
     """Returns a short name for each run: the last parts of its path that differ from the others."""
     parts = [path.absolute().parts for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
@@ -79,7 +79,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
     """Returns the values for the template."""
-    sets = [set_of(run) for run in runs]
+    sets = [nearest_set(run) for run in runs]
     examples = [group for run in runs for group in example_groups(run)]
     return {
         "version": t2t_lite.__version__,

@@ -17,7 +17,7 @@ from t2t_lite.files import encodable, make_folder, write_text
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.attention_drawing import Panel, described, draw_lines
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map
-from t2t_lite.visualization.attention_picture import AttentionPicture, query_of
+from t2t_lite.visualization.attention_picture import AttentionPicture, find_query
 from t2t_lite.visualization.figures import save
 from t2t_lite.visualization.head_statistics import head_statistics
 
@@ -90,7 +90,7 @@ def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
     """All heads for one word. By default, the word that attends farthest compared with uniform attention."""
     far, uniform = _share_far(each).mean(0), _share_far(each.uniform())[0]  # [queries]
     gains = np.where(each.queries.special, -np.inf, far - uniform)
-    query = int(gains.argmax()) if choices.word is None else query_of(each, choices.word, "word")
+    query = int(gains.argmax()) if choices.word is None else find_query(each, choices.word, "word")
     heads = list(choices.heads or range(each.num_heads))
     tops = [f"head {head} {_top(each, head, query)}" for head in heads]
     why = (
@@ -102,7 +102,7 @@ def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
 
 def _figure_4(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
     """One head; then two heads for one word. By default, a pronoun and the heads with the sharpest attention for it."""
-    query = _pronoun_in(each.queries.labels) if choices.word is None else query_of(each, choices.word, "word")
+    query = _pronoun_in(each.queries.labels) if choices.word is None else find_query(each, choices.word, "word")
     if query is None:
         raise UserError("`sentence`: it has no pronoun for figure 4; give another one, or a `word` of it")
     entropies = _entropies(each)[:, query]

@@ -21,7 +21,7 @@ class Result(NamedTuple):
     figures: Mapping[str, float]
 
 
-def results_of(runs: Sequence[Run]) -> list[Result]:
+def read_results(runs: Sequence[Run]) -> list[Result]:
     """Returns the results of the evaluated runs. Their data may be gone.
 
     Raises a UserError if a run directory belongs to another training.

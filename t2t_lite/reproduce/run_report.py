@@ -7,7 +7,7 @@ from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.grid import Column, Grid
 from t2t_lite.reproduce.paper_figures import BATCH_TOKENS, PAPER_FIGURES, PaperFigures
 from t2t_lite.run_dir import RunDir
-from t2t_lite.scoring.metric import figure_of
+from t2t_lite.scoring.metric import figure_name
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.split_scores import SplitScores
@@ -35,11 +35,11 @@ def run_report(
     `training` has the figures of the training, see `training_figures`. `scores` is its evaluation. `wanted` is the
     intended number of averaged checkpoints.
     """
-    paper_set = paper_set_of(hparams_set)
+    paper_set = nearest_paper_set(hparams_set)
     paper = PAPER_FIGURES[paper_set] if paper_set else None
     rows = _training_rows(training, paper)
     published = paper.test.get(_TEST_SETS.get(run.problem.name, "")) if paper else None
-    main = figure_of(run.problem.metric) if run.problem.writes_trees else _PAPER_METRIC
+    main = figure_name(run.problem.metric) if run.problem.writes_trees else _PAPER_METRIC
     for figure in scores.figures:
         if not (figure.metric or figure.name.startswith(_OF_TOKENS)):
             continue
@@ -71,7 +71,7 @@ def _evaluated(run: RunDir, scores: "SplitScores", wanted: int) -> str:
     )
 
 
-def paper_set_of(hparams_set: str | None) -> str | None:
+def nearest_paper_set(hparams_set: str | None) -> str | None:
     """Returns the paper's set that a set is or most directly derives from; None if there is none."""
     while hparams_set is not None and hparams_set not in PAPER_FIGURES:
         hparams_set = HPARAMS.parent(hparams_set)

@@ -11,7 +11,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.manifest import FILENAME, read_manifest
 from t2t_lite.data.problem import SIDES, SPLITS, get_problem
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 from t2t_lite.run_dir import RunDir, data_digests, open_run_dir, with_order_of_run
@@ -220,7 +220,7 @@ class Run:
         theirs, ours = data_digests(self.directory), [manifest.digest()]
         if not theirs:  # the run is older than version 0.9
             paths = found.problem.in_direction((found.inputs_vocabulary, found.vocabulary))
-            theirs, ours = [sha256_of(path) for path in paths], [each["sha256"] for each in manifest.vocabularies]
+            theirs, ours = [file_sha256(path) for path in paths], [each["sha256"] for each in manifest.vocabularies]
         if theirs != ours:
             its, wanted = ("+".join(digest[:12] for digest in digests) for digests in (theirs, ours))
             raise UserError(
@@ -236,14 +236,14 @@ class Run:
         problem = get_problem(self.problem)
         names = [problem.text_filename(self.split, side) for side in problem.in_direction(SIDES)]
         paths = [Path(self.data_flags["data_dir"]) / name for name in names]
-        return all(not path.exists() or sha256_of(path) == digest for path, digest in zip(paths, (inputs, targets)))
+        return all(not path.exists() or file_sha256(path) == digest for path, digest in zip(paths, (inputs, targets)))
 
 
 def _as_flags(values: Mapping[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items() if value != ""]
 
 
-def runs_of(
+def planned_runs(
     table: int,
     scale: Scale,
     rows: Sequence[str],
@@ -281,7 +281,7 @@ def runs_of(
             seed=seed,
             problem=scale.problems[column],
             hparams_set=row if is_paper else scale.base,
-            changes={} if is_paper else changes_of(row, scale),
+            changes={} if is_paper else paper_changes(row, scale),
             directory=output_dir / f"{scale.name}.{scale.problems[column]}.{short(row)}.seed{seed}",
             averages=table != 3,
             split="dev" if table == 3 else "test",
@@ -316,7 +316,7 @@ def short(row: str) -> str:
     return row.removeprefix(PREFIX)
 
 
-def changes_of(row: str, scale: Scale) -> dict[str, SettingValue]:
+def paper_changes(row: str, scale: Scale) -> dict[str, SettingValue]:
     """Returns the settings of a paper's set that differ from the base model, scaled to the base model of `scale`."""
     paper, wanted, ours = (dataclasses.asdict(_explicit(HPARAMS[name]())) for name in (PAPER_BASE, row, scale.base))
     named = dataclasses.asdict(HPARAMS[row]())

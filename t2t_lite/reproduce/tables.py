@@ -9,12 +9,12 @@ from t2t_lite.reproduce.paper_figures import PAPER_FIGURES, TABLE_2, TABLE_4
 from t2t_lite.reproduce.results import Result, over_seeds, row_and_column
 from t2t_lite.reproduce.runs import PAPER_BASE, ROWS, Scale, short
 from t2t_lite.reproduce.seeds import Mean, Seeds
-from t2t_lite.scoring.metric import label_of
+from t2t_lite.scoring.metric import figure_label
 
 # Training figures by the hparam set of the row and, in table 2, its column; see `training_figures`.
 Trainings: TypeAlias = Mapping[str, Mapping[str, float]]
 # The label of the paper's BLEU. It must differ from sacreBLEU's.
-PAPER_BLEU = label_of("paper_bleu")
+PAPER_BLEU = figure_label("paper_bleu")
 BETTER, WORSE, SAME = "better", "worse", "the same"
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 # Differences up to these count as "nearly identical", in BLEU and as a share of the perplexity. In the paper, learned

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import Metric
-from t2t_lite.scoring.parseval import ERROR, Parseval, f1_of, report, score_trees
+from t2t_lite.scoring.parseval import ERROR, Parseval, f1_score, report, score_trees
 from t2t_lite.scoring.summed_statistics import SummedStatistics
 
 
@@ -40,7 +40,7 @@ class LabelledF1(Metric):
             sentences = _scored(hypotheses, references).sentences
             return [(score.matched, score.gold, score.candidate) for score in sentences]
 
-        return SummedStatistics("f1", brackets, lambda sums: f1_of(*sums))
+        return SummedStatistics("f1", brackets, lambda sums: f1_score(*sums))
 
     def line_scores(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
         """Returns the F1 of each sentence, 0 for unscored ones. See `Metric.line_scores`."""

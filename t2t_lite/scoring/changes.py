@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t2t_lite.scoring.metric import check_lines, check_references, figure_of, label_of, make_metric, options_taken
+from t2t_lite.scoring.metric import check_lines, check_references, figure_label, figure_name, make_metric, options_taken
 
 # Scores lines if the metric cannot score single lines, such as BLEU, which is 0 without a common 4-gram.
 _OF_TEXTS = "chrf"
@@ -25,7 +25,7 @@ class Change(NamedTuple):
         texts = [] if sources is None else [("source", sources[self.line - 1])]
         texts += [*(("reference", text) for text in self.references), (first, self.first), (other, self.other)]
         width = max(len(title) for title, _ in texts)
-        label = label_of(figure_of(self.metric))
+        label = figure_label(figure_name(self.metric))
         scores = f"line {self.line}: {label} {self.first_score:.2f} -> {self.other_score:.2f}"
         return [scores, *(f"{title:{width}}  {text}" for title, text in texts)]
 

@@ -99,17 +99,17 @@ class InALanguage(Protocol):
         ...
 
 
-def needs_of(metric: str) -> str:
+def metric_needs(metric: str) -> str:
     """Returns what a metric scores: TEXTS, TREES or TOKENS."""
     return METRICS.fact(metric, "needs", TEXTS)
 
 
-def figure_of(metric: str) -> str:
+def figure_name(metric: str) -> str:
     """Returns the name of a metric's figure in evaluations: "f1" of "parseval"."""
     return METRICS.fact(metric, "figure", metric)
 
 
-def label_of(figure: str) -> str:
+def figure_label(figure: str) -> str:
     """Returns a figure's name in reports and plots: "BLEU" for "bleu"; unknown figures keep their own name."""
     metric = _metric_with(figure)
     return METRICS.fact(metric, "label", figure) if metric else figure
@@ -118,7 +118,7 @@ def label_of(figure: str) -> str:
 def is_of_outputs(figure: str) -> bool:
     """Returns whether a figure needs decoding; True for unknown figures, which come from plug-ins."""
     metric = _metric_with(figure)
-    return not metric or needs_of(metric) != TOKENS
+    return not metric or metric_needs(metric) != TOKENS
 
 
 def metric_named(name: str, argument: str) -> str:
@@ -129,20 +129,20 @@ def metric_named(name: str, argument: str) -> str:
     """
     names = {}
     for metric in METRICS:
-        if (other := names.setdefault(figure_of(metric), metric)) != metric:
-            raise UserError(f"the metrics '{other}' and '{metric}' have the same figure '{figure_of(metric)}'")
+        if (other := names.setdefault(figure_name(metric), metric)) != metric:
+            raise UserError(f"the metrics '{other}' and '{metric}' have the same figure '{figure_name(metric)}'")
     if name in METRICS:
         return name
     if metric := _metric_with(name):
         return metric
-    hint = nearest(name, {*METRICS, *map(figure_of, METRICS)})
+    hint = nearest(name, {*METRICS, *map(figure_name, METRICS)})
     if hint.startswith("; known"):
         hint += ". If a plug-in registers it, pass `t2t_usr_dir`"
     raise UserError(f"`{argument}={name}` is unknown{hint}", status=2)
 
 
 def _metric_with(figure: str) -> str | None:
-    return next((metric for metric in METRICS if figure_of(metric) == figure), None)
+    return next((metric for metric in METRICS if figure_name(metric) == figure), None)
 
 
 def report(
@@ -156,7 +156,9 @@ def report(
     scorer = make_metric(metric, **options)
     check_references(metric, len(references))
     lines = scorer.report(hypotheses, *references, names=names)
-    return lines or [f"{label_of(figure_of(metric))} = {score_of(metric, scorer, hypotheses, *references):.2f}"]
+    return lines or [
+        f"{figure_label(figure_name(metric))} = {compute_score(metric, scorer, hypotheses, *references):.2f}"
+    ]
 
 
 def make_metric(name: str, **options: object) -> Metric:
@@ -195,7 +197,7 @@ def references_taken(metric: str, references: Sequence[T]) -> Sequence[T]:
     return references if METRICS.fact(metric, "several_references", False) else references[:1]
 
 
-def score_of(name: str, metric: Metric, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
+def compute_score(name: str, metric: Metric, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
     """Returns `metric.score`.
 
     Raises:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.metric import label_of
+from t2t_lite.scoring.metric import figure_label
 from t2t_lite.scoring.sacrebleu_metrics import BySacrebleu
 
 # As in get_ende_bleu.sh: s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g
@@ -55,7 +55,7 @@ class PaperBleu(BySacrebleu):
         assert isinstance(score, BLEUScore)
         precisions = "/".join(f"{precision:.1f}" for precision in score.precisions)
         return [
-            f"{label_of('paper_bleu')}|{self.signature(len(references))} = {score.score:.2f}, {precisions} "
+            f"{figure_label('paper_bleu')}|{self.signature(len(references))} = {score.score:.2f}, {precisions} "
             f"(BP={score.bp:.3f}, ratio={score.ratio:.3f}, hyp_len={score.sys_len}, ref_len={score.ref_len})"
         ]
 

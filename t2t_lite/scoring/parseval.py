@@ -72,7 +72,7 @@ class SentenceScore:
     @property
     def f1(self) -> float:
         """The harmonic mean of precision and recall, in percent; 0 if no bracket matches."""
-        return f1_of(self.matched, self.gold, self.candidate)
+        return f1_score(self.matched, self.gold, self.candidate)
 
     @property
     def tagging_accuracy(self) -> float:
@@ -185,7 +185,7 @@ def summarise(scores: Sequence[SentenceScore]) -> Summary:
     )
 
 
-def f1_of(matched: float, gold: float, candidate: float) -> float:
+def f1_score(matched: float, gold: float, candidate: float) -> float:
     """Returns F1 in percent from numbers of brackets; 0 if none matches."""
     if not matched:
         return 0.0

@@ -23,7 +23,7 @@ class Detected(NamedTuple):
     confidence: float  # in percent
 
 
-def name_of(code: str) -> str:
+def language_name(code: str) -> str:
     """Returns the English name of a language by its BCP 47 code, or the code if it has none."""
     try:
         return babel.Locale.parse(code, sep="-").get_display_name("en") or code

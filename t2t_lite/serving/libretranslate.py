@@ -100,7 +100,7 @@ def router(answering: Answering) -> APIRouter:
             if model.target_language not in targets[model.source_language]:
                 targets[model.source_language].append(model.target_language)
         return JSONResponse(
-            [{"code": code, "name": languages.name_of(code), "targets": found} for code, found in targets.items()]
+            [{"code": code, "name": languages.language_name(code), "targets": found} for code, found in targets.items()]
         )
 
     @api.post("/detect", openapi_extra=_takes(DetectRequest, {"q": "Ein Hund rennt."}))
@@ -118,7 +118,7 @@ def router(answering: Answering) -> APIRouter:
         models.check_ready()
         first = models.translators[0] if models.translators else None
         codes = (first.source_language, first.target_language) if first else ("", "")
-        source, target = ({"code": code, "name": languages.name_of(code)} for code in codes)
+        source, target = ({"code": code, "name": languages.language_name(code)} for code in codes)
         return JSONResponse(
             {
                 "apiKeys": answering.keys.are_needed,

@@ -24,7 +24,7 @@ class Place(NamedTuple):
     languages: tuple[str, str] | None = None  # its (source, target) languages; None: those in the model
 
 
-def places_of(sources: Sequence[Source], pairs: str | None) -> list[Place]:
+def model_places(sources: Sequence[Source], pairs: str | None) -> list[Place]:
     """Returns the models to serve. `pairs` are the languages of each, "en-de,de-en", if the models specify none.
 
     Raises UserError if the numbers of pairs and models differ, or a pair is invalid.

@@ -8,7 +8,7 @@ from ray import serve  # type: ignore[import-not-found]  of the extra ray
 
 from t2t_lite.errors import UserError
 from t2t_lite.serving.app import loaded_app
-from t2t_lite.serving.models import places_of
+from t2t_lite.serving.models import model_places
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.sources import ExportSource
 
@@ -43,7 +43,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
     sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
     for source in sources:
         source.about()  # checks the export before starting replicas
-    places = places_of(sources, given["languages"])
+    places = model_places(sources, given["languages"])
     hosts = tuple(filter(None, given["allowed_hosts"].split(",")))
     options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts)
 

@@ -102,7 +102,7 @@ class _Loader:
     def _work(self) -> None:
         started = time.monotonic()
         try:
-            self._models.load(lambda model: self._say(_line_of(model)))
+            self._models.load(lambda model: self._say(_loaded_line(model)))
         except Exception as error:
             self.error, self._server.should_exit = error, True
             return
@@ -119,7 +119,7 @@ class _Loader:
                 except UserError as error:
                     LOG.warning("the API keys stay as they were: %s", error)
             for model in self._models.reload():
-                self._say(f"changed: {_line_of(model)}")
+                self._say(f"changed: {_loaded_line(model)}")
 
 
 async def _run(server: _Server, loader: _Loader, listener: socket.socket) -> None:
@@ -139,7 +139,7 @@ async def _run(server: _Server, loader: _Loader, listener: socket.socket) -> Non
     await server.serve(sockets=[listener])
 
 
-def _line_of(model: ServedModel) -> str:
+def _loaded_line(model: ServedModel) -> str:
     """Returns the message about a loaded model."""
     pair = f"{model.source_language} to {model.target_language}, " if model.target_language else ""
     what = "parser, " if model.writes_trees else pair or "languages unknown, "

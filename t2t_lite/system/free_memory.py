@@ -24,7 +24,7 @@ def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
         return _free_on_gpus()
     if device_type != "CPU":
         return None
-    available = _numbers_of(root / "proc/meminfo").get("MemAvailable:")
+    available = _read_numbers(root / "proc/meminfo").get("MemAvailable:")
     if available is None:
         return None
     return min([available * 1024, *_left_in_control_groups(root)])
@@ -89,11 +89,11 @@ def _free_in_group(folder: Path, limit_name: str, used_name: str, reclaimable_na
     except (OSError, ValueError):  # the limit may be the word "max"
         return None
     # Inactive page cache counts as used, but can be reclaimed.
-    reclaimable = _numbers_of(folder / "memory.stat").get(reclaimable_name, 0)
+    reclaimable = _read_numbers(folder / "memory.stat").get(reclaimable_name, 0)
     return max(limit - max(used - reclaimable, 0), 0)
 
 
-def _numbers_of(path: Path) -> dict[str, int]:
+def _read_numbers(path: Path) -> dict[str, int]:
     """Reads lines of a name and a number; returns {} if the file cannot be read."""
     try:
         lines = [line.split() for line in path.read_text().splitlines()]

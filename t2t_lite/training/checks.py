@@ -14,9 +14,9 @@ def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_
     check_lengths(manifest, hparams)
     check_hard_alignment(manifest, hparams, data_dir)
     if hparams.bpe_dropout:
-        from t2t_lite.data.bpe_dropout import new_tokens_of  # imported late, because it needs NumPy
+        from t2t_lite.data.bpe_dropout import make_new_tokens  # imported late, because it needs NumPy
 
-        new_tokens_of(problem, data_dir, manifest, hparams.bpe_dropout, hparams.max_length)
+        make_new_tokens(problem, data_dir, manifest, hparams.bpe_dropout, hparams.max_length)
 
 
 def check_lengths(manifest: Manifest, hparams: HParams) -> None:

@@ -10,7 +10,7 @@ def may_compile(strategy: tf.distribute.Strategy, xla_compile: bool | None) -> b
     return bool(all_gather(strategy, float(has_gpus(strategy) if xla_compile is None else xla_compile))[0])
 
 
-def batch_by_of(compiles: bool) -> str:
+def default_batch_by(compiles: bool) -> str:
     """Returns the `batch_by` of a new run whose settings do not choose one."""
     return "shapes" if compiles else "both"
 

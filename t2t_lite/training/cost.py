@@ -38,7 +38,7 @@ RATES = {
 ASSUMED_UTILISATION = (0.3, 0.5)
 
 
-def rate_of(device: str) -> Rate | None:
+def find_rate(device: str) -> Rate | None:
     """Returns a device's rate in `RATES`, ignoring blanks, hyphens and letter case in its name; or None."""
     return {_plain(name): rate for name, rate in RATES.items()}.get(_plain(device))
 

@@ -6,7 +6,7 @@ from os import PathLike
 
 from t2t_lite.errors import UserError
 from t2t_lite.options import Options, option
-from t2t_lite.scoring.metric import TOKENS, metric_named, needs_of
+from t2t_lite.scoring.metric import TOKENS, metric_named, metric_needs
 from t2t_lite.settings import SettingValue
 
 _STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
@@ -102,7 +102,7 @@ class TrainOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         metric = metric_named(str(self.eval_metric), "eval_metric")
-        if needs_of(metric) != TOKENS and not self.eval_decode and self.schedule != "train":
+        if metric_needs(metric) != TOKENS and not self.eval_decode and self.schedule != "train":
             raise UserError(f"`eval_metric={self.eval_metric}` needs `eval_decode`", status=2)
         for name in ("decode_hparams", "eval_lines") if not self.eval_decode else ():
             if getattr(self, name) not in (None, ""):

@@ -25,7 +25,7 @@ def is_symbol(text: str) -> bool:
     return text == WORD or (len(text) > 1 and text[0] in "()" and not set(text[1:]) & {"(", ")"})
 
 
-def tags_of(words: Sequence[str]) -> list[str]:
+def punctuation_tags(words: Sequence[str]) -> list[str]:
     """Returns a tag for each word: the tag of a punctuation mark, else XX, because the parser predicts no tags."""
     return [_PUNCTUATION.get(word, UNTAGGED) for word in words]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from t2t_lite.trees.linear import is_symbol, tags_of
+from t2t_lite.trees.linear import is_symbol, punctuation_tags
 from t2t_lite.trees.tree import ROOT, Tree, TreeBuilder
 
 # The kinds of defects, in the order of reports.
@@ -29,7 +29,7 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
     `linearise` returns the same symbols.
     """
     listed = symbols.split()
-    leaves = tuple(Tree(tag, word=word) for tag, word in zip(tags_of(words), words, strict=True))
+    leaves = tuple(Tree(tag, word=word) for tag, word in zip(punctuation_tags(words), words, strict=True))
     if not any(is_symbol(symbol) for symbol in listed):
         return Tree(ROOT, (Tree(_SENTENCE, leaves),)), frozenset({EMPTY})
     builder, needed, place = TreeBuilder(), set(), 0

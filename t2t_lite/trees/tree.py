@@ -44,7 +44,7 @@ def leaves(tree: Tree) -> list[Tree]:
     return [node for kind, node in walk(tree) if kind is LEAF]
 
 
-def words_of(tree: Tree) -> list[str]:
+def tree_words(tree: Tree) -> list[str]:
     """Returns the words, from left to right."""
     return [leaf.word for leaf in leaves(tree)]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.data.text_files import lines_of, open_bytes
+from t2t_lite.data.text_files import open_bytes, split_lines
 from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.tree import Tree, parse_brackets
@@ -50,10 +50,10 @@ def read_trees(path: Path) -> Iterator[Tree | Malformed]:
     """
     not_utf8: set[int] = set()
     for group in _groups(path, not_utf8):
-        found = _trees_of(path, group, not_utf8)
+        found = _parse_trees(path, group, not_utf8)
         if isinstance(found[0], Malformed) and not _ROOT.search(group[0][1]):
             # Without a root, only the brackets show where a tree ends. Try each line-initial bracket separately.
-            found = itertools.chain.from_iterable(_trees_of(path, part, not_utf8) for part in _parts(group))
+            found = itertools.chain.from_iterable(_parse_trees(path, part, not_utf8) for part in _parts(group))
         yield from filter(None, found)
 
 
@@ -61,7 +61,7 @@ class _NotUtf8(str):
     """A line with U+FFFD instead of invalid bytes."""
 
 
-def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree | Malformed | None]:
+def _parse_trees(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree | Malformed | None]:
     """Returns the trees in `lines`, with None for trees without words; or one `Malformed` for all lines."""
     where = f"{path}, line {lines[0][0]}"
     if not not_utf8.isdisjoint(number for number, _ in lines):
@@ -80,7 +80,7 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
     """
     lines, depth, has_roots = [], 0, False
     with open_bytes(path) as file:
-        lines_read = lines_of(file, str(path), lambda where, problem, text: _NotUtf8(text))
+        lines_read = split_lines(file, str(path), lambda where, problem, text: _NotUtf8(text))
         for number, text in enumerate(lines_read, start=1):
             if isinstance(text, _NotUtf8):
                 not_utf8.add(number)
@@ -116,7 +116,7 @@ def _parts(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
 _WSJ_NAME = re.compile(r"wsj_(\d\d)\d\d\.", re.IGNORECASE)
 
 
-def section_of(path: Path) -> int | None:
+def wsj_section(path: Path) -> int | None:
     """Returns the section of a Wall Street Journal file of the Penn Treebank, by the file's number.
 
     "wsj_2314.mrg" is in section 23. Returns None if the file name has another form.

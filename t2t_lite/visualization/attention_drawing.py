@@ -24,12 +24,12 @@ _SMALLEST = 5e-7  # smaller weights have opacity 0 in six digits
 _TITLES = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
 
-def color_of(head: int) -> str:
+def head_color(head: int) -> str:
     """Returns the colour of a head, which is the same in all forms."""
     return COLORS[head % len(COLORS)]
 
 
-def title_of(kind: str, layer: int) -> str:
+def layer_title(kind: str, layer: int) -> str:
     """Returns the name of a layer: "encoder self-attention, layer 4"."""
     return f"{_TITLES[kind]}, layer {layer}"
 
@@ -67,7 +67,7 @@ def _lines(axes: "Axes", panel: Panel, rows: int) -> None:
             shown = np.flatnonzero(weights >= _SMALLEST).tolist()
             lines = LineCollection(
                 [[(0.0, place), (1.0, key)] for key in shown],
-                colors=color_of(head),
+                colors=head_color(head),
                 alpha=_opacities(weights[shown]),
                 linewidths=2.2,
                 capstyle="butt",
@@ -85,7 +85,7 @@ def _lines(axes: "Axes", panel: Panel, rows: int) -> None:
     axes.set_xlim(-0.01, 1.01 + boxes)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.set_axis_off()
-    axes.set_title(title_of(each.kind, each.layer), fontsize=10)
+    axes.set_title(layer_title(each.kind, each.layer), fontsize=10)
 
 
 def _boxes(panel: "Axes", each: AttentionMap, head: int, query: int, x: float) -> None:
@@ -118,7 +118,7 @@ def _matrix(panel: "Axes", each: AttentionMap, head: int) -> None:
     panel.set_yticks(np.arange(len(each.queries)) + 0.5, [_escaped(label) for label in each.queries.labels])
     panel.xaxis.tick_top()
     panel.tick_params(length=0, labelsize=9)
-    panel.set_title(f"{title_of(each.kind, each.layer)}, head {head}", fontsize=10)
+    panel.set_title(f"{layer_title(each.kind, each.layer)}, head {head}", fontsize=10)
 
 
 def _cells(
@@ -133,7 +133,7 @@ def _cells(
         [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
         for x, y, width, height in (cells[place] for place in shown)
     ]
-    colors = [(*to_rgb(color_of(head)), opacity) for opacity in _opacities(weights[shown])]
+    colors = [(*to_rgb(head_color(head)), opacity) for opacity in _opacities(weights[shown])]
     panel.add_collection(PolyCollection(corners, facecolors=colors, edgecolors="none", gid=gid), autolim=False)
 
 
@@ -152,7 +152,7 @@ def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatist
             if head >= each.num_heads:
                 panel.set_axis_off()
                 continue
-            panel.imshow(_pixels(each.weights[head], color_of(head)), aspect="auto", interpolation="nearest")
+            panel.imshow(_pixels(each.weights[head], head_color(head)), aspect="auto", interpolation="nearest")
             panel.set_xticks([])
             panel.set_yticks([])
             panel.set_title(f"{each.kind}, layer {each.layer}, head {head}", fontsize=8)
@@ -188,7 +188,7 @@ def _pixels(weights: np.ndarray, color: str) -> np.ndarray:
 def _add_legend(figure: "Figure", heads: Sequence[int]) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=color_of(head), linewidth=3, label=f"head {head}") for head in heads]
+    handles = [Line2D([], [], color=head_color(head), linewidth=3, label=f"head {head}") for head in heads]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(heads), 4), frameon=False, fontsize=9)
 
 

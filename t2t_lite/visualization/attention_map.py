@@ -77,7 +77,7 @@ class AttentionMap:
         return dataclasses.replace(self, weights=(allowed / allowed.sum(-1, keepdims=True))[None])
 
 
-def map_of(kind: str, layer: int, weights: np.ndarray, queries: Sequence[str], keys: Sequence[str]) -> AttentionMap:
+def make_map(kind: str, layer: int, weights: np.ndarray, queries: Sequence[str], keys: Sequence[str]) -> AttentionMap:
     """Returns the map of the result of `Translator.attention`."""
     return AttentionMap(kind, layer, weights, _axis(queries), _axis(keys, starts=kind == "decoder"))
 
@@ -88,7 +88,7 @@ def attention_map(model: HasAttention, line: str, output: str, kind: str, layer:
     Raises UserError if the layer does not exist, or the model provides no weights.
     """
     (found,) = model.attention([line], [output], kind, layer)
-    return map_of(kind, layer % model.attention_layers.get(kind, 1), *found)
+    return make_map(kind, layer % model.attention_layers.get(kind, 1), *found)
 
 
 def chosen_layers(

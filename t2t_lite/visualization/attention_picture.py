@@ -164,7 +164,7 @@ class AttentionPicture:
         return maps, heads
 
     def _query_in(self, each: AttentionMap) -> int | None:
-        return None if self._query is None else query_of(each, self._query)
+        return None if self._query is None else find_query(each, self._query)
 
     def _maps(self, kinds: Sequence[str], layers: Sequence[int] | None) -> list[AttentionMap]:
         chosen = chosen_layers(self._model, kinds, layers)
@@ -182,7 +182,7 @@ def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
     return list(range(number)) if heads is None else list(dict.fromkeys(head % number for head in heads))
 
 
-def query_of(each: AttentionMap, query: str | int, argument: str = "query") -> int:
+def find_query(each: AttentionMap, query: str | int, argument: str = "query") -> int:
     """Returns the index of a query, given by its index or its text. The first match is used.
 
     Raises UserError if there is no such query.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe and Ito's colours, which colour-blind people can distinguish, and two more.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F6A00", "#8C4BC9")
-# A placeholder for the colour of the surrounding text. `svg_of` replaces it by "currentColor".
+# A placeholder for the colour of the surrounding text. `figure_svg` replaces it by "currentColor".
 _INK = "#010203"
 _IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # figure_1, axes_1 ...: the same in all pictures
 
@@ -50,7 +50,7 @@ def save(figure: "Figure", file: Path) -> None:
         figure.savefig(partial, format=kind, dpi=144, metadata={"Date": None} if kind == "svg" else None)
 
 
-def svg_of(figure: "Figure", name: str) -> str:
+def figure_svg(figure: "Figure", name: str) -> str:
     """Returns a figure as an SVG element for HTML. Its lines and texts take the colour of the surrounding text.
 
     `name` must be unique among the figures in a file.
@@ -69,7 +69,7 @@ def svg_of(figure: "Figure", name: str) -> str:
 
 @contextmanager
 def ink() -> Iterator[None]:
-    """Inside the block, new figures have the colours for `svg_of`."""
+    """Inside the block, new figures have the colours for `figure_svg`."""
     import matplotlib as mpl
     from cycler import cycler
 

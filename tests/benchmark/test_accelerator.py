@@ -80,7 +80,7 @@ def test_the_time_of_a_profile_is_divided_by_what_the_compiled_program_says(tmp_
     ],
 )
 def test_an_operation_is_of_the_kind_of_its_layer(op_name, kind):
-    assert kernels.kind_of(op_name) == kind
+    assert kernels.kernel_kind(op_name) == kind
 
 
 def test_a_batch_has_the_lengths_and_frequencies_of_text():

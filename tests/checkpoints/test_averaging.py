@@ -84,15 +84,15 @@ def test_training_does_not_resume_from_an_average(directory):
 
 def test_an_average_keeps_the_steps_of_its_members(directory):
     path, steps = average_checkpoints(directory, 3)
-    assert storage.members_of(path) == steps == [20, 30, 40]
-    assert storage.members_of(directory / "ckpt-40") == []
+    assert storage.average_members(path) == steps == [20, 30, 40]
+    assert storage.average_members(directory / "ckpt-40") == []
 
 
 def test_an_average_without_its_members_as_version_0_4_wrote_it_is_read(directory):
     model, _ = make()
     path = storage.write(directory / "average-40", model=storage.by_name(model.variables))
     restore_model(model, path)
-    assert storage.members_of(path) == []
+    assert storage.average_members(path) == []
     with pytest.raises(UserError, match="average of weights, for inference only"):
         storage.refuse_average(path)
 

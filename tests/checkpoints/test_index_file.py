@@ -22,7 +22,7 @@ def test_names_shapes_and_members_are_tensorflows(path):
     found = read_index(path)
     assert {name: list(tensor.shape) for name, tensor in found.items()} == shapes
     assert num_parameters(path) == sum(math.prod(array.shape) for array in storage.read(path, "model").values())
-    assert members_of_average(path) == storage.members_of(path)
+    assert members_of_average(path) == storage.average_members(path)
 
 
 def test_an_average_says_its_members(tmp_path, command):

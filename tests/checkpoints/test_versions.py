@@ -12,13 +12,13 @@ import pytest
 from t2t_lite.checkpoints.versions import (
     DATA,
     INDEX,
+    checkpoint_step,
     existing,
     list_checkpoints,
     partial_path,
     publish,
     remove,
     remove_leftovers,
-    step_of,
     unfinished,
 )
 
@@ -138,7 +138,7 @@ def test_the_newest_version_is_listed_and_older_ones_are_removed(tmp_path):
     assert contents(path) == "three"
     assert existing(tmp_path / "ckpt-12") == path == existing(path)
     assert existing(tmp_path / "ckpt-13") is None and existing(tmp_path / "ckpt-x") is None
-    assert [step_of(each) for each in (path, tmp_path / "average-7", tmp_path / "model")] == [12, 7, 0]
+    assert [checkpoint_step(each) for each in (path, tmp_path / "average-7", tmp_path / "model")] == [12, 7, 0]
     remove(path)
     assert list(tmp_path.iterdir()) == []
 

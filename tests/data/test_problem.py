@@ -11,7 +11,7 @@ from t2t_lite.data.problem import Example, Problem, Source, get_problem
 from t2t_lite.data.text_files import read_lines, read_parallel
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 from t2t_lite.registry import PROBLEMS
 
 
@@ -191,7 +191,7 @@ def published(tmp_path):
     original = write(tmp_path / "server.txt", b"published\n")
 
     class OneFile(Problem):
-        sources = (Source("file.txt", original.as_uri(), sha256_of(original)),)
+        sources = (Source("file.txt", original.as_uri(), file_sha256(original)),)
 
     return original, OneFile()
 

@@ -13,7 +13,7 @@ from t2t_lite.data.pipeline import batches
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # The file name has the number of tokens: the inputs do not yield the requested 40.
@@ -89,7 +89,7 @@ def test_the_manifest_describes_both_vocabularies(spelled):
         manifest = check_data(spelled, Spelled(is_reversed))
         for name, described in zip((INPUTS, TARGETS), manifest.vocabularies):
             path = spelled / name
-            assert described == {"file": name, "sha256": sha256_of(path), "size": open_vocabulary(path).size}
+            assert described == {"file": name, "sha256": file_sha256(path), "size": open_vocabulary(path).size}
     assert manifest.vocabulary["file"] == TARGETS
 
 

@@ -12,8 +12,8 @@ from t2t_lite.decoding.search_requests import (
     LineConstraint,
     LinesToDecode,
     SearchRequest,
-    beam_search_of,
-    constraints_of,
+    make_beam_search,
+    make_constraints,
 )
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
@@ -29,7 +29,7 @@ def translator(small_run):
 
 def request(hparams="", prefixes=None, max_positions=None, others=()):
     settings = DecodeHParams(extra_length=2).override(hparams)
-    return SearchRequest(SOURCES, settings, constraints_of(lines(settings), prefixes, others), max_positions, 1)
+    return SearchRequest(SOURCES, settings, make_constraints(lines(settings), prefixes, others), max_positions, 1)
 
 
 class WithUnknown:
@@ -60,8 +60,8 @@ def test_a_minimum_length_is_counted_without_the_end_symbol():
 
 def test_a_prefix_lifts_the_ban_on_padding_and_unknown_tokens():
     for prefixes, never in ((None, (0, 2)), ([[2], [], []], ())):
-        wanted = constraints_of(lines(DecodeHParams()), prefixes)
-        assert beam_search_of(DecodeHParams(), WithUnknown(), 0, wanted).never == never
+        wanted = make_constraints(lines(DecodeHParams()), prefixes)
+        assert make_beam_search(DecodeHParams(), WithUnknown(), 0, wanted).never == never
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,9 @@ from scipy.stats import binomtest
 
 import t2t_lite as t2t
 from t2t_lite.data.problem import Dependency, Problem
-from t2t_lite.evaluation.heads import measure_heads, pairs_of
+from t2t_lite.evaluation.heads import labelled_pairs, measure_heads
 from t2t_lite.evaluation.stored_heads import read_heads
-from t2t_lite.visualization.attention_map import attention_map, map_of
+from t2t_lite.visualization.attention_map import attention_map, make_map
 from t2t_lite.visualization.head_statistics import head_statistics
 
 TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied"
@@ -70,7 +70,7 @@ class Planted:
 
 def test_a_planted_head_is_found_and_scored_on_the_other_half():
     lines = list(texts())
-    pairs = pairs_of(Colors(), lines, lines, LINES)
+    pairs = labelled_pairs(Colors(), lines, lines, LINES)
     content = measure_heads(Planted(), pairs)
     assert content["lines"] == LINES
     inputs, targets = content["relations"]
@@ -96,7 +96,7 @@ def test_cases_of_a_line_that_are_right_together_count_as_about_one():
             return [new for each in super().dependencies(inputs, targets) for new in (each, each._replace(word=7))]
 
     lines = list(texts())
-    inputs, _ = measure_heads(Planted(), pairs_of(Twice(), lines, lines, LINES))["relations"]
+    inputs, _ = measure_heads(Planted(), labelled_pairs(Twice(), lines, lines, LINES))["relations"]
     scored = [line for line in range(LINES) if line % 2]
     assert inputs["cases"] == 2 * len(scored)
     wilson = binomtest(sum(line % 5 != 0 for line in scored), len(scored)).proportion_ci(method="wilson")
@@ -105,7 +105,7 @@ def test_cases_of_a_line_that_are_right_together_count_as_about_one():
 
 def test_layers_have_the_measures_of_their_maps():
     lines = list(texts())[:7]
-    content = measure_heads(Planted(), pairs_of(Colors(), lines, lines, 99))
+    content = measure_heads(Planted(), labelled_pairs(Colors(), lines, lines, 99))
     assert content["relations"] == []  # of few cases nothing is said
     assert [(each["kind"], each["layer"]) for each in content["layers"]] == [
         ("encoder", 0),
@@ -116,7 +116,7 @@ def test_layers_have_the_measures_of_their_maps():
     ]
     for each in content["layers"]:
         found = Planted().attention(lines, lines, each["kind"], each["layer"])
-        maps = [map_of(each["kind"], each["layer"], *of_line) for of_line in found]
+        maps = [make_map(each["kind"], each["layer"], *of_line) for of_line in found]
         expected = head_statistics(maps)
         for name, values in each["heads"].items():
             assert values == pytest.approx(expected.heads[name], abs=1e-4)

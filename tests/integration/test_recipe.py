@@ -5,7 +5,7 @@ import json
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.recipes import RECIPES, Recipe, recipe_of
+from t2t_lite.recipes import RECIPES, Recipe, choose_recipe
 from t2t_lite.registry import HPARAMS
 
 pytestmark = pytest.mark.heavy
@@ -71,11 +71,11 @@ def test_a_set_can_have_a_recipe(registered):
         return HPARAMS["transformer_tiny"]()
 
     registered(HPARAMS, "with_recipe", with_recipe, recipe=own)
-    assert recipe_of(None, "with_recipe") == own
-    assert recipe_of("none", "with_recipe") is None
-    assert recipe_of("paper", "with_recipe") == RECIPES["paper"] == Recipe()
-    assert recipe_of(None, "transformer_base") is None
-    assert recipe_of(None, None) is None
+    assert choose_recipe(None, "with_recipe") == own
+    assert choose_recipe("none", "with_recipe") is None
+    assert choose_recipe("paper", "with_recipe") == RECIPES["paper"] == Recipe()
+    assert choose_recipe(None, "transformer_base") is None
+    assert choose_recipe(None, None) is None
 
 
 def test_an_unknown_recipe_is_refused(command, grammar_data, small_flags, tmp_path):
@@ -90,4 +90,4 @@ def test_a_recipe_that_cannot_end_is_refused_at_the_start():
     with pytest.raises(UserError, match="a recipe evaluates the split dev or test, not 'devv'"):
         Recipe(split="devv")
     with pytest.raises(UserError, match="recipe"):
-        recipe_of(["paper"], None)
+        choose_recipe(["paper"], None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.commands import start_process
 
-from t2t_lite.bin.cli.run import message_of
+from t2t_lite.bin.cli.run import os_error_line
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder
@@ -75,13 +75,13 @@ def test_missing_permissions_are_errors(without_rights):
     "number", [errno.EACCES, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC, errno.EMFILE, errno.EIO]
 )
 def test_every_known_system_error_is_shown_with_advice(number):
-    line = message_of(OSError(number, os.strerror(number), "some/file"))
+    line = os_error_line(OSError(number, os.strerror(number), "some/file"))
     assert line.startswith("some/file: ") and ";" in line and os.strerror(number) not in line
 
 
 def test_an_unknown_system_error_is_shown_unchanged():
-    assert message_of(OSError(errno.EXDEV, "Invalid cross-device link")) == "writing: Invalid cross-device link"
-    assert message_of(OSError("odd")) == "writing: odd"
+    assert os_error_line(OSError(errno.EXDEV, "Invalid cross-device link")) == "writing: Invalid cross-device link"
+    assert os_error_line(OSError("odd")) == "writing: odd"
 
 
 @pytest.mark.parametrize("name", ["decoder", "avg"])

@@ -8,7 +8,7 @@ import pytest
 import t2t_lite as t2t
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.evaluation.request import make_request
-from t2t_lite.evaluation.tuning_search import candidates_of
+from t2t_lite.evaluation.tuning_search import tuning_candidates
 from t2t_lite.run_dir import open_run_dir
 
 SEARCH = "extra_length=2"
@@ -71,7 +71,7 @@ def test_an_average_that_is_tried_is_the_one_that_would_be_written(run, command,
     options = EvalOptions("ckpt-2", "beam_size=2", data_dir=grammar_data, xla_compile=False)
     request = make_request(open_run_dir(run), options)
     grid = {"average_checkpoints": (1, 2, 3)}
-    tried = {each.average_checkpoints: each.hypotheses for each in candidates_of(request, inputs, grid)}
+    tried = {each.average_checkpoints: each.hypotheses for each in tuning_candidates(request, inputs, grid)}
     for number in (1, 2, 3):
         assert command("avg", f"--output_dir={run}", f"--n={number}").returncode == 0
         translator = t2t.Translator.from_run_dir(run, "beam_size=2", "average", xla_compile=False)

@@ -15,7 +15,7 @@ from support.grammar_phrases import (
 )
 
 from t2t_lite.problems import grammar_words as words
-from t2t_lite.problems.grammar import GrammarEnde, sentence_pairs, split_of
+from t2t_lite.problems.grammar import GrammarEnde, sentence_pairs, sentence_split
 from t2t_lite.problems.grammar_clauses import (
     Pair,
     english_nominal,
@@ -67,7 +67,7 @@ def test_orthography(pairs):
 def test_splits_are_disjoint_and_have_the_declared_sizes(pairs):
     shares = defaultdict(int)
     for english, _ in pairs:
-        shares[split_of(english)] += 1
+        shares[sentence_split(english)] += 1
     assert set(shares) == {"train", "dev", "test"}
     assert 0.005 < shares["dev"] / SAMPLES < 0.015 and 0.005 < shares["test"] / SAMPLES < 0.015
 
@@ -77,11 +77,11 @@ def test_splits_are_disjoint_and_have_the_declared_sizes(pairs):
     problem = Small()
     splits = {split: [example.inputs for example in problem.examples(split, {})] for split in Small.num_examples}
     assert {split: len(set(inputs)) for split, inputs in splits.items()} == Small.num_examples
-    assert all(split_of(text) == split for split, inputs in splits.items() for text in inputs)
+    assert all(sentence_split(text) == split for split, inputs in splits.items() for text in inputs)
 
 
 def test_split_of_does_not_change():
-    assert split_of("The old man sees the small dogs because he is not tired.") == "train"
+    assert sentence_split("The old man sees the small dogs because he is not tired.") == "train"
 
 
 # Noun phrases: nominative, accusative, dative

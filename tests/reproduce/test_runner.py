@@ -12,7 +12,7 @@ import pytest
 
 from t2t_lite.errors import UserError
 from t2t_lite.reproduce.runner import TIMES, Runner, spent
-from t2t_lite.reproduce.runs import SCALES, Command, runs_of
+from t2t_lite.reproduce.runs import SCALES, Command, planned_runs
 
 # Programs in the place of the package's commands.
 PROGRAMS = {
@@ -35,7 +35,7 @@ def program(name):
 
 @pytest.fixture
 def run(tmp_path):
-    return runs_of(3, SCALES["tiny"], ["base"], 1, tmp_path, {}, {})[0]
+    return planned_runs(3, SCALES["tiny"], ["base"], 1, tmp_path, {}, {})[0]
 
 
 def runner(folder, budget=None, said=None):
@@ -93,10 +93,10 @@ SCRIPT = f"""
 import sys
 from pathlib import Path
 from t2t_lite.reproduce.runner import Runner
-from t2t_lite.reproduce.runs import Command, runs_of
+from t2t_lite.reproduce.runs import Command, planned_runs
 from t2t_lite.reproduce.runs import SCALES
 folder = Path(sys.argv[1])
-run = runs_of(3, SCALES["tiny"], ["base"], 1, folder, {{}}, {{}})[0]
+run = planned_runs(3, SCALES["tiny"], ["base"], 1, folder, {{}}, {{}})[0]
 print(run.directory.with_name(run.name + ".log"), flush=True)
 program = [sys.executable, "-c", {PROGRAMS["waits"]!r}]
 Runner(folder, None, lambda name: program, print).execute(run, Command("waits", ()))

@@ -13,15 +13,15 @@ from t2t_lite.models.parameters import count_parameters
 from t2t_lite.problems import grammar
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.reproduce.results import results_of
-from t2t_lite.reproduce.runs import SCALES, changes_of, runs_of
+from t2t_lite.reproduce.results import read_results
+from t2t_lite.reproduce.runs import SCALES, paper_changes, planned_runs
 from t2t_lite.run_dir import data_digests, open_run_dir
 
 
 @pytest.fixture
 def run(small_run, grammar_data, tmp_path):
     """The small run as the training of a row, with a copy of its data."""
-    (row,) = runs_of(3, SCALES["tiny"], ["base"], 1, tmp_path, {"data_dir": str(tmp_path / "data")}, {})
+    (row,) = planned_runs(3, SCALES["tiny"], ["base"], 1, tmp_path, {"data_dir": str(tmp_path / "data")}, {})
     shutil.copytree(grammar_data, tmp_path / "data")
     shutil.copytree(small_run, row.directory)
     hparams, tiny = (dataclasses.asdict(each) for each in (open_run_dir(small_run).hparams, HParams()))
@@ -44,7 +44,7 @@ def test_a_training_of_another_length_is_refused(run, steps):
     (run.directory / "hparams.json").write_text(other.hparams.to_json())
     if steps < 6:
         with pytest.raises(UserError, match=expected):
-            results_of([other])
+            read_results([other])
     else:
         assert not other.is_trained()  # it goes on
 
@@ -93,13 +93,13 @@ def test_an_evaluation_of_other_texts_is_not_the_rows(run, command, tmp_path):
     flags = (f"--output_dir={run.directory}", "--split=dev", f"--decode_hparams={run.search}", "--xla_compile=False")
     done = command("eval", *flags, f"--data_dir={run.data_flags['data_dir']}", "--checkpoint_path=last")
     assert done.returncode == 0, done.stderr
-    ((found, figures),) = results_of([run])
+    ((found, figures),) = read_results([run])
     assert found == run and figures["bleu"] >= 0.0
     text = tmp_path / "data" / "grammar_ende-dev.targets.txt"
     text.write_text(text.read_text().replace(".", "!"))
-    assert results_of([run]) == []
+    assert read_results([run]) == []
     text.unlink()
-    assert len(results_of([run])) == 1
+    assert len(read_results([run])) == 1
 
 
 @pytest.mark.heavy
@@ -116,7 +116,7 @@ def test_a_run_records_all_data_it_was_trained_on(small_run, grammar_data, comma
 
 @pytest.mark.parametrize("row", PAPER_FIGURES)
 def test_at_the_papers_scale_a_row_is_its_set(row):
-    changed = HPARAMS["transformer_base"]().replace(**changes_of(row, SCALES["paper"]))
+    changed = HPARAMS["transformer_base"]().replace(**paper_changes(row, SCALES["paper"]))
     wanted = HPARAMS[row]()
     assert dataclasses.replace(changed, max_length=wanted.max_length) == wanted
 
@@ -125,7 +125,7 @@ def test_at_the_papers_scale_a_row_is_its_set(row):
 def test_rows_keep_their_ratios(scale):
     scale = SCALES[scale]
     base = HPARAMS[scale.base]()
-    rows = {row: base.replace(**changes_of(row, scale)) for row in PAPER_FIGURES}
+    rows = {row: base.replace(**paper_changes(row, scale)) for row in PAPER_FIGURES}
     assert rows["transformer_base"] == base
     assert rows["transformer_h1"].num_heads == 1 and rows["transformer_h16"].num_heads == 16
     assert rows["transformer_dk16"].attention_key_size * 4 == base.hidden_size // base.num_heads
@@ -145,6 +145,6 @@ def test_parameter_pairs_keep_the_size_of_the_feed_forward_network():
     for scale in ("tiny", "small"):
         base = HPARAMS[SCALES[scale].base]()
         for row in ("transformer_aop1", "transformer_aop2"):
-            changed = base.replace(**changes_of(row, SCALES[scale]))
+            changed = base.replace(**paper_changes(row, SCALES[scale]))
             theirs, ours = (sum(count_parameters(hparams, 1000).values()) for hparams in (changed, base))
             assert abs(theirs / ours - 1) < 0.02, (scale, row, theirs, ours)

@@ -7,8 +7,8 @@ import pytest
 
 from t2t_lite.errors import UserError
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.reproduce.results import Result, results_of, row_and_column
-from t2t_lite.reproduce.runs import SCALES, Run, runs_of
+from t2t_lite.reproduce.results import Result, read_results, row_and_column
+from t2t_lite.reproduce.runs import SCALES, Run, planned_runs
 from t2t_lite.reproduce.table_1 import FILE, LAYERS, table_1
 from t2t_lite.reproduce.tables import observations, table_2, table_3, table_4
 
@@ -17,7 +17,7 @@ SMALL = SCALES["small"]
 
 def results(table, folder, seeds, figures, scale=SMALL):
     """A result for every run of a table; figures: a function of (run) that returns them."""
-    runs = runs_of(table, scale, [], seeds, folder, {}, {})
+    runs = planned_runs(table, scale, [], seeds, folder, {}, {})
     return [Result(run, figures(run)) for run in runs]
 
 
@@ -93,8 +93,8 @@ def test_table_1_has_the_papers_columns(tmp_path):
 
 
 def test_another_training_in_the_place_of_a_run_is_refused(small_run, tmp_path):
-    (run,) = runs_of(3, SCALES["tiny"], ["base"], 1, tmp_path, {}, {})
-    assert results_of([run]) == []
+    (run,) = planned_runs(3, SCALES["tiny"], ["base"], 1, tmp_path, {}, {})
+    assert read_results([run]) == []
     shutil.copytree(small_run, run.directory)
     with pytest.raises(UserError, match=r"was trained otherwise than this row .*hidden_size"):
-        results_of([run])
+        read_results([run])

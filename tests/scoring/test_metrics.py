@@ -9,7 +9,7 @@ import pytest
 
 from t2t_lite.errors import UserError
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import Metric, figure_of, label_of, needs_of, report
+from t2t_lite.scoring.metric import Metric, figure_label, figure_name, metric_needs, report
 from t2t_lite.scoring.token_metrics import TokenSums
 
 HYPOTHESES = [
@@ -26,7 +26,7 @@ REFERENCES = [
 # "--lowercase --chrf-lowercase".
 BLEU, CHRF, TER = 49.160297, 78.046405, 21.428571
 BLEU_LOWERCASE, CHRF_LOWERCASE = 54.659314, 81.502425
-OF_OUTPUTS = [name for name in METRICS if needs_of(name) != "tokens" and "tests" not in METRICS[name].__module__]
+OF_OUTPUTS = [name for name in METRICS if metric_needs(name) != "tokens" and "tests" not in METRICS[name].__module__]
 
 
 def score(name, hypotheses=HYPOTHESES, references=REFERENCES, **options):
@@ -103,8 +103,8 @@ def test_the_direction_of_each_metric_is_known():
 
 
 def test_a_figure_has_a_name_in_evaluations_and_one_in_reports():
-    assert [figure_of(name) for name in ("bleu", "parseval")] == ["bleu", "f1"]
-    assert [label_of(figure) for figure in ("bleu", "f1", "chrf", "unknown")] == ["BLEU", "F1", "chrF2", "unknown"]
+    assert [figure_name(name) for name in ("bleu", "parseval")] == ["bleu", "f1"]
+    assert [figure_label(figure) for figure in ("bleu", "f1", "chrf", "unknown")] == ["BLEU", "F1", "chrF2", "unknown"]
 
 
 @pytest.mark.parametrize("lowercase, case", [(False, "mixed"), (True, "lc")])

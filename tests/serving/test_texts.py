@@ -95,7 +95,7 @@ def test_a_paragraph_that_would_take_long_is_one_sentence():
 
 
 def test_languages_are_named_and_found():
-    assert [languages.name_of(code) for code in ("en", "de", "pt-BR", "qq")] == [
+    assert [languages.language_name(code) for code in ("en", "de", "pt-BR", "qq")] == [
         "English",
         "German",
         "Portuguese (Brazil)",

@@ -27,7 +27,7 @@ from t2t_lite.training.evaluation.model_selection import best_steps, read_evalua
 from t2t_lite.training.monitoring.throughput import Throughput
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.step.loss import LossSums
-from t2t_lite.training.step.report import StepReport, report_of
+from t2t_lite.training.step.report import StepReport, step_report
 from t2t_lite.training.step.train_step import TrainStep
 
 SMALL = SMALL_MODEL.replace(train_steps=6)
@@ -231,10 +231,10 @@ def test_the_figures_of_a_step_are_read_when_the_next_one_has_begun(run, grammar
 
     def read(figures):
         order.append("read")
-        return report_of(figures)
+        return step_report(figures)
 
     monkeypatch.setattr(TrainStep, "start", started)
-    monkeypatch.setattr("t2t_lite.training.step.calls.report_of", read)
+    monkeypatch.setattr("t2t_lite.training.step.calls.step_report", read)
     run(SMALL, grammar_data, tmp_path, PROBLEM, schedule="train")
     assert order == ["start", "read", "start", *3 * ["start", "read"], "start", "read", "read"]
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from t2t_lite.trees.drawing import REMARK, draw_svg, text_art
-from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, parse_brackets, walk, words_of
+from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, parse_brackets, tree_words, walk
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -87,14 +87,14 @@ def test_svg_shows_every_word_once_from_left_to_right_and_every_label(tree):
     _, _, (caption, *texts) = read(draw_svg([("7  a caption", tree)]))
     *upper, words = in_rows(texts)
     assert caption[2] == "7  a caption" and caption[1] < min(text[1] for text in texts)
-    assert [text[2] for text in words] == words_of(tree)
+    assert [text[2] for text in words] == tree_words(tree)
     assert all(before[0] < after[0] for before, after in pairwise(words))
     assert sorted(text[2] for row in upper for text in row) == labels_shown(tree)
 
 
 @pytest.mark.parametrize("tree", TREES)
 def test_svg_texts_are_inside_the_picture_and_do_not_overlap(tree):
-    width, height, texts = read(draw_svg([("7  " + " ".join(words_of(tree)), tree)]))
+    width, height, texts = read(draw_svg([("7  " + " ".join(tree_words(tree)), tree)]))
     for row in in_rows(texts):
         end = 0
         for x, y, letters, is_middle in row:
@@ -141,13 +141,13 @@ def test_svg_connects_every_node_to_its_parent_without_zero_length_lines():
 
 
 def test_svg_stacks_trees_with_their_captions():
-    captions = [f"{number}  {' '.join(words_of(tree))}" for number, tree in enumerate(TREES)]
+    captions = [f"{number}  {' '.join(tree_words(tree))}" for number, tree in enumerate(TREES)]
     _, _, texts = read(draw_svg(list(zip(captions, TREES))))
     rows = iter(in_rows(texts))
     for caption, tree in zip(captions, TREES):
         assert [text[2] for text in next(rows)] == [caption]
         for row in rows:
-            if [text[2] for text in row] == words_of(tree):
+            if [text[2] for text in row] == tree_words(tree):
                 break
     assert next(rows, None) is None
 
@@ -199,7 +199,7 @@ def test_text_art_hides_xx_and_shows_top_only_over_several_children():
 @pytest.mark.parametrize("tree", TREES)
 def test_text_art_has_every_word_in_order_and_no_trailing_blanks(tree):
     lines = text_art(tree).split("\n")
-    assert lines[-1].split() == words_of(tree)
+    assert lines[-1].split() == tree_words(tree)
     assert all(line and line == line.rstrip() for line in lines)
     letters = re.findall(r"[^\s│┌┐─┴┬┼]+", " ".join(lines[:-1]))
     assert sorted(letters) == labels_shown(tree)

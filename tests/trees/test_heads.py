@@ -4,7 +4,7 @@ import pytest
 
 from t2t_lite.data.problem import get_problem
 from t2t_lite.trees.heads import PUNCTUATION, head_child, head_dependencies
-from t2t_lite.trees.tree import leaves, parse_brackets, words_of
+from t2t_lite.trees.tree import leaves, parse_brackets, tree_words
 from t2t_lite.trees.treebank import Malformed, read_trees
 
 
@@ -47,7 +47,7 @@ def test_the_head_child(label, children, head):
 
 
 def by_words(tree):
-    words = words_of(tree)
+    words = tree_words(tree)
     return {(label, words[word], words[head]) for label, word, head in head_dependencies(tree)}
 
 
@@ -92,7 +92,7 @@ def gum_trees(gum_dir):
 
 
 def test_trees_of_gum_by_hand(gum_trees):
-    found = {" ".join(words_of(tree)): by_words(tree) for tree in gum_trees}
+    found = {" ".join(tree_words(tree)): by_words(tree) for tree in gum_trees}
     for text, expected in OF_GUM.items():
         triples = (each.replace(":", " ").replace(">", " ").split() for each in expected.split())
         assert found[text] == {tuple(each) for each in triples}, text

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from t2t_lite.trees.linear import linearise, tags_of
+from t2t_lite.trees.linear import linearise, punctuation_tags
 from t2t_lite.trees.repair import repair
-from t2t_lite.trees.tree import LEAF, OPEN, Tree, TreeBuilder, parse_brackets, walk, words_of
+from t2t_lite.trees.tree import LEAF, OPEN, Tree, TreeBuilder, parse_brackets, tree_words, walk
 from t2t_lite.trees.treebank import read_trees, treebank_files
 
 # The first one is from Vinyals et al. 2015, figure 2, with XX for its tags: (tree, symbols).
@@ -38,8 +38,8 @@ def random_tree(rng, depth):
 
 
 def as_repaired(tree):
-    """What `repair` returns for the symbols of a tree: the tree with the tags of `tags_of`, and no repairs."""
-    builder, tags = TreeBuilder(), iter(tags_of(words_of(tree)))
+    """What `repair` returns for the symbols of a tree: the tree with the tags of `punctuation_tags`, and no repairs."""
+    builder, tags = TreeBuilder(), iter(punctuation_tags(tree_words(tree)))
     for kind, node in walk(tree):
         if kind is LEAF:
             builder.leaf(next(tags), node.word)
@@ -55,7 +55,7 @@ def test_a_tree_and_its_symbols_give_one_another(tree, symbols):
     (tree,) = parse_brackets(tree)
     assert linearise(tree) == symbols
     for written in (symbols, f"\n {symbols}\t".replace(" ", "  ")):
-        assert repair(written, words_of(tree)) == as_repaired(tree)
+        assert repair(written, tree_words(tree)) == as_repaired(tree)
 
 
 def test_the_tags_of_punctuation():
@@ -64,8 +64,8 @@ def test_the_tags_of_punctuation():
         **{"-LRB-": "-LRB-", "-RRB-": "-RRB-", "$": "$", "#": "#"},
         **dict.fromkeys(["dog", "XX", "-", "'", '"', "(", ")", "%", "&", "..", "a.", "-LCB-", "", "'s"], "XX"),
     }
-    assert tags_of(list(tagged)) == list(tagged.values())
-    assert tags_of([]) == []
+    assert punctuation_tags(list(tagged)) == list(tagged.values())
+    assert punctuation_tags([]) == []
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_punctuation_tags_agree_with_the_treebank(wsj_dir):
     for tag, word in pairs:
         tags.setdefault(word, []).append(tag)
     words = ["``", "''", ",", ".", "?", "!", ":", ";", "--", "...", "-LRB-", "-RRB-", "$", "#"]
-    for word, tag in zip(words, tags_of(words), strict=True):
+    for word, tag in zip(words, punctuation_tags(words), strict=True):
         assert tags[word].count(tag) >= 0.98 * len(tags[word]), word
 
 
@@ -88,7 +88,7 @@ def test_random_trees_survive_a_round_trip():
     rng = random.Random(5)
     for _ in range(1000):
         tree = Tree("TOP", tuple(random_tree(rng, 6) for _ in range(rng.randint(1, 3))))
-        assert repair(linearise(tree), words_of(tree)) == as_repaired(tree)
+        assert repair(linearise(tree), tree_words(tree)) == as_repaired(tree)
 
 
 def test_trees_of_any_depth_survive_a_round_trip():
@@ -107,7 +107,7 @@ def test_every_tree_of_a_treebank_survives_a_round_trip(corpus, count, request):
     done = 0
     for path in treebank_files(request.getfixturevalue(f"{corpus}_dir")):
         for tree in read_trees(path):
-            words, symbols = words_of(tree), linearise(tree)
+            words, symbols = tree_words(tree), linearise(tree)
             assert repair(symbols, words) == as_repaired(tree)
             # The same content, counted in another way.
             assert symbols.count("XX") == len(words)

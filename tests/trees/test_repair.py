@@ -6,7 +6,7 @@ import pytest
 
 from t2t_lite.trees.linear import linearise
 from t2t_lite.trees.repair import EMPTY, HOLLOW, REPAIRS, TOO_FEW, TOO_MANY, UNKNOWN, UNMATCHED, repair
-from t2t_lite.trees.tree import OPEN, walk, words_of
+from t2t_lite.trees.tree import OPEN, tree_words, walk
 from t2t_lite.trees.treebank import read_trees
 
 # rule: (symbols, words, tree, repairs)
@@ -113,7 +113,7 @@ def test_punctuation_has_its_tags():
 def test_words_that_look_like_symbols_are_words(symbols, word):
     tree, needed = repair(symbols, [word])
     assert tree.label == "TOP"
-    assert words_of(tree) == [word]
+    assert tree_words(tree) == [word]
     same, same_needed = repair(symbols, ["dog"])  # a word like any other
     assert needed == same_needed
     assert [(kind, node.label) for kind, node in walk(tree)] == [(kind, node.label) for kind, node in walk(same)]
@@ -168,7 +168,7 @@ def test_random_symbols_are_repaired_to_a_tree():
 @pytest.fixture(scope="module")
 def dev_trees(gum_dir):
     """(symbols, words) of trees with several constituents."""
-    pairs = [(linearise(tree).split(), words_of(tree)) for tree in read_trees(gum_dir / "dev.ptb.gz")]
+    pairs = [(linearise(tree).split(), tree_words(tree)) for tree in read_trees(gum_dir / "dev.ptb.gz")]
     return [(symbols, words) for symbols, words in pairs if len(symbols) > 6]
 
 
@@ -327,7 +327,7 @@ DEEP = {
 def test_trees_of_any_depth_and_length_are_repaired(symbols, length, constituents, expected):
     words = [f"w{n}" for n in range(length)]
     tree, needed = repair(" ".join(symbols), words)
-    assert words_of(tree) == words
+    assert tree_words(tree) == words
     assert needed == frozenset(expected)
     assert sum(kind is OPEN for kind, _ in walk(tree)) == constituents + 1
     assert needed or linearise(tree) == " ".join(symbols)

@@ -13,8 +13,8 @@ from t2t_lite.trees.tree import (
     leaves,
     parse_brackets,
     to_brackets,
+    tree_words,
     walk,
-    words_of,
 )
 
 RAIN = Tree("NN", word="rain")
@@ -59,9 +59,9 @@ def test_walk_visits_a_tree_from_left_to_right():
 
 def test_leaves_and_words_are_in_order_from_left_to_right():
     assert leaves(S) == [RAIN, FALLS]
-    assert words_of(S) == ["rain", "falls"]
+    assert tree_words(S) == ["rain", "falls"]
     assert leaves(RAIN) == [RAIN]
-    assert words_of(RAIN) == ["rain"]
+    assert tree_words(RAIN) == ["rain"]
 
 
 def test_a_tree_prints_as_its_brackets():
@@ -166,7 +166,7 @@ def test_random_trees_are_read_as_they_were_written_and_by_nltk():
         tree, text = random_tree(rng, 5)
         assert parse_brackets(text) == [tree] == parse_brackets(to_brackets(tree))
         assert nltk.Tree.fromstring(to_brackets(tree)) == as_nltk(tree)
-        assert words_of(tree) == as_nltk(tree).leaves()
+        assert tree_words(tree) == as_nltk(tree).leaves()
         assert to_brackets(tree) == " ".join(to_brackets(tree).split())
 
 
@@ -199,5 +199,5 @@ def test_trees_of_any_depth_are_read_and_written():
     text = "(S " * depth + "(NN rain)" + ")" * depth
     (tree,) = parse_brackets(text)
     assert to_brackets(tree) == text
-    assert words_of(tree) == ["rain"]
+    assert tree_words(tree) == ["rain"]
     assert sum(kind is OPEN for kind, _ in walk(tree)) == depth

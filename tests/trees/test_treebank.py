@@ -9,8 +9,8 @@ import nltk
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.trees.tree import words_of
-from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_files
+from t2t_lite.trees.tree import tree_words
+from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
 
 # A good tree as lines; {} is a word that identifies it.
 GOOD = ["(TOP", "(S", "(NP (NN {}))", "(VP (VB go))))"]
@@ -156,7 +156,7 @@ def test_a_tree_of_many_lines_is_read(layout, tmp_path):
         written(tmp_path / "x.mrg", "".join(between.join(t) + after for t in [GOOD, lines, GOOD]))
     )
     assert str(first) == str(last) == good_tree("{}")
-    assert words_of(tree) == [*(f"w{number}" for number in range(900)), "go"]
+    assert tree_words(tree) == [*(f"w{number}" for number in range(900)), "go"]
 
 
 # Malformed trees.
@@ -291,7 +291,7 @@ SECTIONS = {
 
 @pytest.mark.parametrize(("name", "section"), SECTIONS.items(), ids=SECTIONS)
 def test_section_of_a_file(name, section):
-    assert section_of(Path(name)) == section
+    assert wsj_section(Path(name)) == section
 
 
 # Whole treebanks, read in another way.
@@ -341,6 +341,8 @@ def test_a_whole_treebank_is_read_as_by_nltk(corpus, files, counts, request):
         assert len(trees) == len(re.findall(r"(?m)^\(", text)) > 0
         assert [as_nltk(tree) for tree in trees] == list(nltk_trees(text))
         leaves = re.findall(r"\(\s*([^\s()]+)\s+([^\s()]+)\s*\)", text)
-        assert [word for tree in trees for word in words_of(tree)] == [word for tag, word in leaves if tag != "-NONE-"]
+        assert [word for tree in trees for word in tree_words(tree)] == [
+            word for tag, word in leaves if tag != "-NONE-"
+        ]
         found[path.name] = len(trees)
     assert found == counts or (counts is None and sum(found.values()) == 3669)

@@ -5,7 +5,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.reproduce.attention_figures import draw_figure, sentence_for
 from t2t_lite.visualization import attention_data, attention_picture
 from t2t_lite.visualization.attention_map import attention_map, chosen_layers
-from t2t_lite.visualization.attention_picture import query_of
+from t2t_lite.visualization.attention_picture import find_query
 from t2t_lite.visualization.head_statistics import head_statistics
 
 
@@ -154,9 +154,9 @@ def test_a_query_is_a_word_or_an_index(query, place):
     words = map_of("The| dog|,| it's| 2|.")
     if place is None:
         with pytest.raises(UserError, match="is none of: The dog"):
-            query_of(words, query)
+            find_query(words, query)
     else:
-        assert query_of(words, query) == place
+        assert find_query(words, query) == place
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_query_is_a_word_or_an_index(query, place):
 )
 def test_a_query_that_is_not_there_is_an_error(query, message):
     with pytest.raises(UserError, match=message):
-        query_of(map_of("a| b"), query)
+        find_query(map_of("a| b"), query)
 
 
 def test_pictures_that_nobody_could_open_are_refused(monkeypatch):

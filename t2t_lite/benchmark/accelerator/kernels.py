@@ -36,7 +36,7 @@ class Kernel(NamedTuple):
     microseconds: float
 
 
-def kind_of(op_name: str) -> str:
+def kernel_kind(op_name: str) -> str:
     """Returns the kind (of `KINDS`) of an operation by its name in the model."""
     return next((kind for kind, pattern in KINDS.items() if re.search(pattern, op_name)), OTHER)
 
@@ -55,7 +55,7 @@ def op_names(program: str) -> dict[str, str]:
             computation = opened[1]
         elif found := _INSTRUCTION.match(line):
             name, op_name = found[1], _OP_NAME.search(line)
-            if op_name and kind_of(op_name[1]) != OTHER:
+            if op_name and kernel_kind(op_name[1]) != OTHER:
                 named[name] = op_name[1]
                 inside.setdefault(computation, collections.Counter())[op_name[1]] += 1
             elif called := _CALLS.search(line):
@@ -89,7 +89,7 @@ def time_by_kind(kernels: list[Kernel], names: dict[str, str], steps: int) -> di
     """Returns milliseconds per step by kind of work, for products and other kernels, in descending order."""
     table: dict[str, dict[str, float]] = {}
     for kernel in kernels:
-        row = table.setdefault(kind_of(names.get(kernel.instruction, "")), {"products": 0.0, "other": 0.0})
+        row = table.setdefault(kernel_kind(names.get(kernel.instruction, "")), {"products": 0.0, "other": 0.0})
         what = "products" if _IS_PRODUCT.search(f"{kernel.name} {kernel.instruction}") else "other"
         row[what] += kernel.microseconds / 1000 / steps
     return dict(sorted(table.items(), key=lambda item: -sum(item[1].values())))

@@ -125,7 +125,7 @@ class Measurement:
                 if options is None:
                     self.figures["steps"][case.name] |= {
                         "compile_seconds": seconds,
-                        "memory_bytes": _bytes_of(compiled.memory_analysis()),
+                        "memory_bytes": _compiled_bytes(compiled.memory_analysis()),
                     }
                 yield case, compiled
                 del compiled
@@ -249,7 +249,7 @@ def describe() -> dict[str, object]:
     }
 
 
-def _bytes_of(memory: object) -> int:
+def _compiled_bytes(memory: object) -> int:
     """Returns the memory of compiled steps in bytes: state, batch and intermediate values."""
     sizes = {part: getattr(memory, f"{part}_size_in_bytes") for part in ("argument", "output", "temp", "alias")}
     return sizes["argument"] + sizes["output"] + sizes["temp"] - sizes["alias"]

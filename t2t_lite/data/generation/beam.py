@@ -22,7 +22,7 @@ import tensorflow as tf
 from t2t_lite.data.generation import shuffle
 from t2t_lite.data.generation.records import Statistics, encode_pairs
 from t2t_lite.data.generation.shuffle import Plan
-from t2t_lite.data.generation.split_writer import SplitJob, pairs_of
+from t2t_lite.data.generation.split_writer import SplitJob, split_pairs
 from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
@@ -120,7 +120,7 @@ def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any
     problem, plan = pickle.loads(task.problem), task.plan
     vocabularies = [_open_vocabulary(path) for path in task.vocabularies]
     size = plan.chunk_pairs
-    pairs = pairs_of(problem, plan.split, task.files, task.max_cases)
+    pairs = split_pairs(problem, plan.split, task.files, task.max_cases)
     mine = itertools.islice(pairs, first * size, end and end * size)
     for number in itertools.count(first):
         if not (chunk := list(itertools.islice(mine, size))):

@@ -16,8 +16,8 @@ from t2t_lite.data.generation.existing_data import (
     remove_leftovers,
 )
 from t2t_lite.data.generation.options import GenerateOptions
-from t2t_lite.data.generation.shuffle import plan_of
-from t2t_lite.data.generation.sources import check_unchanged, digests_of, find_or_fetch
+from t2t_lite.data.generation.shuffle import make_plan
+from t2t_lite.data.generation.sources import check_unchanged, find_or_fetch, source_digests
 from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, text_exists, write_split_text
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
@@ -146,7 +146,7 @@ class _Pass:
             problem=self.problem.data_name,
             vocabulary=targets,
             splits={},
-            sources=digests_of(self.files),
+            sources=source_digests(self.files),
             inputs_vocabulary=None if self.problem.shared_vocabulary else inputs,
             settings=generation_settings(self.problem, self.options.max_cases),
             train_pairs=min(statistics.pairs, self.options.max_cases or statistics.pairs),
@@ -163,7 +163,7 @@ class _Pass:
         """Writes the missing shards of one split."""
         problem, options = self.problem, self.options
         total = manifest.train_pairs if split == "train" else None
-        plan = plan_of(problem, split, total, vocabularies, manifest.sources, options.max_cases)
+        plan = make_plan(problem, split, total, vocabularies, manifest.sources, options.max_cases)
         job = SplitJob(
             problem,
             plan,

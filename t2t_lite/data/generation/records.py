@@ -93,7 +93,9 @@ def encode_pairs(
             statistics.dropped[drop_reason] += 1
         else:
             kept.append(problem.for_model(pair))
-            statistics.overlap.update(name for name, sources in held_out.items() if source_of(problem, pair) in sources)
+            statistics.overlap.update(
+                name for name, sources in held_out.items() if comparison_text(problem, pair) in sources
+            )
     records = []
     for first in range(0, len(kept), ENCODE_BATCH):
         texts = zip(*kept[first : first + ENCODE_BATCH])
@@ -106,7 +108,7 @@ def encode_pairs(
     return records, statistics
 
 
-def source_of(problem: Problem, pair: Example) -> str:
+def comparison_text(problem: Problem, pair: Example) -> str:
     """Returns the text used to compare pairs of different splits: the inputs if there are any."""
     return pair.inputs if problem.has_inputs else pair.targets
 

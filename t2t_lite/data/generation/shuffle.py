@@ -51,7 +51,7 @@ class Plan:
         return range(shard * self.buckets_per_shard, (shard + 1) * self.buckets_per_shard)
 
 
-def plan_of(
+def make_plan(
     problem: Problem,
     split: str,
     total: int | None,

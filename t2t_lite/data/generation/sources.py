@@ -11,7 +11,7 @@ from pathlib import Path
 
 from t2t_lite.data.problem import OwnFile, Problem, Source, TfdsSource
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, sha256_of
+from t2t_lite.files import INCOMPLETE, file_sha256
 
 
 def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
@@ -79,14 +79,14 @@ def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
     return f"place by hand in {tmp_dir.absolute()} (`tmp_dir`): {'; and '.join(places)}"
 
 
-def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
+def source_digests(files: Mapping[str, Path]) -> dict[str, str]:
     """Returns the SHA-256 of each source by name; for a folder, the SHA-256 of its files' names and checksums."""
-    return {name: _digest_of(path) for name, path in files.items()}
+    return {name: _source_digest(path) for name, path in files.items()}
 
 
 def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data_dir: Path) -> None:
     """Raises UserError if other sources were used for the data in `data_dir`."""
-    found = digests_of(files)
+    found = source_digests(files)
     for name in sorted(found.keys() | recorded.keys()):
         if name not in found or name not in recorded:
             state = "was not" if name not in recorded else "was"
@@ -100,11 +100,11 @@ def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data
             )
 
 
-def _digest_of(path: Path) -> str:
+def _source_digest(path: Path) -> str:
     if not path.is_dir():
-        return sha256_of(path)
+        return file_sha256(path)
     names = sorted(str(each.relative_to(path)) for each in path.rglob("*") if each.is_file())
-    listing = "".join(f"{sha256_of(path / name)}  {name}\n" for name in names)
+    listing = "".join(f"{file_sha256(path / name)}  {name}\n" for name in names)
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
@@ -154,7 +154,7 @@ def _find_or_fetch(source: Source, problem: Problem, tmp_dir: Path) -> Path:
 
 
 def _check_published(source: Source, path: Path) -> None:
-    if sha256_of(path) != source.sha256:
+    if file_sha256(path) != source.sha256:
         raise UserError(
             f"{path} is not the published {source.name} (its SHA-256 differs); remove it to download it again"
         )

@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 from t2t_lite.data.generation.corpus_statistics import FIRST_PAIRS
-from t2t_lite.data.generation.split_writer import pairs_of
+from t2t_lite.data.generation.split_writer import split_pairs
 from t2t_lite.data.problem import SIDES, Example, Problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
@@ -31,7 +31,7 @@ def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_
     with contextlib.ExitStack() as stack:
         partial = [stack.enter_context(written_whole(path)) for path in paths]
         texts = [stack.enter_context(open(path, "w", encoding="utf-8", newline="")) for path in partial]
-        for pair in pairs_of(problem, split, files, 0):
+        for pair in split_pairs(problem, split, files, 0):
             if len(first_pairs) < FIRST_PAIRS:
                 first_pairs.append(pair)
             if problem.drop_reason(split, pair):

@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def pairs_of(problem: Problem, split: str, files: dict[str, Path], max_cases: int) -> Iterator[Example]:
+def split_pairs(problem: Problem, split: str, files: dict[str, Path], max_cases: int) -> Iterator[Example]:
     """Yields the pairs of a split to use: for train the first `max_cases`, or all if that is 0."""
     limit = max_cases if split == "train" and max_cases else None
     return itertools.islice(problem.examples(split, files), limit)
@@ -52,7 +52,7 @@ class SplitJob:
 
     def pairs(self) -> Iterator[Example]:
         """Returns a new iterator over all pairs of the split."""
-        return pairs_of(self.problem, self.name, self.files, self.max_cases)
+        return split_pairs(self.problem, self.name, self.files, self.max_cases)
 
     @property
     def work(self) -> Path:

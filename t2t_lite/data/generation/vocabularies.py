@@ -11,7 +11,7 @@ from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import partial_path, sha256_of
+from t2t_lite.files import file_sha256, partial_path
 
 
 def make_vocabularies(
@@ -43,7 +43,7 @@ def make_vocabularies(
                 f"yields no more"
             )
         path = data_dir / (manifest.vocabularies[index]["file"] if manifest else problem.vocab_filename(sides[0], size))
-        if path.exists() and sha256_of(path) != sha256_of(made):
+        if path.exists() and file_sha256(path) != file_sha256(made):
             made.unlink()
             raise UserError(f"{path} exists but was not made from this text; remove it, or use another `data_dir`")
         final_paths[made] = path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -39,7 +39,7 @@ class Vocabulary(ABC):
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self.sha256 = sha256_of(self.path)
+        self.sha256 = file_sha256(self.path)
 
     @abstractmethod
     def tokens(self) -> list[str]:

@@ -52,7 +52,7 @@ class SubwordVocabulary(Vocabulary):
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """See `Vocabulary`."""
-        return [[*(id for run in runs_of(text) for id in self._ids_of_run(run)), EOS_ID] for text in texts]
+        return [[*(id for run in split_runs(text) for id in self._ids_of_run(run)), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
@@ -129,7 +129,7 @@ def is_alphanumeric(character: str) -> bool:
     return bool(character) and unicodedata.category(character)[0] in "LN"
 
 
-def runs_of(text: str) -> list[str]:
+def split_runs(text: str) -> list[str]:
     """Splits a text into runs of letters and digits and runs of others, without single blanks between two runs."""
     runs = ["".join(group) for _, group in itertools.groupby(text, is_alphanumeric)]
     return [run for number, run in enumerate(runs) if run != " " or number in (0, len(runs) - 1)]

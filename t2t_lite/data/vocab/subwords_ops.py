@@ -52,7 +52,7 @@ class SubwordOps:
         return runs.with_flat_values(ids.with_flat_values(tf.gather(self._ids, ids.flat_values))).merge_dims(1, 2)
 
     def _runs(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Splits strings [batch] into escaped runs [batch, (runs)], see `runs_of`."""
+        """Splits strings [batch] into escaped runs [batch, (runs)], see `split_runs`."""
         numbers = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (characters)]
         characters = tf.strings.unicode_split(texts, "UTF-8")
         is_word = tf.gather(self._is_word, numbers.flat_values)

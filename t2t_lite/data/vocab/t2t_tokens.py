@@ -120,9 +120,9 @@ class T2tByteVocabulary(Vocabulary):
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         from t2t_lite.data.vocab.wordpiece import FIRST_BYTE
-        from t2t_lite.data.vocab.wordpiece_ops import bytes_of
+        from t2t_lite.data.vocab.wordpiece_ops import byte_ids
 
-        return with_end_symbol(bytes_of(texts) - (FIRST_BYTE - len(_RESERVED)))
+        return with_end_symbol(byte_ids(texts) - (FIRST_BYTE - len(_RESERVED)))
 
     def _text_of(self, token: int) -> str:
         return ""

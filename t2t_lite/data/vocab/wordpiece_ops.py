@@ -52,7 +52,7 @@ class _WordPiece:
         return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_TOKEN, self._unknown)
 
 
-KINDS = {"bytes": lambda tokens, symbols: bytes_of, "characters": _Characters, "wordpiece": _WordPiece}
+KINDS = {"bytes": lambda tokens, symbols: byte_ids, "characters": _Characters, "wordpiece": _WordPiece}
 
 
 def cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
@@ -73,7 +73,7 @@ def cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     return cut
 
 
-def bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
+def byte_ids(texts: tf.Tensor) -> tf.RaggedTensor:
     """Converts strings [batch] to the ids of their bytes, int32 [batch, (bytes)]."""
     split = tf.strings.bytes_split(texts)
     values = tf.reshape(tf.io.decode_raw(split.flat_values, tf.uint8), [-1])
@@ -90,6 +90,6 @@ def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.Ragg
     """
     is_known = tf.not_equal(ids, unknown)
     has_tokens = tf.reduce_all(is_known, axis=1)
-    as_bytes = bytes_of(tf.where(has_tokens, "", parts.flat_values))
+    as_bytes = byte_ids(tf.where(has_tokens, "", parts.flat_values))
     joined = tf.concat([tf.ragged.boolean_mask(ids, is_known), as_bytes], axis=1)
     return parts.with_flat_values(joined).merge_dims(1, 2)

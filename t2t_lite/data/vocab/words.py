@@ -45,7 +45,7 @@ class WordVocabulary(Vocabulary):
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """See `Vocabulary`."""
         # As bytes, because TensorFlow splits only at ASCII whitespace.
-        return [[*(self._ids.get(word, UNKNOWN_ID) for word in _bytes_of(text).split()), EOS_ID] for text in texts]
+        return [[*(self._ids.get(word, UNKNOWN_ID) for word in _text_bytes(text).split()), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
@@ -77,7 +77,7 @@ def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) ->
     """
     counts: collections.Counter[bytes] = collections.Counter()
     for text in texts:
-        counts.update(_bytes_of(text).split())
+        counts.update(_text_bytes(text).split())
     symbols = list(symbols)
     least = 2 if len(counts) > _CLOSED else 1
     by_word = {word.decode(): count for word, count in counts.items()}
@@ -87,5 +87,5 @@ def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) ->
     return json_content("words", words)
 
 
-def _bytes_of(text: str) -> bytes:
+def _text_bytes(text: str) -> bytes:
     return text.encode("utf-8", errors="replace")

@@ -177,7 +177,7 @@ def _places(inputs: SearchInputs) -> Places:
     return Places(*(inputs.constraint_inputs[f"phrase_{name}"] for name in Places._fields))
 
 
-def places_of(phrases: list[list[int]]) -> Places:
+def phrase_places(phrases: list[list[int]]) -> Places:
     """Returns the places of a sentence's phrases as lists of ints, given the phrases' tokens."""
     ends, end = [], -1
     for phrase in phrases:

@@ -18,7 +18,7 @@ CACHES_OF_BATCH = 2**28
 
 def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int) -> int:
     """Returns the number of positions in a batch: `batch_tokens`, on a CPU limited by `CACHES_OF_BATCH`."""
-    of_position = sum(map(_cache_bytes, _hparams_of(model))) * search.beam_size
+    of_position = sum(map(_cache_bytes, _model_hparams(model))) * search.beam_size
     if not of_position or tf.config.list_physical_devices("GPU"):
         return batch_tokens
     return min(batch_tokens, CACHES_OF_BATCH // of_position)
@@ -29,7 +29,7 @@ def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, 
     beam = search.beam_size
     logits = rows * beam * search.vocab_size * FLOAT32
     candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
-    hparams_of_all = _hparams_of(model)
+    hparams_of_all = _model_hparams(model)
     caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
     # Each hypothesis attends to the cache entries of all beams, but masks those of other hypotheses.
     scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
@@ -57,7 +57,7 @@ def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
     )
 
 
-def _hparams_of(model: Seq2SeqModel | Ensemble) -> list[HParams]:
+def _model_hparams(model: Seq2SeqModel | Ensemble) -> list[HParams]:
     models = getattr(model, "models", [model])
     return [each.hparams for each in models if hasattr(each, "hparams")]  # custom models may have none
 

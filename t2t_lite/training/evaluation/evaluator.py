@@ -18,7 +18,7 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.run_dir import RunDir
-from t2t_lite.scoring.metric import figure_of, make_metric, options_for, score_of
+from t2t_lite.scoring.metric import compute_score, figure_name, make_metric, options_for
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 from t2t_lite.training.evaluation.interruption import Interruption
 from t2t_lite.training.evaluation.model_selection import metrics_of_outputs
@@ -73,12 +73,12 @@ class SplitLosses:
             return self._sums(self._batches, on_done)
 
 
-def decoder_of(problem: Problem, translator: Translator) -> Translator | Parser:
+def make_decoder(problem: Problem, translator: Translator) -> Translator | Parser:
     """Returns the decoder for a problem's lines: the translator, or a parser that uses it."""
     return Parser(translator) if problem.writes_trees else translator
 
 
-def outputs_of(decoder: Translator | Parser, lines: Sequence[str], **options: Any) -> list[str]:
+def decode_lines(decoder: Translator | Parser, lines: Sequence[str], **options: Any) -> list[str]:
     """Returns the output of each line as written to files. `options` are those of `Translator.translate`."""
     return [one_line(text) for text in decoder.translate(lines, **options)]
 
@@ -133,7 +133,7 @@ class Evaluator:
             self._interruption.check()
 
         self._interruption.check()
-        figures = {figure_of(name): score for name, score in scores_of_tokens(self._losses(on_done)).items()}
+        figures = {figure_name(name): score for name, score in scores_of_tokens(self._losses(on_done)).items()}
         if self._translation:
             check = self._interruption.check_while_others_wait
             decoded, self.samples = self._translation.figures(self._model, show, check)
@@ -164,7 +164,7 @@ class _Translation:
         translator = Translator(
             self._model, targets, settings, lambda line: None, inputs_vocabulary=inputs, xla_compile=xla_compile
         )
-        self._decoder = decoder_of(problem, translator)
+        self._decoder = make_decoder(problem, translator)
 
     def figures(
         self, model: Seq2SeqModel, show: Show, check: Callable[[], None]
@@ -185,11 +185,11 @@ class _Translation:
 
         for mine, theirs in zip(self._model.variables, model.variables):
             mine.assign(theirs.value.read_value())
-        outputs = outputs_of(self._decoder, self._sources, on_done=on_done, check=check_and_show)
+        outputs = decode_lines(self._decoder, self._sources, on_done=on_done, check=check_and_show)
         figures = {}
         for name, metric in self._metrics.items():
             check()
-            figures[figure_of(name)] = score_of(name, metric, outputs, self._references)
+            figures[figure_name(name)] = compute_score(name, metric, outputs, self._references)
         # The samples are spread over the split, and are the same lines at every evaluation.
         chosen = range(len(outputs) // (2 * _SAMPLES), len(outputs), max(1, len(outputs) // _SAMPLES))[:_SAMPLES]
         samples = [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]

@@ -12,7 +12,7 @@ from t2t_lite.checkpoints.best_checkpoints import best_steps, read_evaluations
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
-from t2t_lite.scoring.metric import TOKENS, figure_of, metric_named, needs_of, with_companions
+from t2t_lite.scoring.metric import TOKENS, figure_name, metric_named, metric_needs, with_companions
 from t2t_lite.settings import SettingValue
 
 # The step of a checkpoint that the trainer has to evaluate.
@@ -22,15 +22,15 @@ _DUE = "evaluation_due"
 def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
     """Returns the metrics of an evaluation with decoding: the problem's, and those in `names` that need outputs."""
     named = [metric_named(name, "metric") for name in names]
-    return with_companions([problem.metric, *(metric for metric in named if needs_of(metric) != TOKENS)])
+    return with_companions([problem.metric, *(metric for metric in named if metric_needs(metric) != TOKENS)])
 
 
 def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> None:
     """Raises UserError if `name` is not a metric, or not one that can score the outputs of a problem."""
-    needs = needs_of(metric_named(name, argument))
-    if needs not in (TOKENS, needs_of(problem.metric)):
+    needs = metric_needs(metric_named(name, argument))
+    if needs not in (TOKENS, metric_needs(problem.metric)):
         raise UserError(
-            f"`{argument}={name}`: '{problem.name}' is scored by {figure_of(problem.metric)}; use that or loss",
+            f"`{argument}={name}`: '{problem.name}' is scored by {figure_name(problem.metric)}; use that or loss",
             status=2,
         )
 
@@ -68,5 +68,5 @@ def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> Non
 def evaluations_without_gain(evaluations: dict[int, dict[str, float]], metric: str) -> int:
     """Returns the number of evaluations since the best one."""
     best = best_steps(evaluations, metric, 1)
-    figure = figure_of(metric_named(metric, "eval_metric"))
+    figure = figure_name(metric_named(metric, "eval_metric"))
     return sum(figure in figures for step, figures in evaluations.items() if step > best[0]) if best else 0

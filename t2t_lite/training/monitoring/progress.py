@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.display import Display, format_duration
 from t2t_lite.files import none_if_nonfinite
-from t2t_lite.scoring.metric import is_of_outputs, label_of
+from t2t_lite.scoring.metric import figure_label, is_of_outputs
 
 
 class Progress:
@@ -90,7 +90,7 @@ class Progress:
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Shows and records the figures and samples of an `Evaluator`."""
-        more = "".join(f", dev {label_of(name)} {figures[name]:.2f}" for name in figures if is_of_outputs(name))
+        more = "".join(f", dev {figure_label(name)} {figures[name]:.2f}" for name in figures if is_of_outputs(name))
         perplexity = f"{_number(figures['perplexity'], 2)} per token"
         self.say(
             f"step {step}: dev {_losses(figures)}, dev perplexity {perplexity}, "

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.training.step.micro_batching import DistributedBatch, first_replica
-from t2t_lite.training.step.report import StepReport, report_of
+from t2t_lite.training.step.report import StepReport, step_report
 from t2t_lite.training.step.train_step import TrainStep
 
 
@@ -26,7 +26,7 @@ class StartedSteps(NamedTuple):
     """Steps that one call gave to the devices."""
 
     last: int  # the number of the last step
-    figures: tf.Tensor  # of each step, for `report_of`: float32 [steps, figures], or [figures] of a single step
+    figures: tf.Tensor  # of each step, for `step_report`: float32 [steps, figures], or [figures] of a single step
     places: tf.Tensor  # epoch and position of each batch, int64 [steps, 2], or [2]
     waited: tf.Tensor  # seconds spent waiting for all batches
     begun: float  # the time of the call, from time.monotonic()
@@ -36,7 +36,7 @@ class StartedSteps(NamedTuple):
         figures, places = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy())
         first, share = self.last - len(figures) + 1, float(self.waited) / len(figures)
         return [
-            MadeStep(first + index, report_of(row), int(epoch), int(position), share)
+            MadeStep(first + index, step_report(row), int(epoch), int(position), share)
             for index, (row, (epoch, position)) in enumerate(zip(figures, places))
         ]
 
@@ -59,7 +59,7 @@ class StepCalls:
             return StartedSteps(step + number, figures, places, waited, begun)
         assert number == 1
         batch, waited = _timed_next(self._batches)
-        return StartedSteps(step + 1, self._train_step.start(batch, sent), _place_of(batch), waited, begun)
+        return StartedSteps(step + 1, self._train_step.start(batch, sent), _data_position(batch), waited, begun)
 
     def _loop(
         self, batches: Iterator[DistributedBatch], number: tf.Tensor, requests: tf.Tensor
@@ -69,7 +69,7 @@ class StepCalls:
         ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray, tf.TensorArray]:
             batch, seconds = _timed_next(batches)
             figures = figures.write(index, self._train_step.start(batch, requests))
-            return index + 1, waited + seconds, figures, places.write(index, _place_of(batch))
+            return index + 1, waited + seconds, figures, places.write(index, _data_position(batch))
 
         figures = tf.TensorArray(tf.float32, number, infer_shape=False)
         places = tf.TensorArray(tf.int64, number, element_shape=[2])
@@ -87,5 +87,5 @@ def _timed_next(batches: Iterator[DistributedBatch]) -> tuple[DistributedBatch, 
         return batch, tf.maximum(tf.timestamp() - start, 0.0)  # the clock may be set back
 
 
-def _place_of(batch: DistributedBatch) -> tf.Tensor:
+def _data_position(batch: DistributedBatch) -> tf.Tensor:
     return tf.stack([first_replica(batch["epoch"]), first_replica(batch["position"])])

@@ -26,18 +26,18 @@ class LossSums(NamedTuple, Generic[Number]):
 
 def training_loss(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds) -> LossSums[tf.Tensor]:
     """Returns the loss of a batch of inputs and targets, int32 [rows, length], with dropout from `seeds`."""
-    of_batch = _rdrop_of if model.hparams.rdrop_alpha else _cross_entropy_of
+    of_batch = _model_rdrop if model.hparams.rdrop_alpha else _model_cross_entropy
     sums = of_batch(model, inputs, targets, seeds)
     return LossSums(sums.smoothed, sums.plain, _num_tokens(targets))
 
 
 def evaluation_sums(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     """Returns the `TokenSums` of a batch of inputs and targets, int32 [rows, length], as float32 [4]."""
-    sums = _cross_entropy_of(model, inputs, targets, None)
+    sums = _model_cross_entropy(model, inputs, targets, None)
     return tf.stack([sums.smoothed, sums.plain, _num_tokens(targets), sums.correct])
 
 
-def _cross_entropy_of(
+def _model_cross_entropy(
     model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds | None
 ) -> CrossEntropySums:
     labels, label_smoothing = tf.reshape(targets, [-1]), model.hparams.label_smoothing
@@ -50,7 +50,7 @@ def _cross_entropy_of(
     return linear_cross_entropy(flat, weight, labels, label_smoothing, trains=seeds is not None)
 
 
-def _rdrop_of(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds) -> CrossEntropySums:
+def _model_rdrop(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds) -> CrossEntropySums:
     """Returns the loss of two passes, which use different random numbers from the same seeds."""
     hparams = model.hparams
     passes = [factors for _ in range(2) if (factors := model.factors_of_logits(inputs, targets, seeds))]

@@ -142,7 +142,7 @@ class OnMicroBatches(Generic[OnReplica]):
         def run(batch: DistributedBatch, number: tf.Tensor) -> OnReplica:
             return strategy.run(on_replica, args=(batch, number))
 
-        signature = signature_of(strategy, element_spec, tf.TensorSpec([], tf.int32))
+        signature = batch_signature(strategy, element_spec, tf.TensorSpec([], tf.int32))
         self._graph = tf.function(run, input_signature=signature, autograph=False)
         self._threads = ThreadPoolExecutor(num_parallel) if num_parallel > 1 else None
 
@@ -152,7 +152,7 @@ class OnMicroBatches(Generic[OnReplica]):
         return for_each(lambda number: self._graph(batch, tf.constant(number)), range(num_micro_batches(batch)))
 
 
-def signature_of(strategy: tf.distribute.Strategy, *specs: object) -> list | None:
+def batch_signature(strategy: tf.distribute.Strategy, *specs: object) -> list | None:
     """Returns the signature of a graph that takes a batch; None on a TPU.
 
     A TPU needs static shapes, so it gets one graph for each of the few shapes that `MicroBatches` produces.

@@ -10,7 +10,7 @@ from t2t_lite.training.step.micro_batching import (
     ElementSpec,
     OnMicroBatches,
     ReplicaBatch,
-    signature_of,
+    batch_signature,
 )
 from t2t_lite.training.step.packs import GradientPacks
 from t2t_lite.training.step.report import step_figures
@@ -38,7 +38,7 @@ class OneGraph:
         self._packs = GradientPacks([variable.shape for variable in optimizer.variables])
         self._of_batch = SharedGradients(model, random_seed, self._packs, xla_compile)
         self.gradients = OnMicroBatches(strategy, self._of_micro_batch, element_spec)
-        signature = signature_of(strategy, element_spec, tf.TensorSpec([None], tf.float32))
+        signature = batch_signature(strategy, element_spec, tf.TensorSpec([None], tf.float32))
         self._graph = tf.function(self._step, input_signature=signature, autograph=False)
 
     def __call__(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:

@@ -28,7 +28,7 @@ def step_figures(sums: tf.Tensor, norm: tf.Tensor, is_finite: tf.Tensor) -> tf.T
     return tf.concat([sums, [norm, tf.cast(is_finite, tf.float32)]], 0)
 
 
-def report_of(figures: np.ndarray) -> StepReport:
+def step_report(figures: np.ndarray) -> StepReport:
     """Returns the report of a step from its figures, see `step_figures`."""
     smoothed, plain, tokens, positions, *requests, norm, finite = figures.tolist()
     return StepReport(LossSums(smoothed, plain, tokens), positions, norm, bool(finite), np.array(requests))

@@ -6,7 +6,7 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.step.micro_batching import DistributedBatch, ElementSpec
 from t2t_lite.training.step.one_graph import OneGraph
-from t2t_lite.training.step.report import StepReport, report_of
+from t2t_lite.training.step.report import StepReport, step_report
 from t2t_lite.training.step.separate_graphs import SeparateGraphs
 from t2t_lite.training.strategy import is_one_cpu
 
@@ -40,7 +40,7 @@ class TrainStep:
 
     def __call__(self, batch: DistributedBatch) -> StepReport:
         """Makes one step on a global batch and waits for it."""
-        return report_of(self.start(batch, tf.zeros([0])).numpy())
+        return step_report(self.start(batch, tf.zeros([0])).numpy())
 
     def start(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
         """Gives one step to the devices and returns its figures, see `step_figures`, which GPUs may still be computing.

@@ -11,7 +11,7 @@ from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example
 from t2t_lite.data.vocab import EOS_ID, open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_the_manifest_describes_the_data(whole):
     assert manifest["sources"] == {}
     assert manifest["vocabulary"] == {
         "file": "vocab.letters.60.subwords",
-        "sha256": sha256_of(vocabulary.path),
+        "sha256": file_sha256(vocabulary.path),
         "size": vocabulary.size,
     }
     assert sorted(manifest["splits"]) == ["dev", "test", "train"]

@@ -11,7 +11,7 @@ from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example, Problem, Source, get_problem
 from t2t_lite.data.text_files import read_parallel
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of
+from t2t_lite.files import file_sha256
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ class Files(Problem):
     @property
     def sources(self):
         return tuple(
-            Source(name, (self.folder / name).as_uri(), sha256_of(self.folder / name)) for name in ("a.txt", "b.txt")
+            Source(name, (self.folder / name).as_uri(), file_sha256(self.folder / name)) for name in ("a.txt", "b.txt")
         )
 
     def examples(self, split, files):
@@ -61,7 +61,7 @@ def test_sources_are_recorded_with_checksums_and_may_be_in_a_read_only_folder(tm
         sources.chmod(0o755)
     assert snapshot(sources) == before
     manifest = read_manifest(tmp_path / "data", Files(sources))
-    assert manifest.sources == {name: sha256_of(sources / name) for name in ("a.txt", "b.txt")}
+    assert manifest.sources == {name: file_sha256(sources / name) for name in ("a.txt", "b.txt")}
 
 
 def test_a_source_with_a_wrong_checksum_is_an_error_and_nothing_is_written(tmp_path, sources):

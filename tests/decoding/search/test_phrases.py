@@ -11,7 +11,7 @@ from support.random_model import Random, assert_finds
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import NONE
 from t2t_lite.decoding.search.constraints import NoRepeatNgram, Prefix
-from t2t_lite.decoding.search.phrases import MISSING, Phrases, Places, allocated, places_of
+from t2t_lite.decoding.search.phrases import MISSING, Phrases, Places, allocated, phrase_places
 
 EOS, VOCAB, LENGTH, WIDE = 1, 5, 5, 700  # more hypotheses than there are outputs
 NO = (False,) * VOCAB
@@ -22,7 +22,7 @@ PHRASES = [[[2]], [[3, 3, 4]], [[2, 3], [3, 2]]]
 
 
 def rows_of(phrases):
-    rows = [places_of(each) for each in phrases]
+    rows = [phrase_places(each) for each in phrases]
     length = max(1, *(len(row.tokens) for row in rows))
     return {
         f"phrase_{name}": tf.constant([getattr(row, name) + [0] * (length - len(row.tokens)) for row in rows])
@@ -144,8 +144,8 @@ def test_the_beam_is_shared_by_banks_and_the_rest_goes_to_the_higher_ones():
 
 
 def test_places_are_the_tokens_of_all_phrases():
-    assert places_of([[7, 8, 9], [4]]) == ([7, 8, 9, 4], [1, 2, 3, 1], [2, 2, 2, 3])
-    assert places_of([]) == ([], [], [])
+    assert phrase_places([[7, 8, 9], [4]]) == ([7, 8, 9, 4], [1, 2, 3, 1], [2, 2, 2, 3])
+    assert phrase_places([]) == ([], [], [])
 
 
 def test_a_search_with_phrases_has_one_group():

@@ -12,7 +12,7 @@ from t2t_lite.training.setup import build_model
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 from t2t_lite.training.step.one_graph import OneGraph
 from t2t_lite.training.step.packs import GradientPacks
-from t2t_lite.training.step.report import report_of
+from t2t_lite.training.step.report import step_report
 from t2t_lite.training.step.train_step import TrainStep
 
 HPARAMS = HParams(
@@ -39,7 +39,7 @@ def batches(micro, number):
 def one_graph_of(model, optimizer, micro=WHOLE):
     """A function of a batch that makes a step in one graph and returns its report."""
     graph = OneGraph(STRATEGY, model, optimizer, batches(micro, 1).element_spec, 5, False, "float32")
-    return lambda batch: report_of(graph(batch, tf.constant([0.0, 1.0])).numpy())
+    return lambda batch: step_report(graph(batch, tf.constant([0.0, 1.0])).numpy())
 
 
 def everything(model, optimizer):
@@ -65,7 +65,7 @@ def test_it_makes_the_same_steps_as_separate_graphs(changes, max_tokens):
         step = (
             one_graph_of(model, optimizer, micro)
             if is_one
-            else lambda batch, step=separate: report_of(step.start(batch, tf.constant([0.0, 1.0])).numpy())
+            else lambda batch, step=separate: step_report(step.start(batch, tf.constant([0.0, 1.0])).numpy())
         )
         reports = [step(batch) for batch in batches(micro, 3)]
         results.append((everything(model, optimizer), reports[-1]))
