@@ -105,7 +105,7 @@ def test_phrases_that_cannot_be_used_are_errors(translator, phrases, settings, m
 
 def test_a_phrase_that_the_vocabulary_cannot_write_is_an_error_that_names_it():
     (path,) = (FROZEN / "words" / "run").glob("vocab.*")
-    with pytest.raises(UserError, match=r"line 4: the phrase 'Quastenflosser' has characters or words that vocab"):
+    with pytest.raises(UserError, match=r"line 4: the phrase 'Quastenflosser' has characters or words that are not in vocab"):
         PhraseVocabulary(open_vocabulary(path)).constraint([["Quastenflosser"]], first_line=4)
 
 

@@ -278,7 +278,7 @@ def test_translations_begin_with_their_prefixes(translator):
     outputs = translator.translate(LINES, prefixes=prefixes)
     assert all(output.startswith(prefix) for line, prefix, output in zip(LINES, prefixes, outputs) if line.strip())
     assert outputs[1] == translator.translate(LINES)[1]
-    with pytest.raises(UserError, match="5 lines and 1 prefixes"):
+    with pytest.raises(UserError, match="5 lines but 1 prefixes"):
         translator.translate(LINES, prefixes=["Der"])
 
 

@@ -197,7 +197,7 @@ def test_runs_with_other_references_are_not_compared(evaluated, run, grammar_dat
         (["--metric=bleuu"], {}, "--metric=bleuu is unknown; did you mean 'bleu'"),
         (["--decode_hparams=only_trees=True"], {}, "only_trees=True is for parsing"),
         (["--references=nothing"], {}, "--references: no such file: nothing"),
-        (["--references={short}"], {}, "has 1 lines, and "),
+        (["--references={short}"], {}, "has 1 lines, but "),
         (["--data_dir={empty}"], {}, "has no complete data of 'grammar_ende'"),
         ([], {"data_dir": "/no/such"}, "is no longer in /no/such; pass its folder with --data_dir"),
         ([], {"data_dir": None}, "does not record where its data is"),
@@ -230,6 +230,6 @@ def test_score_takes_the_stored_outputs_of_runs(evaluated, run, command, tmp_pat
     compared = json.loads(command("score", f"--output_dir={run},{other}", *flags[1:]).stdout)
     assert compared["hypotheses"][1] == str(other / "scores" / folder.name / "hypotheses.txt")
     missing = command("score", f"--output_dir={run}", "--checkpoint_path=ckpt-2")
-    assert missing.returncode == 1 and "has no scores of ckpt-2 on dev; t2t-lite-eval --output_dir=" in missing.stderr
+    assert missing.returncode == 1 and "has no scores of ckpt-2 on dev; run t2t-lite-eval --output_dir=" in missing.stderr
     both = command("score", f"--output_dir={run}", f"--hypothesis={folder / 'hypotheses.txt'}")
     assert both.returncode == 2 and "--output_dir and --hypothesis cannot be combined" in both.stderr

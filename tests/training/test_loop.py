@@ -202,7 +202,7 @@ def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp
     options = {"save_checkpoints_steps": 1, "early_stopping_patience": 2}
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
     assert steps_of(tmp_path) == [1, 2, 3]
-    assert "2 evaluations without a better loss than ckpt-1: stopped early" in "\n".join(logged())
+    assert "stopped early: 2 evaluations without a better loss than ckpt-1" in "\n".join(logged())
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
     assert steps_of(tmp_path) == [1, 2, 3]
     assert "stopped early" in "\n".join(logged())
