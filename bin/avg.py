@@ -20,11 +20,11 @@ def make_parser() -> cli.CommandParser:
     parser.add_argument("--output_dir", required=True, type=cli.path, help="the run directory")
     which = parser.add_mutually_exclusive_group().add_argument
     which("--n", type=cli.whole_number(1), help="number of checkpoints (default: average_checkpoints of the run)")
-    which("--steps", metavar="A-B", help="instead: all checkpoints from step A to step B")
+    which("--steps", metavar="A-B", help="average all checkpoints from step A to step B instead")
     which(
         "--best",
         metavar="N[:METRIC]",
-        help="instead: the N best checkpoints, by the run's --eval_metric or by METRIC (3, 3:chrf)",
+        help="average the N best checkpoints by the run's --eval_metric or by METRIC instead (3, 3:chrf)",
     )
     parser.add_argument(
         "--checkpoint_path",

@@ -16,11 +16,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
-    parser = cli.CommandParser("import", "Make a run directory of a trained model of tensor2tensor.")
+    parser = cli.CommandParser("import", "Convert a trained tensor2tensor model to a run directory.")
     add = parser.add_argument
     add("model", metavar="DIR", type=cli.path, help="the folder of the model, or a checkpoint in it")
     add("--output_dir", required=True, type=cli.path, help="the run directory to write")
-    add("--from", required=True, dest="kind", choices=KINDS, help="t2t: a model of tensor2tensor's transformer")
+    add("--from", required=True, dest="kind", choices=KINDS, help="t2t: a tensor2tensor transformer model")
     add_options(add, ImportOptions, *ImportOptions.declared())
     return parser
 

@@ -19,7 +19,8 @@ def make_parser() -> cli.CommandParser:
         "params", "Count the parameters of hparam sets by part, and compare them with the paper's table 3."
     )
     parser.add_argument(
-        "--hparams_set", help="names of hparam sets, separated by commas; one alone: exact counts (default: all)"
+        "--hparams_set",
+        help="names of hparam sets, separated by commas; a single name prints exact counts (default: all)",
     )
     parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
     parser.add_argument(

@@ -15,8 +15,8 @@ def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "report",
-        "Write an HTML file about runs: settings, curves, scores, outputs and checkpoints. It reads what the trainer "
-        "and t2t-lite-eval have stored, and executes no code that a run names.",
+        "Write an HTML report on runs: settings, curves, scores, outputs and checkpoints. It reads what the trainer "
+        "and t2t-lite-eval stored, and never executes code that a run names.",
     )
     parser.add_argument(
         "--output_dir", required=True, type=cli.paths, metavar="RUN[,RUN,...]", help="one or several run directories"

@@ -49,22 +49,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
-        "serve", "Translate and parse over HTTP, with LibreTranslate's API and one of our own.", runs=True
+        "serve", "Translate and parse over HTTP, with LibreTranslate's API and our own.", runs=True
     )
     which = parser.add_mutually_exclusive_group(required=True).add_argument
     which(
         "--export_dir", type=cli.paths, metavar="DIR[,DIR,...]", help="exports of t2t-lite-export, one for each model"
     )
-    which("--output_dir", type=cli.path, metavar="RUN", help="instead: a run directory")
+    which("--output_dir", type=cli.path, metavar="RUN", help="a run directory, instead of exports")
     add = parser.add_argument
-    add("--host", default="127.0.0.1", help="the address to listen at; 0.0.0.0: all (default: this machine only)")
-    add("--port", type=cli.whole_number(0), default=8000, help="0: any that is free (default: 8000)")
+    add("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0 for all (default: this machine only)")
+    add("--port", type=cli.whole_number(0), default=8000, help="the port; 0 for any free one (default: 8000)")
     add(
         "--languages",
         metavar="en-de[,...]",
-        help="the languages of each model, if it does not name them itself, as codes: en-de, pt-BR:de",
+        help="language codes for each model that does not name its own languages: en-de, pt-BR:de",
     )
-    add("--engine", choices=ENGINES, help="with --output_dir: what searches (default: tensorflow)")
+    add("--engine", choices=ENGINES, help="with --output_dir: the engine that decodes (default: tensorflow)")
     add_options(add, DecodeOptions, "checkpoint_path", "decode_hparams")
     add_options(add, ServingOptions, "watch")
     add_options(add, EngineOptions, "num_threads")
@@ -77,7 +77,7 @@ def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
     if arguments.export_dir and (arguments.engine or arguments.checkpoint_path):
-        parser.error("--engine and --checkpoint_path are for --output_dir; an export has one of each")
+        parser.error("--engine and --checkpoint_path need --output_dir; an export has its own")
     check_installed("the server", _PACKAGES, "serve")
     options, places = ServingOptions(**given(arguments, ServingOptions)), _places(arguments)
     from t2t_lite.serving.server import serve

@@ -43,8 +43,8 @@ def make_parser() -> cli.CommandParser:
     add(
         "--recipe",
         metavar="NAME",
-        help="paper: checkpoints every 10 minutes, the last ones averaged at the end, the test split evaluated, and a "
-        "report beside the paper's figures; none (default: the set's recipe, if it has one)",
+        help="paper: save checkpoints every 10 minutes; at the end average the last ones, evaluate the test split, and "
+        "report the results next to the paper's figures; none (default: the set's recipe, if it has one)",
     )
     add_options(add, TrainOptions, "warm_start_from", "random_seed")
     add = parser.add_argument_group("devices").add_argument
@@ -52,7 +52,7 @@ def make_parser() -> cli.CommandParser:
     add(
         "--make_tf_config",
         metavar="HOST:PORT,...",
-        help="print the variable TF_CONFIG for each of these workers and exit",
+        help="print the TF_CONFIG variable for each of these workers and exit",
     )
     add = parser.add_argument_group("checkpoints and reports").add_argument
     add_options(add, TrainOptions, "save_checkpoints_secs", "save_checkpoints_steps", "keep_checkpoint_max")
@@ -61,7 +61,7 @@ def make_parser() -> cli.CommandParser:
     add(
         "--report",
         action="store_true",
-        help="keep an HTML report in the run directory, report.html, up to date (see t2t-lite-report)",
+        help="keep an HTML report (report.html in the run directory) up to date (see t2t-lite-report)",
     )
     add = parser.add_argument_group("evaluation").add_argument
     add_options(add, TrainOptions, "schedule", "eval_decode", "decode_hparams", "eval_lines", "eval_metric")
@@ -79,9 +79,9 @@ def _run(flags: Sequence[str]) -> int:
             if not getattr(arguments, flag) and not (flag == "hparams_set" and arguments.warm_start_from):
                 parser.error(f"--{flag} is required")
     if arguments.schedule == "eval" and arguments.recipe:
-        parser.error("--recipe is for trainings, and --schedule=eval is none")
+        parser.error("--recipe applies to training only; remove it with --schedule=eval")
     if arguments.schedule == "eval" and arguments.report:
-        parser.error("--report is for trainings, and --schedule=eval is none; use t2t-lite-report")
+        parser.error("--report applies to training only; with --schedule=eval, use t2t-lite-report")
     TrainOptions(**given(arguments, TrainOptions))  # checks the flags before waiting or trusting plug-ins
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")

@@ -147,8 +147,8 @@ class TreebankParsing(Parsing):
     flags = {
         "treebank": "files or folders with trees to divide into splits, separated by commas",
         "train_trees": "files or folders with trees that are all used for training",
-        "dev_trees": "the trees of the dev split (default: a share of --treebank)",
-        "test_trees": "the trees of the test split (default: a share of --treebank)",
+        "dev_trees": "files or folders with trees for the dev split (default: a share of --treebank)",
+        "test_trees": "files or folders with trees for the test split (default: a share of --treebank)",
     }
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
@@ -158,7 +158,7 @@ class TreebankParsing(Parsing):
         for split in SPLITS[1:]:
             if self.options and not {"treebank", f"{split}_trees"} & self.options.keys():
                 raise UserError(
-                    f"there are no trees for the {split} split: give `{split}_trees=PATH`, or `treebank=PATH`",
+                    f"there are no trees for the {split} split; pass `{split}_trees=PATH`, or `treebank=PATH`",
                     status=2,
                 )
 
@@ -192,5 +192,5 @@ def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:
 def _whole_paths(flag: str, value: str) -> list[str]:
     paths = [path.strip() for path in value.split(",")]
     if not all(paths):
-        raise UserError(f"`{flag}={value}`: a path is missing; give files or folders separated by commas", status=2)
+        raise UserError(f"`{flag}={value}`: a path is empty; pass files or folders separated by commas", status=2)
     return [str(Path(path).expanduser().absolute()) for path in paths]

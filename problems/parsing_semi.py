@@ -29,14 +29,14 @@ class ParsedCorpus(Parsing):
 class HighConfidenceTrees(ParsedCorpus):
     """Part of wsj_parsing_semi: --high_confidence=F, trees on which parsers agree; train only."""
 
-    flags = {"high_confidence": "files or folders with trees on which several parsers agreed, separated by commas"}
+    flags = {"high_confidence": "files or folders with trees that several parsers agreed on, separated by commas"}
 
 
 @PROBLEMS.register
 class BerkeleyParserTrees(ParsedCorpus):
     """Part of wsj_parsing_semi: --berkeley_parser=F, trees by the BerkeleyParser and of other treebanks; train only."""
 
-    flags = {"berkeley_parser": "files or folders with trees by the BerkeleyParser, or of other treebanks"}
+    flags = {"berkeley_parser": "files or folders with trees from the BerkeleyParser or other treebanks"}
 
 
 @PROBLEMS.register
@@ -52,7 +52,7 @@ class WsjParsingSemi(Mixture, Parsing):
         if options and not _CORPORA.keys() & options.keys():
             raise UserError(
                 f"problem '{self.data_name}' needs `high_confidence=PATH` or `berkeley_parser=PATH`, or both; "
-                f"without parsed text use wsj_parsing",
+                f"without parsed text, use wsj_parsing",
                 status=2,
             )
 

@@ -36,7 +36,7 @@ def _help(split: str) -> dict[str, str]:
         f"{split}_source": f"the source sentences of {split}, one per line, plain or gzip; several files separated by "
         f"commas, or a pattern such as part*.en{default}",
         f"{split}_target": f"their translations in the same order, in the same number of files ({split})",
-        f"{split}_tsv": f"a file with source, tab and translation in each line ({split}), instead of two files; - for "
+        f"{split}_tsv": f"a file with SOURCE<tab>TRANSLATION on each line ({split}), instead of two files; - for "
         f"standard input",
     }
 
@@ -54,8 +54,8 @@ class TextPairs(Problem):
         **_help("test"),
         "max_characters": f"training pairs with a longer side are dropped (default: {_NUMBERS['max_characters']})",
         "max_ratio": f"training pairs with a higher length ratio are dropped (default: {_NUMBERS['max_ratio']})",
-        "held_out": "number of pairs in a dev or test split that is split off, with a source each (default: 5%% of all "
-        "sources, at most 2000)",
+        "held_out": "number of pairs with different sources to split off for dev or test (default: 5%% of all sources, "
+        "at most 2000)",
         "split_seed": f"seed that selects the pairs to split off (default: {_NUMBERS['split_seed']})",
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
     }
@@ -85,7 +85,7 @@ class TextPairs(Problem):
             has, lacks = ("source", "target") if source else ("target", "source")
             raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`", status=2)
         if source and tsv:
-            raise UserError(f"`{split}_tsv` has both sides; leave out `{split}_source` and `{split}_target`", status=2)
+            raise UserError(f"`{split}_tsv` has both sides; remove `{split}_source` and `{split}_target`", status=2)
 
     def check_options(self) -> None:
         """Raises UserError if there is no training text."""
@@ -128,7 +128,7 @@ class TextPairs(Problem):
         counts = collections.Counter(held.split for held in self._find_held_out().values())
         return [
             f"no {split} files: {counts[split]} pairs of the training text become the {split} split "
-            f"(`split_seed={self._numbers['split_seed']}`); other pairs with their sources are dropped"
+            f"(`split_seed={self._numbers['split_seed']}`); other pairs with the same sources are dropped"
             for split in self._split_off()
         ]
 
@@ -209,7 +209,7 @@ class TextPairs(Problem):
             found = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
         for file in found:
             if file.is_file() and not file.stat().st_size:
-                raise UserError(f"`{name}`: {file} is empty; give a file with one sentence per line")
+                raise UserError(f"`{name}`: {file} is empty; pass a file with one sentence per line")
         return found
 
     def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
@@ -279,8 +279,8 @@ class TextPairs(Problem):
             counts = ", ".join(f"{count:,} ({drop_reason})" for drop_reason, count in drop_reasons.items())
             raise UserError(
                 f"the training text has {usable} usable pairs{f' (dropped: {counts})' if counts else ''} of {sources} "
-                f"different sources, too few to split off {each} for each of {' and '.join(splits)}; give `dev_source` "
-                f"and `dev_target`, or a smaller `held_out`"
+                f"different sources, too few to split off {each} for each of {' and '.join(splits)}; pass "
+                f"`dev_source` and `dev_target`, or a smaller `held_out`"
             )
         ranked = sorted(lowest)[: len(splits) * each]
         found = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]

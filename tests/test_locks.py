@@ -94,5 +94,5 @@ def test_a_file_system_without_locks_gives_a_warning(tmp_path, monkeypatch, capl
     monkeypatch.setattr(fcntl, "flock", flock)
     with training_in(tmp_path):
         assert [record.getMessage() for record in caplog.records] == [
-            f"{tmp_path} is on a file system without locks; make sure that nothing else trains there"
+            f"{tmp_path} is on a file system without locks; make sure that no other process trains there"
         ]

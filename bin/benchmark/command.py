@@ -19,7 +19,7 @@ _MODES = {
     "cost": "compute training operations: the paper's estimate (time x devices x rate), and a count from the settings",
     "training": "measure speed, memory and utilisation of training a set on this machine",
     "decoding": "measure the speed of translating a file with a trained model",
-    "curve": "show the evaluations of runs, and plot them with their training; takes --output_dir and --plot_file",
+    "curve": "show the evaluations of runs, and plot them with their training; uses --output_dir and --plot_file",
     "serving": "measure a running t2t-lite-serve, or another server with its API",
     "accelerator": "measure a GPU under JAX, without TensorFlow: steps of base and big, where their time goes, search",
 }
@@ -60,18 +60,18 @@ def _add_decoding_flags(parser: cli.CommandParser) -> None:
         default=True,
         help="also time t2t-lite-decoder as a whole, cold and again (default: True)",
     )
-    add("--reference", type=cli.path, help="references, for the BLEU of each engine's outputs")
+    add("--reference", type=cli.path, help="reference translations, to score each engine's outputs with BLEU")
     add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
     add("--repeats", type=cli.whole_number(1), default=3, help="timed runs after a warm-up run (default: 3)")
 
 
 def _add_serving_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --serving (and --decode_from_file)").add_argument
-    add("--url", default="http://127.0.0.1:8000", help="the server (default: http://127.0.0.1:8000)")
-    add("--clients", type=cli.whole_number(1), default=64, help="clients at the same time (default: 64)")
-    add("--lines", type=cli.whole_number(1), default=16, help="lines in a request (default: 16)")
-    add("--seconds", type=cli.positive_number, default=60.0, help="when to stop (default: 60)")
-    add("--api_key", default="", help="the key that the server asks for")
+    add("--url", default="http://127.0.0.1:8000", help="the server's address (default: http://127.0.0.1:8000)")
+    add("--clients", type=cli.whole_number(1), default=64, help="concurrent clients (default: 64)")
+    add("--lines", type=cli.whole_number(1), default=16, help="lines per request (default: 16)")
+    add("--seconds", type=cli.positive_number, default=60.0, help="stop after this many seconds (default: 60)")
+    add("--api_key", default="", help="the server's API key, if it needs one")
 
 
 def _add_layers_flags(parser: cli.CommandParser) -> None:
@@ -87,7 +87,7 @@ def _engines(text: str) -> list[str]:
     names = text.split(",")
     for name in names:
         if name not in ENGINES:
-            raise argparse.ArgumentTypeError(f"takes names out of {', '.join(ENGINES)}, not '{name}'")
+            raise argparse.ArgumentTypeError(f"takes names from {', '.join(ENGINES)}, not '{name}'")
     return names
 
 
@@ -121,7 +121,7 @@ def _add_cost_flags(parser: cli.CommandParser) -> None:
         "--device",
         type=_device,
         default="P100",
-        help=f"{', '.join(RATES)}, or the rate of another one in TFLOPS (default: P100)",
+        help=f"{', '.join(RATES)}, or the rate of another device in TFLOPS (default: P100)",
     )
     add("--num_devices", type=cli.whole_number(1), default=8, help="number of devices (default: 8)")
 
@@ -139,23 +139,23 @@ def _device(text: str) -> str:
 
 def _add_training_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --training").add_argument
-    add("--precision", type=_precisions, metavar="WORD,...", help="measure each of these (default: the set's)")
+    add("--precision", type=_precisions, metavar="WORD,...", help="precisions to measure (default: the set's)")
     add("--problem", help="train on this problem's data (default: random ids, without padding)")
     add("--data_dir", type=cli.path, help="folder with the problem's data")
     add("--num_steps", type=cli.whole_number(1), default=10, help="timed steps (default: 10)")
     add("--warmup_steps", type=cli.whole_number(0), default=3, help="untimed steps before them (default: 3)")
     add_options(add, TrainOptions, *DEVICES)
-    add("--json_file", type=cli.path, help="a file for all figures")
+    add("--json_file", type=cli.path, help="write all figures to this file")
 
 
 def _add_accelerator_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --accelerator (and --json_file)").add_argument
-    add("--minutes", type=cli.positive_number, default=10.0, help="about how long it may take (default: 10)")
+    add("--minutes", type=cli.positive_number, default=10.0, help="approximate time limit (default: 10)")
     add(
         "--batches_file",
         type=cli.path,
         metavar="FILE.npz",
-        help="batches for loss curves in float32 and bfloat16; with --problem and --data_dir they are written first",
+        help="batches for loss curves in float32 and bfloat16; --problem and --data_dir write this file first",
     )
 
 
@@ -163,7 +163,7 @@ def _precisions(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in PRECISIONS:
-            raise argparse.ArgumentTypeError(f"takes values of {', '.join(PRECISIONS)}, not '{word}'")
+            raise argparse.ArgumentTypeError(f"takes values from {', '.join(PRECISIONS)}, not '{word}'")
     return words
 
 
@@ -184,7 +184,7 @@ def _run(flags: Sequence[str]) -> None:
     if arguments.serving and not arguments.decode_from_file:
         parser.error("--serving needs --decode_from_file")
     if arguments.reference and not arguments.whole_command:
-        parser.error("--reference scores the outputs of whole commands; leave out --whole_command=False")
+        parser.error("--reference scores the outputs of whole commands; remove --whole_command=False")
     if arguments.curve and not arguments.output_dir:
         parser.error("--curve needs --output_dir")
     for name, default in SIZES.items():
@@ -197,9 +197,9 @@ def _run(flags: Sequence[str]) -> None:
 def _check_accelerator(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     """Exits with an error if flags of --accelerator cannot be combined."""
     if len({bool(arguments.problem), bool(arguments.data_dir)}) > 1:
-        parser.error("--accelerator takes --problem and --data_dir together")
+        parser.error("with --accelerator, pass --problem and --data_dir together")
     if arguments.problem and not arguments.batches_file:
-        parser.error("--accelerator takes --problem for --batches_file; give that, too")
+        parser.error("with --accelerator, --problem also needs --batches_file")
 
 
 def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
@@ -212,6 +212,6 @@ def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) ->
     for name in SIZES:
         size = getattr(arguments, name)
         if size is not None and arguments.problem:
-            parser.error(f"--{name} is for random ids and cannot be combined with --problem={arguments.problem}")
+            parser.error(f"--{name} applies to random ids and cannot be combined with --problem={arguments.problem}")
         if size is not None and size != int(size):
             parser.error(f"--{name} takes a whole number with --training, not '{size:g}'")

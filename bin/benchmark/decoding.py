@@ -24,10 +24,10 @@ def show(arguments: argparse.Namespace) -> None:
     source = Path(arguments.decode_from_file)
     lines = [line for line in read_lines(source) if line.strip()]
     if not lines:
-        raise UserError(f"{source} has no line with text; give a file with text to translate")
+        raise UserError(f"{source} contains no text; pass a file with text to translate")
     references = list(read_lines(Path(arguments.reference))) if arguments.reference else None
     if references is not None and len(references) != (number := sum(1 for _ in read_lines(source))):
-        raise UserError(f"{arguments.reference} has {len(references):,} lines, and {source} has {number:,}")
+        raise UserError(f"{arguments.reference} has {len(references):,} lines, but {source} has {number:,}")
     import_tensorflow()
     from t2t_lite.benchmark.engines import ENGINES, Decoding, measure_engines
     from t2t_lite.benchmark.machine import cpu_threads

@@ -22,7 +22,7 @@ def show(arguments: argparse.Namespace) -> None:
     source = Path(arguments.decode_from_file)
     texts = [line for line in read_lines(source) if line.strip()]
     if not texts:
-        raise UserError(f"{source} has no line with text; give a file with text to translate")
+        raise UserError(f"{source} contains no text; pass a file with text to translate")
     figures = measure_serving(
         arguments.url,
         texts,

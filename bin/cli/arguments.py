@@ -22,7 +22,7 @@ def paths(text: str) -> list[str]:
         return [whole]
     parts = text.split(",")
     if not all(parts):
-        raise argparse.ArgumentTypeError(f"takes paths separated by commas, and one of '{text}' is empty")
+        raise argparse.ArgumentTypeError(f"takes paths separated by commas, but '{text}' contains an empty one")
     return [path(part) for part in parts]
 
 

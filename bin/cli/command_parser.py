@@ -24,20 +24,20 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(prog=PROGRAM.format(command), description=description, epilog=epilog, allow_abbrev=False)
         self._command = command
         self.add_argument(
-            "--debug", action="store_true", help="show the traceback of an error, and what TensorFlow logs"
+            "--debug", action="store_true", help="show the traceback of an error, and TensorFlow's log output"
         )
         self.add_argument(
             "--registry_help",
             nargs="?",
             const="",
             metavar="NAME",
-            help="list all that is registered (problems, hparam sets, models ...), or describe NAME, and exit",
+            help="list everything that is registered (problems, hparam sets, models ...), or describe NAME, and exit",
         )
         self.add_argument(
             "--t2t_usr_dir",
             type=os.path.expanduser,
             metavar="DIR",
-            help="a folder with your Python files that register problems, hparam sets, models, metrics and so on",
+            help="a folder with your own Python files that register problems, hparam sets, models, metrics and so on",
         )
         if runs:
             self.add_argument(

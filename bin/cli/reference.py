@@ -18,14 +18,14 @@ from t2t_lite.training.options import TrainOptions
 
 _HEAD = """# Settings and options
 
-Every name here is a flag of the command and a keyword of the function. This page is made of their declarations, by
-`python -m t2t_lite.bin.cli.reference docs/options.md`; `--registry_help=NAME` prints a line of it.
+Every name here is a flag of the command and a keyword of the function. This page is generated from their declarations
+by `python -m t2t_lite.bin.cli.reference docs/options.md`; `--registry_help=NAME` prints a line of it.
 """
 _PAGES = {
     "Settings of models and trainings: `--hparams=NAME=VALUE,...`, `HParams`": HParams,
     "Settings of the search: `--decode_hparams=NAME=VALUE,...`, `DecodeHParams`": DecodeHParams,
     "Options of `t2t-lite-trainer` and `t2t_lite.train`": TrainOptions,
-    "Options of `t2t-lite-decoder`; of `t2t-lite-serve`, too": DecodeOptions,
+    "Options of `t2t-lite-decoder` and `t2t-lite-serve`": DecodeOptions,
     "Options of engines: `t2t_lite.Translator.from_run_dir`, `from_export`": EngineOptions,
     "Options of `t2t-lite-eval` and `t2t_lite.score_split`": EvalOptions,
     "Options of `t2t-lite-export` and `t2t_lite.export`": ExportOptions,

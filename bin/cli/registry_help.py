@@ -57,7 +57,7 @@ def _print_entry(name: str) -> None:
     if not found and not settings:
         names = {known for registry in describers for known in registry.names()}
         hint = nearest(name, names)
-        raise UserError(f"--registry_help: nothing that is registered has the name '{name}'{hint}", status=2)
+        raise UserError(f"--registry_help: nothing registered is named '{name}'{hint}", status=2)
     for registry in found:
         print(f"{registry.kind} {name} (--{registry.flag}={name})")
         describers[registry](registry, name)
@@ -111,7 +111,7 @@ def _describe_summary(registry: Registry, name: str) -> None:
     # Print only the summary, because loading the entry may import Keras.
     print(registry.summary(name) or "no documentation")
     if setting := registry.fact(name, "setting", ""):
-        print(f"it is chosen by its own setting instead: --decode_hparams={setting}=VALUE")
+        print(f"choose it with its own setting: --decode_hparams={setting}=VALUE")
     if (origin := registry.origin(name)) is not None:
         print(f"from the plug-in {origin.where}")
 
@@ -135,4 +135,4 @@ def _settings_of_models() -> dict[str, type[HParams]]:
 def _describe_metric(registry: Registry, name: str) -> None:
     _describe_summary(registry, name)
     best = "highest" if METRICS.fact(name, "higher_is_better", True) else "lowest"
-    print(f"of {metric_needs(name)}; the {best} is the best; in evaluations it is called {figure_name(name)}")
+    print(f"computed from {metric_needs(name)}; the {best} value is the best; evaluations call it {figure_name(name)}")

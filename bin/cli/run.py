@@ -170,7 +170,7 @@ _ADVICE = {
     errno.EROFS: "it is on a read-only file system; use another path",
     errno.ENOENT: "no such file or folder; check the path",
     errno.EEXIST: "it already exists; use another name",
-    errno.EISDIR: "it is a folder; give a file",
+    errno.EISDIR: "it is a folder; pass a file",
     errno.ENOTDIR: "a part of the path is a file, not a folder; check the path",
     errno.ENAMETOOLONG: "the name is too long; use a shorter one",
     errno.ENOSPC: "no space left on the disk; free some space, or use another path",

@@ -33,7 +33,7 @@ def make_parser() -> cli.CommandParser:
         "--from",
         dest="kind",
         choices=("t2t",),
-        help="t2t: take the shards and the vocabulary that tensor2tensor has generated in --tmp_dir, as they are",
+        help="t2t: use the shards and the vocabulary that tensor2tensor generated in --tmp_dir, unchanged",
     )
     add(
         "--t2t_problem",
@@ -48,7 +48,7 @@ def make_parser() -> cli.CommandParser:
         metavar="SPLIT|SHARD",
         help="show the content of a split, or of one shard given by its path, and exit",
     )
-    add("--plot_file", type=cli.path, help="with --inspect: plot lengths and padding (.png, .svg or .pdf)")
+    add("--plot_file", type=cli.path, help="with --inspect: plot lengths and padding to this file (.png, .svg or .pdf)")
     return parser
 
 
@@ -58,7 +58,7 @@ def _run(flags: Sequence[str]) -> None:
     if arguments.plot_file is not None and not arguments.inspect:
         parser.error("--plot_file needs --inspect")
     if arguments.inspect and "-of-" in arguments.inspect and not Path(arguments.inspect).exists():
-        raise UserError(f"--inspect={arguments.inspect}: no such shard")
+        raise UserError(f"--inspect={arguments.inspect}: there is no such shard")
     if not arguments.inspect or not Path(arguments.inspect).is_file():
         for flag in ("problem", "data_dir"):
             if not getattr(arguments, flag):
@@ -79,7 +79,7 @@ def _import(parser: cli.CommandParser, arguments: argparse.Namespace, options: M
     if not arguments.kind or not arguments.tmp_dir:
         parser.error("--from=t2t needs --tmp_dir" if arguments.kind else "--t2t_problem needs --from=t2t")
     if others := {name for name, value in options.items() if value} - {"vocab_file"}:
-        parser.error(f"--from=t2t takes the shards as they are: leave out --{min(others)}")
+        parser.error(f"--from=t2t uses the shards unchanged; remove --{min(others)}")
     import_data(
         arguments.tmp_dir,
         arguments.data_dir,

@@ -50,7 +50,7 @@ def _advice(checks: TextChecks) -> list[str]:
     kept = {finding.kind for finding in checks.findings() if finding.count and not finding.dropped}
     advice = [
         f"Lines {first:,} to {last:,}: the lengths of the two sides are uncorrelated, so they may not be translations "
-        f"of each other. Is a line missing before, or a file out of order?"
+        f"of each other. Check whether an earlier line is missing or a file is out of order."
         for first, last in checks.stretches_apart()
     ]
     if checks.dropped > MANY_DROPPED * checks.pairs:

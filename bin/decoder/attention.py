@@ -25,24 +25,24 @@ def add_flags(parser: cli.CommandParser) -> None:
         "--draw_attention",
         type=cli.path,
         metavar="FILE.html|.svg|.png|.pdf",
-        help="draw the attention weights, as figures 3 to 5 of the paper: of up to 20 lines in one .html file with all "
-        "layers and heads, or of the first line",
+        help="draw the attention weights as in figures 3 to 5 of the paper: .html shows up to 20 lines with all layers "
+        "and heads, the other formats show the first line",
     )
     add("--kind", type=_kinds, metavar="KIND,...", help="encoder, decoder or cross (default: all in .html, or encoder)")
     add(
         "--layers",
         type=cli.numbers,
         metavar="N,...",
-        help="layers from 0, -1 is the last (default: all in .html, or the one that corresponds to the paper's 5 of 6)",
+        help="layers from 0; -1 is the last (default: all in .html, or the one that corresponds to the paper's 5 of 6)",
     )
     add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: all)")
     add(
         "--form",
         choices=FORMS,
-        help="lines as in the paper (default), a matrix, or an overview of all heads with what is measured of them",
+        help="lines as in the paper (default), a matrix, or an overview of all heads with measurements",
     )
     add("--words", action="store_true", help="show words instead of subwords")
-    add("--query", metavar="WORD|N", help="only the lines of one word, or of the token with this index from 0")
+    add("--query", metavar="WORD|N", help="draw only the lines of one word, or of the token with this index (from 0)")
 
 
 def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
@@ -55,7 +55,7 @@ def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     if arguments.decode_interactive:
         parser.error("--decode_interactive and --draw_attention cannot be combined")
     if arguments.engine == "ctranslate2":
-        raise UserError("--draw_attention: CTranslate2 gives no attention weights of single heads; omit --engine")
+        raise UserError("--draw_attention: CTranslate2 returns no attention weights of single heads; omit --engine")
     from t2t_lite.visualization.attention_picture import check_picture_file
 
     check_picture_file(Path(arguments.draw_attention), "draw_attention")
@@ -73,7 +73,7 @@ def draw(
     file = Path(arguments.draw_attention)
     chosen = pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
     if not chosen:
-        raise UserError(f"{file} was not written: there is no line to draw")
+        raise UserError(f"{file} was not written because there is no line to draw")
     _picture(arguments, translator, chosen).save(file)
     left = lines - len(chosen)
     what = f"{len(chosen)} lines" if len(chosen) > 1 else "one line"

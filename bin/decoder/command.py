@@ -54,12 +54,12 @@ def make_parser() -> cli.CommandParser:
         metavar="RUN[,RUN,...]",
         help="the run directory of the model; several with the same vocabulary form an ensemble",
     )
-    which("--export_dir", type=cli.path, help="instead: an export of t2t-lite-export; with CTranslate2 no TensorFlow")
+    which("--export_dir", type=cli.path, help="an export of t2t-lite-export; CTranslate2 needs no TensorFlow")
     parser.add_argument(
         "--engine",
         choices=ENGINES,
-        help="what searches (default: tensorflow, or that of the export). ctranslate2 exports the run first, into "
-        "exports/ in the run directory, and is faster",
+        help="the engine that decodes (default: tensorflow, or that of the export). ctranslate2 is faster; it first "
+        "exports the run into exports/ in the run directory",
     )
     add_options(parser.add_argument, DecodeOptions, "checkpoint_path", "decode_hparams")
     add_options(parser.add_argument, EngineOptions, "xla_compile")
@@ -73,7 +73,9 @@ def _add_input(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("input").add_argument
     add("--decode_from_file", type=cli.path, help="text to translate, plain or .gz (default: standard input)")
     add(
-        "--decode_interactive", action="store_true", help="prompt for lines, with a history, and print the time of each"
+        "--decode_interactive",
+        action="store_true",
+        help="prompt for lines, with a history, and print the time that each one takes",
     )
     add(
         "--tokenizer",
@@ -81,14 +83,16 @@ def _add_input(parser: cli.CommandParser) -> None:
         help="parsing: split lines into words at blanks (default), or split plain text by the Penn Treebank's rules",
     )
     add(
-        "--prefix_file", type=cli.path, help="translation n begins with line n of this file; an empty line is no prefix"
+        "--prefix_file",
+        type=cli.path,
+        help="start translation n with line n of this file; an empty line means no prefix",
     )
     add(
         "--constraint_file",
         type=cli.path,
-        help="translation n contains the phrases of line n of this file, separated by tabs; an empty line is none",
+        help="include the tab-separated phrases in line n of this file in translation n; an empty line means none",
     )
-    add("--score_file", type=cli.path, help="do not translate, but score the pairs INPUT<tab>TRANSLATION of this file")
+    add("--score_file", type=cli.path, help="score the pairs INPUT<tab>TRANSLATION of this file instead of translating")
     add(
         "--batch_lines",
         type=cli.whole_number(1),
@@ -99,9 +103,14 @@ def _add_input(parser: cli.CommandParser) -> None:
 
 def _add_output(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--decode_to_file", type=cli.path, help="the output file, which appears when complete (.gz: compressed)")
+    add("--decode_to_file", type=cli.path, help="the output file, written only when complete (.gz: compressed)")
     add("--alignments", type=cli.path, help="write word alignments, as i-j, to this file (.gz: compressed)")
-    add("--draw_trees", type=cli.path, metavar="FILE.svg", help="parsing: draw the trees; as text if not named .svg")
+    add(
+        "--draw_trees",
+        type=cli.path,
+        metavar="FILE.svg",
+        help="parsing: draw the trees to this file, as SVG if it ends in .svg, otherwise as text",
+    )
     add(
         "--alignment_layer",
         type=int,
@@ -180,7 +189,7 @@ def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Pa
     targets = named("decode_to_file", "alignments")
     for path in inputs.values():
         if path.is_dir():
-            raise UserError(f"{path} is a directory; give a file")
+            raise UserError(f"{path} is a directory; pass a file")
         if not path.exists():
             raise UserError(f"no such file: {path}")
     picture = named("draw_trees")

@@ -87,7 +87,9 @@ class OutputWriter:
         for number, pair in enumerate(pairs, start=first_line):
             if len(pair) != 2:
                 where = f"{self._arguments.score_file}, line {number}"
-                raise UserError(f"{where}: {len(pair) - 1} tabs, not 1; a line is INPUT<tab>TRANSLATION")
+                raise UserError(
+                    f"{where}: found {len(pair) - 1} tabs instead of 1; write each line as INPUT<tab>TRANSLATION"
+                )
         self._keep(*zip(*pairs))
         scored = self._translator.score(*zip(*pairs), first_line=first_line)
         return [f"{each.log_prob:.6f}\t{each.score:.6f}" for each in scored]

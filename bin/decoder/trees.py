@@ -24,9 +24,9 @@ def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
         if getattr(arguments, flag):
             raise UserError(f"--{flag} is not for parsing problems; the model in {model.where} writes trees")
     if arguments.draw_trees and Path(arguments.draw_trees).suffix.lower() in (".png", ".pdf", ".jpg", ".jpeg", ".gif"):
-        raise UserError(f"--draw_trees={arguments.draw_trees}: trees are drawn as .svg, or as text", status=2)
+        raise UserError(f"--draw_trees={arguments.draw_trees}: trees can only be drawn as .svg or text", status=2)
     if arguments.draw_trees and settings.return_beams:
-        raise UserError("--draw_trees draws the best tree of each line; leave out return_beams=True", status=2)
+        raise UserError("--draw_trees draws the best tree of each line; remove return_beams=True", status=2)
 
 
 def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:

@@ -23,8 +23,8 @@ def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "eval",
-        "Decode a split with a checkpoint and score it; outputs, scores and a report are kept in the run directory, in "
-        "scores/, and answer the next call. Several runs are compared with the first.",
+        "Decode a split with a checkpoint and score it. Outputs, scores and a report are kept in scores/ in the run "
+        "directory and reused by the next call. Several runs are compared with the first.",
         runs=True,
     )
     add = parser.add_argument
@@ -43,15 +43,15 @@ def make_parser() -> cli.CommandParser:
         nargs="?",
         const=500,
         metavar="LINES",
-        help="instead: measure the attention heads on so many lines of the split (default: 500): how far and "
-        "how sharply they look, and which dependencies between words they follow",
+        help="measure the attention heads on N lines of the split instead (default: 500): how far and how sharply they "
+        "attend, and which dependencies between words they follow",
     )
     add = parser.add_argument_group("search settings").add_argument
     add(
         "--tune",
         metavar="NAME[=VALUES],...",
-        help="instead: try values of alpha, beam_size and average_checkpoints on dev (alpha=0:2:0.2,beam_size=4/8), "
-        "and make the best the run's defaults if it is significantly better; forget: remove these defaults",
+        help="try values of alpha, beam_size and average_checkpoints on dev instead (alpha=0:2:0.2,beam_size=4/8), and "
+        "make the best ones the run's defaults if they are significantly better; forget: remove these defaults",
     )
     add("--plot_file", type=cli.path, metavar="FILE.png", help="with --tune: plot the scores (.png, .svg or .pdf)")
     return parser
@@ -99,7 +99,7 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
             parser.error("--plot_file needs --tune")
         return
     if arguments.split == "test":
-        parser.error("--tune works on dev: settings that were chosen on test would make its scores meaningless")
+        parser.error("--tune only works on dev; choosing settings on test would make its scores meaningless")
     for name in ("metric", "references"):
         if getattr(arguments, name):
             parser.error(f"--tune and --{name} cannot be combined")
@@ -164,7 +164,7 @@ def _tune(arguments: argparse.Namespace) -> None:
     run_dir = open_run_dir(Path(arguments.output_dir[0]))
     if arguments.tune == FORGET:
         file = run_dir.path / FILE
-        print(f"removed {file}" if forget(run_dir.path) else f"there is no {file}: nothing was tuned")
+        print(f"removed {file}" if forget(run_dir.path) else f"{file} does not exist; nothing was tuned")
         return
     grid = parse_grid(arguments.tune)
     if arguments.plot_file:

@@ -30,9 +30,9 @@ def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "reproduce",
-        "Reproduce a table of the paper: run what it needs, one after the other, and write the table with the paper's "
-        "figures beside the measured ones. Run the same command again to go on. Or draw a figure of attention from a "
-        "trained model.",
+        "Reproduce a table of the paper: do all runs it needs, one after the other, and write the table with the "
+        "paper's figures next to the measured ones. Run the same command again to continue. Or draw one of the paper's "
+        "attention figures from a trained model.",
     )
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True).add_argument
@@ -44,11 +44,13 @@ def make_parser() -> cli.CommandParser:
         type=cli.choice_type(("tiny", "small", "paper"), "scale"),
         metavar="WORD",
         help="tiny: sentences of a grammar, minutes; small: Multi30k, hours (default); paper: WMT 2014 and the paper's "
-        "models, of which the commands and costs are printed",
+        "models (prints the commands and their costs)",
     )
-    add("--run", action="store_true", help="with --scale=paper: run the commands, too")
-    add("--rows", default="", metavar="NAME,...", help="some rows of the table, such as base,h1,l2 (default: all)")
-    add("--seeds", type=cli.whole_number(1), help="trainings of each row (default: 3)")
+    add("--run", action="store_true", help="with --scale=paper: also run the commands")
+    add(
+        "--rows", default="", metavar="NAME,...", help="only these rows of the table, such as base,h1,l2 (default: all)"
+    )
+    add("--seeds", type=cli.whole_number(1), help="number of trainings per row (default: 3)")
     add("--budget_minutes", type=cli.positive_number, metavar="M", help="stop after M minutes")
     add("--dry_run", action="store_true", help="show the runs, their time and their disk space, and exit")
     add(
@@ -90,12 +92,12 @@ def _run(flags: Sequence[str]) -> None:
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     """Exits with an error if flags cannot be combined."""
     if Path(arguments.output_dir).is_file():
-        parser.error(f"--output_dir={arguments.output_dir} is a file; give a folder")
+        parser.error(f"--output_dir={arguments.output_dir} is a file; pass a folder")
     for flag in figure.FLAGS if arguments.table else ("rows", "seeds", "run", "budget_minutes", "dry_run", *DEVICES):
         if getattr(arguments, flag):
             parser.error(f"--{flag} is for {'figures' if arguments.table else 'tables'}")
     if arguments.run and arguments.scale != "paper":
-        parser.error("--run is for --scale=paper; the other scales run anyway")
+        parser.error("--run only applies to --scale=paper; the other scales always run")
     if arguments.table == "1":
         for flag in ("rows", "seeds", "data_dir", "tmp_dir", *DEVICES):
             if getattr(arguments, flag):
@@ -145,7 +147,9 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
     _write_table(table, runs, scale, folder, quiet=False)
     results = read_results(runs)
     if not complete:
-        cli.say(f"the time is over: {len(results)} of {len(runs)} runs are done; run the same command again to go on")
+        cli.say(
+            f"time limit reached, {len(results)} of {len(runs)} runs are done; run the same command again to continue"
+        )
 
 
 def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
@@ -217,7 +221,7 @@ def _print_paper(runs: "Sequence[Run]", cost: "Mapping[str, Cost]") -> None:
     rate = NUM_DEVICES * RATES[DEVICE].tflops * 1e12
     cli.say(
         f"{flops:.2g} FLOPs in all: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs at "
-        f"their sustained {RATES[DEVICE].tflops} TFLOPS; its base model took 12 hours, its big one 3.5 days"
+        f"their sustained {RATES[DEVICE].tflops} TFLOPS; the paper's base model took 12 hours, its big one 3.5 days"
     )
     cli.say("the commands below run as they are on one machine with 8 GPUs; --run executes them one after the other")
 

@@ -19,9 +19,13 @@ def add_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("figures").add_argument
     add("--run_dir", type=cli.path, metavar="RUN", help="the run directory of the model")
     add("--sentence", help="the sentence (default: the first of the dev split that suits the figure)")
-    add("--word", help="the word of figures 3 and 4 (default: the one that looks farthest, and a pronoun)")
-    add("--layer", type=cli.whole_number(0), help="the layer of the encoder, from 0 (default: as the paper's 5 of 6)")
-    add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: chosen from the weights)")
+    add("--word", help="the word for figures 3 and 4 (default: the one that attends farthest; a pronoun)")
+    add(
+        "--layer",
+        type=cli.whole_number(0),
+        help="the encoder layer, from 0 (default: the one that corresponds to the paper's 5 of 6)",
+    )
+    add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: chosen by their weights)")
 
 
 def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
@@ -41,7 +45,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     for ending in ENDINGS if folder.is_dir() else ():
         file = folder / f"figure{number}{ending}"
         if file.is_dir():
-            raise UserError(f"`output_dir={folder}`: {file} is a folder; remove it, or give another folder")
+            raise UserError(f"`output_dir={folder}`: {file} is a folder; remove it, or pass another folder")
     line = arguments.sentence or _sentence(run_dir, number)
     from t2t_lite.reproduce.attention_figures import Choices, draw_figure
     from t2t_lite.system.quiet import import_tensorflow
@@ -67,10 +71,10 @@ def _sentence(run_dir: "RunDir", number: int) -> str:
     side, _ = run_dir.problem.in_direction(("inputs", "targets"))
     path = run_dir.data_dir / run_dir.problem.text_filename("dev", side) if run_dir.data_dir else None
     if path is None or not path.exists():
-        raise UserError(f"the dev split of {run_dir.path} is not where it was in training; give a `sentence`")
+        raise UserError(f"the dev split of {run_dir.path} is no longer where it was during training; pass a `sentence`")
     found = sentence_for(number, read_lines(path))
     if found is None:
         raise UserError(
-            f"no sentence of the dev split of {run_dir.path} suits figure {number}; give one with `sentence`"
+            f"no sentence of the dev split of {run_dir.path} suits figure {number}; pass one with `sentence`"
         )
     return found

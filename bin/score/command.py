@@ -35,13 +35,13 @@ def make_parser() -> cli.CommandParser:
         help=f"the metrics (default: bleu,chrf). {_list_of_metrics()}",
     )
     add("--intervals", action="store_true", help="also print 95%% confidence intervals (bootstrap, 1,000 samples)")
-    add("--json", action="store_true", help="print one JSON object with everything")
+    add("--json", action="store_true", help="print everything as one JSON object")
     add("--lowercase", action="store_true", help=f"{_metrics_with('lowercase')}: ignore case")
     add("--language", help=f"{_metrics_with('language')}: the language of the texts, a code such as de (default: en)")
     add(
         "--tokenized",
         action="store_true",
-        help=f"{_metrics_with('tokenized')}: the texts are tokenised, and compounds split, already",
+        help=f"{_metrics_with('tokenized')}: the texts are already tokenised, with compounds split",
     )
     add(
         "--per_sentence",
@@ -59,9 +59,9 @@ def make_parser() -> cli.CommandParser:
         "--changes",
         type=cli.whole_number(0),
         metavar="N",
-        help="show the N lines whose scores changed most: by chrF2 of the line, for trees by F1 (default: 10)",
+        help="show the N lines whose scores changed most: by the line's chrF2, or by F1 for trees (default: 10)",
     )
-    add("--source", type=cli.path, help="the file that was translated or parsed, shown with these lines")
+    add("--source", type=cli.path, help="the file that was translated or parsed, to show its lines with them")
     return parser
 
 
@@ -78,7 +78,7 @@ def _add_files(parser: cli.CommandParser) -> None:
         "--output_dir",
         type=cli.paths,
         metavar="RUN[,RUN,...]",
-        help="instead of files: what t2t-lite-eval stored of these runs, with --split and --checkpoint_path",
+        help="score what t2t-lite-eval stored for these runs instead of files, with --split and --checkpoint_path",
     )
     add("--split", type=cli.choice_type(("dev", "test"), "split"), help="with --output_dir: dev or test (default: dev)")
     add(
@@ -127,7 +127,7 @@ def _run(flags: Sequence[str]) -> None:
         if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
             parser.error(f"--{flag} needs several files, --hypothesis=FILE,FILE")
     if arguments.per_sentence and (arguments.json or len(arguments.hypothesis) > 1):
-        parser.error("--per_sentence is for one file of hypotheses, and cannot be combined with --json")
+        parser.error("--per_sentence takes a single file of hypotheses and cannot be combined with --json")
     _score(arguments, with_companions(metrics), options)
 
 

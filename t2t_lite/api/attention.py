@@ -56,7 +56,7 @@ def draw_attention(
     lines = [inputs] if isinstance(inputs, str) else list(inputs)
     given = [targets] if isinstance(targets, str) else targets
     if given is not None and len(given) != len(lines):
-        raise UserError(f"there are {len(lines)} inputs and {len(given)} targets; give each input one")
+        raise UserError(f"there are {len(lines)} inputs but {len(given)} targets; pass one target per input")
     loaded = _loaded(model) if isinstance(model, str | PathLike) else model
     outputs = loaded.translate(lines) if given is None else given
     picture = AttentionPicture(

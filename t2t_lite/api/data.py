@@ -75,7 +75,7 @@ def generate_data(
         _check_names(problem, texts)
         problem = get_problem(problem, **texts)
     elif own:
-        raise UserError(f"give the options ({', '.join(own)}) to get_problem, which made this problem")
+        raise UserError(f"pass the options ({', '.join(own)}) to get_problem, which made this problem")
     checked = GenerateOptions(**{name: value for name, value in options.items() if name not in own})
     problem = checked.applied_to(problem)
     display = display or Display()
@@ -137,5 +137,5 @@ def _option_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(_option_text, value))
     if isinstance(value, Mapping):
-        raise TypeError(f"a problem's option is a text, a path, a number, True or a list, not {value!r}")
+        raise TypeError(f"a problem option must be a string, a path, a number, True or a list, not {value!r}")
     return str(value)

@@ -79,7 +79,7 @@ def evaluate(
     from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
     if split not in ("dev", "test"):
-        raise UserError(f"`split={split}` is not one of dev and test", status=2)
+        raise UserError(f"`split={split}` must be dev or test", status=2)
     run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
     if decode_hparams and not decode:
         raise UserError("`decode_hparams` needs `decode`", status=2)
@@ -88,7 +88,7 @@ def evaluate(
     for name in metrics:
         check_metric(name, run_dir.problem, "metrics")
     if decode and not run_dir.problem.has_inputs:
-        raise UserError(f"'{run_dir.problem.name}' has no inputs, and so no outputs to score: give `decode=False`")
+        raise UserError(f"'{run_dir.problem.name}' has no inputs, so there are no outputs to score; set `decode=False`")
     check_search(decode_hparams, run_dir.problem)
     manifest = check_data(data_dir, run_dir.problem, split)
     with settings_restored():

@@ -31,9 +31,9 @@ def resolve_hparams(
     """
     if isinstance(hparams, HParams):
         if hparams_set is not None:
-            raise UserError("`hparams` is complete; leave out `hparams_set`, or give `hparams` as a dict of changes")
+            raise UserError("`hparams` is complete; remove `hparams_set`, or pass `hparams` as a dict of changes")
         return hparams.replace(model=model) if model else hparams
     if hparams_set is None:
-        raise UserError("give `hparams_set`, the name of an hparam set, or complete settings as `hparams`")
+        raise UserError("pass the name of an hparam set as `hparams_set`, or complete settings as `hparams`")
     chosen = get_hparams(hparams_set)
     return (chosen.replace(model=model) if model else chosen).changed(hparams)

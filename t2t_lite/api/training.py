@@ -124,7 +124,7 @@ def train(
     problem.check_hparams(settings)
     check_evaluation(problem, checked)
     if generate_data and len(workers) > 1:
-        raise UserError("`generate_data` works on one machine only; run t2t-lite-datagen first, then all workers")
+        raise UserError("`generate_data` works on one machine only; run t2t-lite-datagen first, then start all workers")
     run = _Run(problem, settings, Path(data_dir), Path(output_dir), checked, worker == 0, hparams_set)
     # Only the chief locks the run directory, because only it writes there.
     locked = training_in(run.output_dir) if run.is_chief else contextlib.nullcontext()
@@ -156,7 +156,7 @@ def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
 def check_evaluation(problem: Problem, options: TrainOptions) -> None:
     """Raises UserError if evaluation options do not fit the problem."""
     if options.eval_decode and not problem.has_inputs:
-        raise UserError(f"`eval_decode`: '{problem.name}' has no inputs, and so no outputs to score", status=2)
+        raise UserError(f"`eval_decode`: '{problem.name}' has no inputs, so there are no outputs to score", status=2)
     check_metric(options.eval_metric, problem)
     check_search(options.decode_hparams, problem)
 
@@ -188,9 +188,11 @@ def _options(
     options: Mapping[str, Any], problem_flags: Collection[str], recipe: Recipe | None, hparams: HParams
 ) -> TrainOptions:
     for name in options.keys() & set(problem_flags) - set(TrainOptions.declared()):
-        raise UserError(f"`{name}` is an option of the problem: give it to get_problem, and its result to train")
+        raise UserError(f"`{name}` is an option of the problem: pass it to get_problem, and the result to train")
     if options.get("schedule") == "eval":
-        raise UserError("train() cannot only evaluate; use t2t_lite.evaluate, or t2t-lite-trainer --schedule=eval")
+        raise UserError(
+            "train() cannot evaluate without training; use t2t_lite.evaluate, or t2t-lite-trainer --schedule=eval"
+        )
     if recipe is None:
         return TrainOptions.of_keywords(options, train)
     checked = TrainOptions.of_keywords({"save_checkpoints_secs": recipe.save_checkpoints_secs, **options}, train)
@@ -357,7 +359,7 @@ def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str |
     if recipe.averages:
         steps = average_checkpoints(output_dir, min(wanted, len(checkpoints))).steps
         display.say(f"averaged the last {len(steps)} checkpoints (steps {', '.join(map(str, steps))})")
-    display.say(f"evaluating the {recipe.split} split; if this is interrupted, the same command goes on here")
+    display.say(f"evaluating the {recipe.split} split; if interrupted, run the same command again to continue here")
     scores = score_split(
         output_dir,
         recipe.split,

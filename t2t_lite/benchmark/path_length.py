@@ -31,7 +31,7 @@ def path_length(name: str, length: int, neighborhood_size: int) -> int:
             one_layer = _dependencies(name, length, neighborhood_size, layers - 1)
         further = (one_layer.astype("float32") @ reached.astype("float32")) > 0
         if (further == reached).all() and name != "dilated_convolution":
-            raise ValueError(f"{name}: with {length} positions, some never depend on some others")
+            raise ValueError(f"{name}: with {length} positions, some outputs never depend on some inputs")
         reached = further
     return layers
 

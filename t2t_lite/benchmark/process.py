@@ -28,7 +28,7 @@ def in_a_process(function: Callable[..., T], *arguments: object) -> T:
             return pool.submit(function, *arguments).result()
         except concurrent.futures.process.BrokenProcessPool as error:
             raise UserError(
-                "the measuring process has been killed, probably because memory ran out; measure something smaller"
+                "the measuring process was killed, probably because memory ran out; measure something smaller"
             ) from error
 
 

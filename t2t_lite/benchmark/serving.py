@@ -74,7 +74,7 @@ def measure_serving(
     """
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
-        raise UserError(f"`url={url}` is no address such as http://127.0.0.1:8000")
+        raise UserError(f"`url={url}` is not an address such as http://127.0.0.1:8000")
     address = parts.hostname, parts.port or 80
     figures = ServingFigures()
 
@@ -139,7 +139,7 @@ async def _first_pair(address: tuple[str, int]) -> tuple[str, str]:
     for language in known:
         if language.get("targets"):
             return language["code"], language["targets"][0]
-    raise UserError(f"the server at http://{address[0]}:{address[1]} names no languages that it translates")
+    raise UserError(f"the server at http://{address[0]}:{address[1]} does not list any languages that it translates")
 
 
 async def _sample_memory(address: tuple[str, int], started: float, figures: ServingFigures) -> None:

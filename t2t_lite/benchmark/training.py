@@ -217,8 +217,8 @@ def measure_training(
             steps, skipped = _time_steps(train_step, iter(batches), num_steps, warmup_steps)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
-                f"out of memory in {hparams.precision}; use a `max_tokens_per_replica` below "
-                f"{micro_batches.max_tokens}, or a smaller batch_tokens"
+                f"out of memory in {hparams.precision}; set `max_tokens_per_replica` below {micro_batches.max_tokens}, "
+                f"or reduce batch_tokens"
             ) from error
         memory = memory_in_use()  # before other measurements increase it
         delivered = None

@@ -85,7 +85,9 @@ def write(
     for names in (tokens, inputs_tokens):
         # CTranslate2 identifies tokens by name only.
         if twice := {token for token in names[:3] if list(names).count(token) > 1}:
-            raise _unsupported(f"a vocabulary with the word {min(twice)}, which is the name of a symbol", "other words")
+            raise _unsupported(
+                f"a vocabulary with the word {min(twice)}, which is also the name of a symbol", "other words"
+            )
     assert isinstance(model, Transformer)
     spec: _Spec = TransformerSpec(_encoder(model), _decoder(model))
     spec.register_source_vocabulary(list(inputs_tokens))

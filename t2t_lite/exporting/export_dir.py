@@ -58,12 +58,14 @@ def read_export(path: str | os.PathLike) -> ExportDir:
         _ = [(entry["bytes"], entry["sha256"]) for entry in content["files"].values()]
         export = ExportDir(path, content)
         if content["format"] not in FORMATS:
-            raise UserError(f"{path / MANIFEST}: unknown format '{content['format']}'; a newer version wrote it")
+            raise UserError(f"{path / MANIFEST}: unknown format '{content['format']}', written by a newer version")
         _ = export.vocabulary, export.inputs_vocabulary, export.decode_hparams, content["checkpoint"]["name"]
         _ = [content[name] for name in ("problem", "has_inputs", "writes_trees", "max_positions", "alignment_layer")]
         return export
     except OSError as error:
-        raise UserError(f"{path} is no export directory: it has no {MANIFEST}; t2t-lite-export makes one") from error
+        raise UserError(
+            f"{path} is not an export directory: it has no {MANIFEST}; create one with t2t-lite-export"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path / MANIFEST} is damaged ({error!r}); export the model again") from error
 
@@ -77,7 +79,7 @@ def open_export(path: str | os.PathLike) -> ExportDir:
     for name, entry in export.content["files"].items():
         file, size, digest = export.path / name, entry["bytes"], entry["sha256"]
         if not file.is_file():
-            raise UserError(f"{path} lacks {name}; copy it whole, or export the model again")
+            raise UserError(f"{path} lacks {name}; copy the whole directory, or export the model again")
         found = file.stat().st_size
         if found != size:
             raise UserError(f"{file} has {found:,} bytes instead of {size:,}; copy it again, or export the model again")
@@ -109,14 +111,18 @@ def check_target(path: Path, overwrite: bool) -> None:
     if not path.exists():
         return
     if not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).exists()):
-        raise UserError(f"`export_dir={path}` exists and is not an export; give a new folder")
+        raise UserError(f"`export_dir={path}` exists and is not an export; pass a new folder")
     if (path / MANIFEST).exists() and not overwrite:
-        raise UserError(f"`export_dir={path}` is an export already; give a new folder, or --overwrite to replace it")
+        raise UserError(
+            f"`export_dir={path}` is already an export; pass a new folder, or pass --overwrite to replace it"
+        )
     if (path / MANIFEST).exists():
         known = {MANIFEST, *read_export(path).content["files"]}
         others = {str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir()} - known
         if others:
-            raise UserError(f"`export_dir={path}` also has {min(others)}, which is no part of the export; move it away")
+            raise UserError(
+                f"`export_dir={path}` also contains {min(others)}, which is not part of the export; move it away"
+            )
 
 
 def warn_of_version(export: ExportDir, warn: Callable[[str], None] = LOG.warning) -> None:
@@ -128,4 +134,4 @@ def warn_of_version(export: ExportDir, warn: Callable[[str], None] = LOG.warning
 
     wrote = str(export.content.get("versions", {}).get("t2t-lite", ""))
     if numbers(wrote) > numbers(t2t_lite.__version__):
-        warn(f"{export.path} was written by t2t-lite {wrote}, and this is {t2t_lite.__version__}")
+        warn(f"{export.path} was written by t2t-lite {wrote}, but this is {t2t_lite.__version__}")

@@ -27,7 +27,7 @@ class ExportOptions(DecodeOptions):
         super().__post_init__()
         if self.quantization is not None and self.format != "ctranslate2":
             raise UserError(
-                f"`quantization={self.quantization}` is for `format=ctranslate2`, not {self.format}", status=2
+                f"`quantization={self.quantization}` needs `format=ctranslate2`, not {self.format}", status=2
             )
         if self.format == "ctranslate2":
             from t2t_lite.decoding.ctranslate2_engine import imported

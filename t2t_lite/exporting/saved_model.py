@@ -35,10 +35,10 @@ _ONLY = {"sampling_method": "argmax", "constraints": "", "scorers": "", "only_tr
 def check(settings: DecodeHParams, has_inputs: bool) -> None:
     """Raises UserError if a SavedModel cannot search with these settings, or the model has no inputs."""
     if not has_inputs:
-        raise UserError("a SavedModel takes inputs, and the model has none; export it with --format=keras")
+        raise UserError("a SavedModel needs inputs, but this model has none; export it with --format=keras")
     for name, value in _ONLY.items():
         if (given := getattr(settings, name)) != value:
-            raise UserError(f"`decode_hparams`: {name}={given} is not possible in a SavedModel; use {name}={value}")
+            raise UserError(f"`decode_hparams`: a SavedModel does not support {name}={given}; use {name}={value}")
 
 
 def write(

@@ -14,18 +14,18 @@ class ImportOptions(Options):
     """The information that the model's folder lacks."""
 
     data_dir: str | PathLike | None = option(
-        None, "the folder of the vocabulary", unset="that of the model's settings, or of the model", metavar="DIR"
+        None, "the folder with the vocabulary", unset="that of the model's settings, or of the model", metavar="DIR"
     )
     vocab_file: str = option(
         "",
-        "the vocabulary, or those of INPUTS,TARGETS; bytes: a token for each byte",
-        unset="the one in `data_dir` with as many tokens as the model has",
+        "the vocabulary file, or one file each for INPUTS,TARGETS; bytes: one token per byte",
+        unset="the one in `data_dir` with the model's number of tokens",
         metavar="FILE",
     )
     problem: str = option(
-        "", "the problem that the run is of", unset="that of the same name, or text_pairs", metavar="NAME"
+        "", "the problem of the run", unset="the one with the same name, or text_pairs", metavar="NAME"
     )
     target_space_id: int = option(
-        0, "tensor2tensor's number of the outputs' kind: 0 in all problems of translation", at_least=0,
+        0, "tensor2tensor's number for the kind of outputs: 0 in all translation problems", at_least=0,
         at_most=TARGET_SPACES - 1,
     )  # fmt: skip

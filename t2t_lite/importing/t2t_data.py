@@ -53,10 +53,10 @@ def import_shards(
         has data of this problem.
     """
     if read_manifest(data_dir, problem) is not None:
-        raise UserError(f"`data_dir={data_dir}` has data of '{problem.data_name}' already; give another folder")
+        raise UserError(f"`data_dir={data_dir}` already has data of '{problem.data_name}'; pass another folder")
     _check_problem(problem)
     if source.resolve() == data_dir.resolve():
-        raise UserError(f"`data_dir={data_dir}` is the folder of the shards; give another one")
+        raise UserError(f"`data_dir={data_dir}` is the folder of the shards; pass another folder")
     name, shards = _find_shards(source, t2t_problem, problem.data_name)
     is_new = not data_dir.exists()
     problem = copy.copy(problem)
@@ -69,7 +69,7 @@ def import_shards(
         _write(problem, shards, work, say)
         for path in work.iterdir():
             if (data_dir / path.name).exists():
-                raise UserError(f"{data_dir / path.name} exists already; remove it, or give another `data_dir`")
+                raise UserError(f"{data_dir / path.name} already exists; remove it, or pass another `data_dir`")
         for path in sorted(work.iterdir(), key=lambda path: path.name == FILENAME.format(problem.data_name)):
             path.rename(data_dir / path.name)
     finally:
@@ -134,7 +134,9 @@ def _write_split(
             for file, ids, vocabulary in zip(texts, sides, vocabularies):
                 lines = vocabulary.decode([row.tolist() for row in ids])
                 if any("\n" in line for line in lines):
-                    raise UserError(f"{shards[0].parent} has a {split} example with a line break; remove it")
+                    raise UserError(
+                        f"{shards[0].parent} contains a {split} example with a line break; remove the example"
+                    )
                 _check_text(shards[0], vocabulary, ids[:_CHECKED], lines[:_CHECKED])
                 file.writelines(f"{line}\n" for line in lines)
             progress(statistics.examples)
@@ -148,8 +150,8 @@ def _check_text(shard: Path, vocabulary: Vocabulary, ids: Sequence[np.ndarray], 
     is_same = [list(row) == again for row, again in zip(ids, vocabulary.ids_of(lines))]
     if sum(is_same) < len(is_same) / 2:
         raise UserError(
-            f"the records of {shard} are not those that {vocabulary.path.name} gives for their text; name the "
-            f"vocabulary of these shards with `vocab_file`"
+            f"the records of {shard} differ from what {vocabulary.path.name} gives for their text; pass the vocabulary "
+            f"of these shards with `vocab_file`"
         )
 
 
@@ -158,8 +160,8 @@ def _check_problem(problem: Problem) -> None:
     has_own_form = type(problem).for_model is not Problem.for_model or any(map(problem.symbols_of, SIDES))
     if not problem.has_inputs or problem.writes_trees or has_own_form:
         raise UserError(
-            f"the records of '{problem.data_name}' are not simply pairs of texts; import the shards as text_pairs, or "
-            f"as another problem of translation"
+            f"the records of '{problem.data_name}' are not plain pairs of texts; import the shards as text_pairs, or "
+            f"as another translation problem"
         )
 
 
@@ -179,7 +181,7 @@ def _checked_records(shards: Sequence[Path], vocabularies: Sequence[Vocabulary])
                 yield [np.split(of_side, starts[1:-1]) for of_side, starts in zip(ids, splits)]
                 first += len(splits[0]) - 1
         except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-            raise UserError(f"{path} is damaged, or has no tf.train.Example records; copy it again") from error
+            raise UserError(f"{path} is damaged or does not contain tf.train.Example records; copy it again") from error
         if not first:
             raise UserError(f"{path} has no records; copy it again")
 
@@ -188,26 +190,26 @@ def _check_ids(path: Path, first: int, side: str, ids: np.ndarray, splits: np.nd
     """Raises UserError if a row, ids[splits[i] : splits[i + 1]], is not text of the vocabulary plus the end symbol."""
     lengths = np.diff(splits)
     if not lengths.all():
-        raise UserError(f"{path}, record {first + np.argmin(lengths) + 1:,}: it has no {side}")
+        raise UserError(f"{path}, record {first + np.argmin(lengths) + 1:,} has no {side}")
     if ids.min() < 0 or ids.max() >= vocabulary.size:
         worst = ids.min() if ids.min() < 0 else ids.max()
         raise UserError(
-            f"{path} has the id {worst:,} in its {side}, and {vocabulary.path.name} has {vocabulary.size:,} tokens; "
-            f"name the vocabulary of these shards with `vocab_file`"
+            f"{path} has the id {worst:,} in its {side}, but {vocabulary.path.name} has only {vocabulary.size:,} "
+            f"tokens; pass the vocabulary of these shards with `vocab_file`"
         )
     is_end = np.add.reduceat((ids == EOS_ID).astype(np.int64), splits[:-1])
     wrong = (ids[splits[1:] - 1] != EOS_ID) | (is_end > 1) | (np.add.reduceat(ids == PAD_ID, splits[:-1]) > 0)
     if wrong.any():
         raise UserError(
-            f"{path}, record {first + np.argmax(wrong) + 1:,}: its {side} are not one text and the end symbol "
-            f"({EOS_ID}); packed examples and other tasks than text to text cannot be imported"
+            f"{path}, record {first + np.argmax(wrong) + 1:,}: its {side} are not a single text and the end symbol "
+            f"({EOS_ID}); packed examples and tasks other than text to text cannot be imported"
         )
 
 
 def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, dict[str, list[Path]]]:
     """Returns (the problem's name in the shards' file names, the shards of each split)."""
     if not source.is_dir():
-        raise UserError(f"{source} is not a folder; name tensor2tensor's data_dir")
+        raise UserError(f"{source} is not a folder; pass tensor2tensor's data_dir")
     found: dict[str, dict[str, dict[str, Path]]] = collections.defaultdict(lambda: collections.defaultdict(dict))
     for path in sorted(source.iterdir()):
         if (match := _SHARD.fullmatch(path.name)) and path.is_file():
@@ -216,13 +218,15 @@ def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, d
     name = t2t_problem or (data_name if data_name in found else next(iter(found)) if len(found) == 1 else "")
     if name not in found:
         names = ", ".join(found) or "no problem"
-        how = "choose one with `t2t_problem`" if found else "its files are called NAME-train-00000-of-00100 and so on"
+        how = (
+            "choose one with `t2t_problem`" if found else "the files must be named NAME-train-00000-of-00100 and so on"
+        )
         raise UserError(f"{source} has shards of {names}{f', none of {name}' if name else ''}; {how}")
     shards: dict[str, list[Path]] = {split: [] for split in SPLITS}
     for of, paths in found[name].items():
         split, _, total = of.split()
         if shards[split]:
-            raise UserError(f"{source} has two different numbers of {split} shards of {name}; keep those of one")
+            raise UserError(f"{source} has {split} shards of {name} with two different totals; keep only one set")
         if missing := [number for number in range(int(total)) if f"{number:05d}" not in paths]:
             raise UserError(f"{source} lacks {name}-{split}-{missing[0]:05d}-of-{total}; copy it, too")
         shards[split] = [paths[number] for number in sorted(paths)]
@@ -240,8 +244,8 @@ def _find_vocabulary(source: Path, name: str) -> str:
     if len(named) != 1:
         listed = ", ".join(path.name for path in named) or "no file vocab.*"
         raise UserError(
-            f"which vocabulary do the shards have? {source} has {listed}; name it with `vocab_file`; if the "
-            f"tokens are bytes, give `vocab_file={BYTES}`"
+            f"the vocabulary of the shards is unknown: {source} has {listed}; pass it with `vocab_file`, or pass "
+            f"`vocab_file={BYTES}` if the tokens are bytes"
         )
     return str(named[0])
 

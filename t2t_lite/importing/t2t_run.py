@@ -53,7 +53,7 @@ def import_run(
       UserError: if a file is missing or damaged, a setting has no equivalent, or `output_dir` already has files.
     """
     if output_dir.exists() and (not output_dir.is_dir() or any(output_dir.iterdir())):
-        raise UserError(f"`output_dir={output_dir}` exists already; give a new folder")
+        raise UserError(f"`output_dir={output_dir}` already exists; pass a new folder")
     checkpoint = _checkpoint(source)
     folder = checkpoint.parent
     flags = _flags(folder)
@@ -87,11 +87,11 @@ def _checkpoint(source: Path) -> Path:
         found = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
         path = Path(latest) if latest else found[-1].with_suffix("") if found else None
         if path is None:
-            raise UserError(f"{source} has no checkpoint of tensor2tensor, such as model.ckpt-250000.index")
+            raise UserError(f"{source} has no tensor2tensor checkpoint, such as model.ckpt-250000.index")
         return path
     path = source.with_suffix("") if source.suffix == ".index" else source
     if not path.with_name(f"{path.name}.index").is_file():
-        raise UserError(f"{source} is neither a folder nor a checkpoint: there is no {path.name}.index")
+        raise UserError(f"{source} is neither a folder nor a checkpoint; there is no {path.name}.index")
     return path
 
 
@@ -100,7 +100,7 @@ def _beside(folder: Path, name: str) -> Path:
     for place in (folder, folder.resolve().parent):
         if (place / name).is_file():
             return place / name
-    raise UserError(f"{folder} has no {name}, which tensor2tensor writes beside its checkpoints; copy it there")
+    raise UserError(f"{folder} has no {name}, which tensor2tensor writes next to its checkpoints; copy it there")
 
 
 def _flags(folder: Path) -> dict[str, str]:
@@ -118,9 +118,11 @@ def _check_model(name: str, weights: T2tWeights) -> None:
         other = name if name != MODEL else weights.model or "another kind"
         raise UserError(f"{weights.path} is a model of {other}; only models of tensor2tensor's {MODEL} can be imported")
     if not weights.vocab_sizes:
-        raise UserError(f"{weights.path} has no embedding of a vocabulary; only models of text to text are imported")
+        raise UserError(f"{weights.path} has no vocabulary embedding; only text-to-text models can be imported")
     if not any(shape.startswith(f"{MODEL}/body/encoder/") for shape in weights.shapes):
-        raise UserError(f"{weights.path} has no encoder: models of one side, such as language models, are not here")
+        raise UserError(
+            f"{weights.path} has no encoder; models without one, such as language models, cannot be imported"
+        )
 
 
 def _problem(name: str, theirs: str) -> Problem:
@@ -142,8 +144,8 @@ def _model(
     for variable, value in values:
         if value.shape != tuple(variable.shape):
             raise UserError(
-                f"{weights.path} does not fit its hparams.json: {variable.path} has the shape {tuple(variable.shape)} "
-                f"there and {value.shape} in the checkpoint"
+                f"{weights.path} does not match its hparams.json: {variable.path} has the shape "
+                f"{tuple(variable.shape)} there but {value.shape} in the checkpoint"
             )
         variable.assign(value)
     return model, make_optimizer(model.trainable_variables, hparams)

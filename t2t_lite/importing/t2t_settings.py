@@ -78,11 +78,11 @@ def read_settings(path: Path, flags: dict[str, str]) -> T2tSettings:
             raise ValueError("no settings of a model")
     except (ValueError, OSError) as error:
         reason = "it is not JSON" if isinstance(error, ValueError) else error.strerror
-        raise UserError(f"{path} is not a file of tensor2tensor's hparams: {reason}") from error
+        raise UserError(f"{path} is not a tensor2tensor hparams file: {reason}") from error
     try:
         return _settings(theirs, flags)
     except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} has no usable value of {error.args[0] if error.args else error}") from error
+        raise UserError(f"{path} has no usable value for {error.args[0] if error.args else error}") from error
 
 
 def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
@@ -96,17 +96,17 @@ def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
                        "none with dan, or n with da")  # fmt: skip
     if "d" not in sequences[1]:
         notes.append(
-            f"layer_postprocess_sequence={sequences[1]} has no dropout: a training will have residual_dropout there"
+            f"layer_postprocess_sequence={sequences[1]} has no dropout; further training will use residual_dropout"
         )
     positions = theirs.get("self_attention_type", "dot_product"), theirs.get("pos", "timing")
     if positions not in _POSITIONS:
         raise _refused("pos", "{1} with self_attention_type={0}".format(*positions),
                        "timing or emb with dot_product, or None with dot_product_relative")  # fmt: skip
     if theirs.get("shared_embedding") and not theirs["shared_embedding_and_softmax_weights"]:
-        notes.append("shared_embedding=True: a training will change the embeddings of both sides independently")
+        notes.append("shared_embedding=True: further training will change the embeddings of both sides independently")
     layers, num_heads = theirs["num_hidden_layers"], theirs["num_heads"]
     if not isinstance(num_heads, int) or num_heads < 1:
-        raise _refused("num_heads", num_heads, "a whole number of at least 1")
+        raise _refused("num_heads", num_heads, "a whole number above 0")
     changes: dict[str, Any] = {
         "num_encoder_layers": theirs.get("num_encoder_layers") or layers,
         "num_decoder_layers": theirs.get("num_decoder_layers") or layers,
@@ -142,11 +142,11 @@ def _of_training(theirs: dict[str, Any], flags: dict[str, str], notes: list[str]
     elif {*str(schedule).split("*")} == _PAPERS:
         changes["learning_rate_constant"] = theirs["learning_rate_constant"]
     else:
-        notes.append(f"learning_rate_schedule={schedule} has no equivalent: a training will use the paper's")
+        notes.append(f"learning_rate_schedule={schedule} has no equivalent; further training will use the paper's")
     if "adam" not in (optimizer := str(theirs.get("optimizer", "adam")).lower()) or "adamw" in optimizer:
-        notes.append(f"optimizer={optimizer} is not imported: a training will use adam")
+        notes.append(f"optimizer={optimizer} is not imported; further training will use adam")
     notes += [
-        f"{name}={value} has no equivalent: a training will be without it"
+        f"{name}={value} has no equivalent; further training will not use it"
         for name in _WITHOUT_EQUIVALENT
         if (value := theirs.get(name))
     ]
@@ -158,4 +158,4 @@ def _of_training(theirs: dict[str, Any], flags: dict[str, str], notes: list[str]
 
 
 def _refused(name: str, value: object, instead: str) -> UserError:
-    return UserError(f"a model of tensor2tensor with {name}={value} cannot be imported, only with {instead}")
+    return UserError(f"a tensor2tensor model with {name}={value} cannot be imported; only {instead} is supported")

@@ -42,7 +42,7 @@ def find_vocabularies(
         return _import_given(given, sizes, folder)
     if len(sizes) != 1:
         raise UserError(
-            f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens); name both with "
+            f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens); pass both with "
             f"`vocab_file=INPUTS,TARGETS`"
         )
     name = flags.get("problem", "").removesuffix("_rev")
@@ -52,7 +52,7 @@ def find_vocabularies(
         if len(chosen := named or fitting) > 1:
             listed = ", ".join(path.name for path in chosen)
             raise UserError(
-                f"several vocabularies in {place} have {sizes[0]:,} tokens: {listed}; name that of the model with "
+                f"several vocabularies in {place} have {sizes[0]:,} tokens: {listed}; pass the model's with "
                 f"`vocab_file`, or INPUTS,TARGETS if each side has its own"
             )
         if chosen:
@@ -63,24 +63,26 @@ def find_vocabularies(
         return path, path
     where = " or ".join(dict.fromkeys(map(str, places)))
     raise UserError(
-        f"no vocabulary of {sizes[0]:,} tokens ({_PATTERN}) in {where}; name its folder with `data_dir`, or the file "
-        f"with `vocab_file`"
+        f"there is no vocabulary with {sizes[0]:,} tokens ({_PATTERN}) in {where}; pass its folder with `data_dir`, or "
+        f"the file with `vocab_file`"
     )
 
 
 def _import_given(given: Sequence[str], sizes: Sequence[int], folder: Path) -> tuple[Path, Path]:
     if len(given) > 2:
-        raise UserError(f"`vocab_file` names {len(given)} files; give one, or INPUTS,TARGETS", status=2)
+        raise UserError(f"`vocab_file` names {len(given)} files; pass one, or INPUTS,TARGETS", status=2)
     made = []
     for side, name in zip(SIDES, given):
         is_one_name = len({Path(each).name for each in given}) < len(given)
         made.append(_import(name, folder, side if is_one_name else ""))
         if (size := open_vocabulary(made[-1]).size) not in sizes:
-            raise UserError(f"`vocab_file`: {name} has {size:,} tokens, and the model's vocabulary {_listed(sizes)}")
+            raise UserError(
+                f"`vocab_file`: {name} has {size:,} tokens, but the model's vocabulary has {_listed(sizes)}"
+            )
     if len(used := {open_vocabulary(path).size for path in made}) < len(sizes):
         raise UserError(
-            f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens), and `vocab_file` names only "
-            f"{_listed(sorted(used))}; give INPUTS,TARGETS"
+            f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens), but `vocab_file` names only "
+            f"{_listed(sorted(used))}; pass INPUTS,TARGETS"
         )
     return made[0], made[-1]
 

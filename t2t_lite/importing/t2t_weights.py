@@ -67,7 +67,7 @@ class T2tWeights:
     def array(self, name: str) -> np.ndarray:
         """Returns a variable as float32. Raises a UserError if it does not exist or cannot be read."""
         if name not in self.shapes:
-            raise UserError(f"{self.path} has no variable {name}; is it the checkpoint of these hparams?")
+            raise UserError(f"{self.path} has no variable {name}; check that the checkpoint belongs to these hparams")
         try:
             return np.asarray(self._reader.get_tensor(name)).astype(np.float32)
         except _UNREADABLE as error:

@@ -163,8 +163,8 @@ def _check(hparams: HParams) -> None:
     for name, off in _UNUSED.items():
         if getattr(hparams, name) != off:
             raise UserError(
-                f"{name}={getattr(hparams, name)}: the steps under JAX do not have this; set {name}={off}, or train "
+                f"steps under JAX do not support {name}={getattr(hparams, name)}; set {name}={off}, or train "
                 f"with TensorFlow"
             )
     if hparams.precision == "mixed_float16":
-        raise UserError("precision=mixed_float16: the steps under JAX have no loss scaling; use mixed_bfloat16")
+        raise UserError("steps under JAX do not support precision=mixed_float16 (no loss scaling); use mixed_bfloat16")

@@ -158,9 +158,9 @@ class Parser:
     def _cut(self, lines: Sequence[str], options: dict[str, Forwarded]) -> tuple[list[list[str]], list[str]]:
         """Returns (words of each line, lines in the model's input format)."""
         if options.pop("prefixes", None):
-            raise UserError("a parser takes no prefixes, because its trees cover the words of the line")
+            raise UserError("a parser does not support prefixes, because its trees cover the words of the line")
         if options.pop("phrases", None):
-            raise UserError("a parser takes no phrases, because its trees cover the words of the line")
+            raise UserError("a parser does not support phrases, because its trees cover the words of the line")
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
 
@@ -221,5 +221,5 @@ def _tree_symbols(text: str, num_words: int, where: str) -> str:
     if len(trees) != 1 or trees[0] is None:
         raise UserError(f"{where}: '{text[:40]}' is not one tree in brackets")
     if len(tree_words(trees[0])) != num_words:
-        raise UserError(f"{where}: the tree has {len(tree_words(trees[0]))} words, and the line has {num_words}")
+        raise UserError(f"{where}: the tree has {len(tree_words(trees[0]))} words, but the line has {num_words}")
     return linearise(trees[0])

@@ -98,7 +98,9 @@ def load_usr_dir(usr_dir: str) -> None:
             sys.modules.pop(package, None)
             raise
     if before == [len(registry.names()) for registry in REGISTRIES]:
-        raise UserError(f"`t2t_usr_dir={usr_dir}` registers nothing: no problem, hparams set, model or other part")
+        raise UserError(
+            f"`t2t_usr_dir={usr_dir}` does not register anything, such as a problem, an hparams set or a model"
+        )
 
 
 def _import(load: Callable[[], object], what: str) -> None:
@@ -112,9 +114,9 @@ def _import(load: Callable[[], object], what: str) -> None:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise UserError(
             f"{what} was written for tensor2tensor ({frame.filename}, line {frame.lineno}), which does not run on "
-            f"current TensorFlow. To port a problem: derive it from t2t_lite.data.problem.Problem, let "
+            f"current TensorFlow. To port a problem, derive it from t2t_lite.data.problem.Problem, let "
             f"examples(split, files) yield Example(inputs, targets), and decorate it with @PROBLEMS.register; "
-            f"docs/data.md shows how"
+            f"see docs/data.md"
         ) from error
     except (Exception, SystemExit) as error:  # a plug-in's code may raise anything
         raise UserError(_with_traceback(what)) from error

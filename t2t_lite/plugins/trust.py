@@ -37,4 +37,4 @@ def _read() -> list[str]:
     except FileNotFoundError:
         return []
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); it must be a JSON list of folders: fix or remove it") from error
+        raise UserError(f"{path} is damaged ({error}); it must be a JSON list of folders; fix or remove it") from error

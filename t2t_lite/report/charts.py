@@ -238,7 +238,9 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
         drawn.append((f"dev {figure_label(name)}", curves))
     drawn = [(title, curves) for title, curves in drawn if any(curve.values for curve in curves)]
     if not drawn:
-        raise UserError("nothing to plot: no checkpoint was evaluated; run t2t-lite-trainer --schedule=eval")
+        raise UserError(
+            "there is nothing to plot because no checkpoint was evaluated; run t2t-lite-trainer --schedule=eval"
+        )
     rows, columns = math.ceil(len(drawn) / _COLUMNS), min(len(drawn), _COLUMNS)
     figure = make_figure(4.5 * columns, 3.5 * rows)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)

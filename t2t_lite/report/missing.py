@@ -35,8 +35,8 @@ def _unregistered(run: StoredRun) -> list[Remark]:
         return []
     return [
         Remark(
-            f"Not registered here: {', '.join(found)}. The report shows what the files say; code that a run names is "
-            f"never executed. --t2t_usr_dir gives a folder with that code."
+            f"Not registered here: {', '.join(found)}. The report shows what the files say and never executes code "
+            f"that a run names. To load that code, pass its folder with --t2t_usr_dir."
         )
     ]
 
@@ -46,18 +46,21 @@ def _training(run: StoredRun) -> list[Remark]:
     last = number(run.settings.get("train_steps"))
     if run.last_step < last:
         found.append(
-            Remark(f"The training is at step {run.last_step:,} of {last:,.0f}; the same trainer command continues it.")
+            Remark(f"The training is at step {run.last_step:,} of {last:,.0f}; run the same command again to continue.")
         )
     if not run.checkpoints:
         found.append(Remark("There is no checkpoint yet."))
     data = shlex.quote(f"--data_dir={text(run.about.get('data_dir')) or 'DATA'}")
     evaluate = command_line("trainer", run, data, "--schedule=eval", "--eval_wait_secs=0")
     if not run.evaluations:
-        found.append(Remark("No checkpoint was evaluated on the dev split; this evaluates those that exist:", evaluate))
+        found.append(
+            Remark("No checkpoint was evaluated on the dev split; this command evaluates the existing ones:", evaluate)
+        )
     elif not run.samples and run.best:
         found.append(
             Remark(
-                "The evaluations did not decode: no BLEU or F1 curve and no sample outputs; train with --eval_decode."
+                "The evaluations did not decode, so there are no BLEU or F1 curves and no sample outputs; train "
+                "with --eval_decode."
             )
         )
     if len(run.checkpoints) > 1 and not run.averages:
@@ -74,7 +77,7 @@ def _evaluation(run: StoredRun) -> list[Remark]:
     found = dict.fromkeys(each.split for each in lacking)
     return [
         Remark(
-            f"An evaluation of the {split} split has no worst and best lines; evaluate it again:",
+            f"An evaluation of the {split} split has no worst and best lines; evaluate the split again:",
             command_line("eval", run, f"--split={split}", "--again"),
         )
         for split in found

@@ -166,7 +166,8 @@ def checkpoint_table(run: StoredRun) -> CheckpointTable:
         f"{average.path.name} is the mean of {len(average.members)} checkpoints: steps "
         f"{', '.join(f'{step}' for step in average.members)}."
         if average.members
-        else f"{average.path.name} does not say what it is made of: a moving average of the weights, or of version 0.4."
+        else f"{average.path.name} does not record its checkpoints; it is a moving average of the weights, or was "
+        f"made by version 0.4."
         for average in run.averages
     ]
     titles = [figure_label(name) for name in names]

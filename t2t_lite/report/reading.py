@@ -86,12 +86,12 @@ class StoredRun:
 def check_run(path: Path) -> None:
     """Raises UserError if a folder is not a run directory, whatever its state."""
     if path.is_file():
-        raise UserError(f"`output_dir={path}` is a file; give the run directory, the `output_dir` of a training")
+        raise UserError(f"`output_dir={path}` is a file; pass a run directory, the `output_dir` of a training")
     if not path.exists():
         raise UserError(f"`output_dir={path}` does not exist; check the path, or train first with t2t-lite-trainer")
     if not any((path / name).exists() for name in _FILES) and not list_checkpoints(path):
         raise UserError(
-            f"`output_dir={path}` is not a run directory: it has none of {', '.join(_FILES)} and no checkpoint; give "
+            f"`output_dir={path}` is not a run directory: it has none of {', '.join(_FILES)} and no checkpoint; pass "
             f"the `output_dir` of a training"
         )
 
@@ -129,7 +129,7 @@ def _read_object(path: Path, remarks: list[Remark]) -> dict[str, Any]:
             raise ValueError("not a JSON object")
         return found
     except FileNotFoundError:
-        remarks.append(Remark(f"{path.name} is missing: a part of the run directory was removed, or not copied."))
+        remarks.append(Remark(f"{path.name} is missing; part of the run directory was removed or not copied."))
     except (OSError, ValueError, RecursionError) as error:
         remarks.append(Remark(f"{path.name} is damaged ({_line(error)}); restore it from a copy."))
     return {}
@@ -142,9 +142,11 @@ def _read_log(path: Path, remarks: list[Remark]) -> list[dict[str, Any]]:
         remarks.append(Remark(f"log.jsonl cannot be read ({_line(error)})."))
         return []
     if not log.lines:
-        remarks.append(Remark("log.jsonl is missing or empty: there are no curves of the training."))
+        remarks.append(Remark("log.jsonl is missing or empty, so there are no training curves."))
     if log.damaged:
-        remarks.append(Remark(f"log.jsonl: {log.damaged} damaged lines were skipped; a killed process leaves such."))
+        remarks.append(
+            Remark(f"log.jsonl: {log.damaged} damaged lines were skipped; a killed process can leave such lines.")
+        )
     return log.lines
 
 
@@ -153,7 +155,7 @@ def _evaluations(path: Path, logged: list[dict[str, Any]], remarks: list[Remark]
     try:
         stored = read_evaluations(path)
     except (UserError, OSError, RecursionError) as error:
-        remarks.append(Remark(f"{_line(error)}. The curves are those of log.jsonl."))
+        remarks.append(Remark(f"{_line(error)}. The curves come from log.jsonl."))
         stored = {}
     skipped = ("step", "time", "part", "samples")
     found = {row["step"]: {key: value for key, value in row.items() if key not in skipped} for row in logged}
@@ -202,7 +204,7 @@ def _manifest(about: Mapping[str, Any], remarks: list[Remark]) -> Manifest | Non
     if not about or not re.fullmatch(r"[\w.-]+", file):
         return None
     if not folder:
-        remarks.append(Remark("The place of the data is not recorded, so its counts are unknown."))
+        remarks.append(Remark("The location of the data is not recorded, so its counts are unknown."))
         return None
     path = Path(folder) / file
     if not path.is_file():

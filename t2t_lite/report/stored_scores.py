@@ -80,13 +80,11 @@ def read_stored_scores(path: Path, remarks: list[str]) -> list[Evaluation]:
             continue
         try:
             if (scores := read_scores(folder, path, folder)) is None:
-                raise ValueError(
-                    "scores.json or a file of texts is missing, damaged, of another version or was changed"
-                )
+                raise ValueError("scores.json or a text file is missing, damaged, changed or from another version")
             found.append(_evaluation(scores))
         except (UserError, OSError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             reason = text(str(error).split("\n")[0])
-            remarks.append(f"{FOLDER}/{folder.name} cannot be read ({reason}); remove it, and evaluate again.")
+            remarks.append(f"{FOLDER}/{folder.name} cannot be read ({reason}); remove it and evaluate again.")
     return sorted(found, key=lambda each: (each.split, each.date))
 
 

@@ -54,11 +54,11 @@ def write_report(output_dirs: str | PathLike | Sequence[str | PathLike], report_
     given = [output_dirs] if isinstance(output_dirs, str | PathLike) else output_dirs
     paths, file = list(map(Path, given)), Path(report_file)
     if not paths:
-        raise UserError("give at least one run as `output_dirs`")
+        raise UserError("pass at least one run as `output_dirs`")
     check_packages()
     check_output(file, f"`report_file={file}`")
     if file.suffix.lower() not in FORMATS:
-        raise UserError(f"`report_file={file}`: a report is HTML; use a file name that ends in {' or '.join(FORMATS)}")
+        raise UserError(f"`report_file={file}`: reports are HTML; use a file name that ends in {' or '.join(FORMATS)}")
     for path in paths:
         check_run(path)
     paths = list({path.resolve(): path for path in paths}.values())
@@ -139,7 +139,7 @@ class ReportCallback(Callback):
             write_report(self._output_dir, file)
         except Exception as error:  # training must continue, whatever error the report raises
             if not self._has_failed:
-                LOG.warning(f"{file} cannot be written ({error}); the training goes on without it")
+                LOG.warning(f"{file} cannot be written ({error}); training continues without it")
             self._has_failed = True
 
     def _write_if_due(self) -> None:

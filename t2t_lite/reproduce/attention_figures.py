@@ -104,7 +104,7 @@ def _figure_4(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
     """One head; then two heads for one word. By default, a pronoun and the heads with the sharpest attention for it."""
     query = _pronoun_in(each.queries.labels) if choices.word is None else find_query(each, choices.word, "word")
     if query is None:
-        raise UserError("`sentence`: it has no pronoun for figure 4; give another one, or a `word` of it")
+        raise UserError("`sentence` has no pronoun for figure 4; pass another sentence, or choose a `word` of it")
     entropies = _entropies(each)[:, query]
     others = [head for head in np.argsort(entropies).tolist() if each.weights[head, query].argmax() != query]
     heads = list(choices.heads or others[:2] or [int(entropies.argmin())])

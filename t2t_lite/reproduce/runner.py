@@ -74,7 +74,7 @@ class Runner:
             stopped = self._wait(process, run, command, start)
         if process.returncode and not stopped:
             lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-            raise UserError(f"{run.name}: {command.name} failed: {lines[-1]} (all of its output: {log})")
+            raise UserError(f"{run.name}: {command.name} failed: {lines[-1]} (full output: {log})")
         return not stopped
 
     def _wait(self, process: subprocess.Popen, run: Run, command: Command, start: float) -> bool:
@@ -119,7 +119,7 @@ def _interrupts_passed_on(say: Callable[[str], None]) -> Iterator[list[subproces
     running: list[subprocess.Popen] = []
 
     def stop(number: int, frame: object) -> None:
-        say(f"stopping by {signal.Signals(number).name}; run the same command again to go on")
+        say(f"stopping by {signal.Signals(number).name}; run the same command again to continue")
         for process in running:
             process.send_signal(signal.SIGTERM)
             process.wait()

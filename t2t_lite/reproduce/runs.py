@@ -206,8 +206,8 @@ class Run:
             others += [f"{name}: {its}, not {wanted}"] if its != wanted else []
         if others:
             raise UserError(
-                f"{self.directory} was trained otherwise than this row ({'; '.join(others)}); remove it, or give "
-                f"another `output_dir`"
+                f"{self.directory} was trained with other settings than this row ({'; '.join(others)}); remove it, or "
+                f"pass another `output_dir`"
             )
         self._check_data(found)
 
@@ -224,8 +224,8 @@ class Run:
         if theirs != ours:
             its, wanted = ("+".join(digest[:12] for digest in digests) for digests in (theirs, ours))
             raise UserError(
-                f"{self.directory} was trained on other data than that in {data_dir} (checksum: {its}, not {wanted}); "
-                f"give the former with `data_dir`, remove the run, or give another `output_dir`"
+                f"{self.directory} was not trained on the data in {data_dir} (checksum: {its}, not {wanted}); pass the "
+                f"data of the run with `data_dir`, remove the run, or pass another `output_dir`"
             )
 
     def is_of_data(self, inputs: str, targets: str) -> bool:
@@ -304,7 +304,7 @@ def check_trees(runs: Sequence[Run], given: Mapping[str, str]) -> None:
         if not data.exists():
             if not given:
                 raise UserError(
-                    "table 4 needs trees: give `treebank=FOLDER`, or `train_trees`, `dev_trees` and `test_trees`",
+                    "table 4 needs trees; pass `treebank=FOLDER`, or `train_trees`, `dev_trees` and `test_trees`",
                     status=2,
                 )
             problem.check_options()

@@ -82,7 +82,9 @@ class Answering:
     def check_lines(self, number: int) -> None:
         """Raises HTTPException if a request has too many lines or sentences."""
         if number > self.options.max_lines:
-            raise HTTPException(413, f"{number:,} sentences are too many; at most {self.options.max_lines:,} are taken")
+            raise HTTPException(
+                413, f"the request has {number:,} sentences; at most {self.options.max_lines:,} are allowed"
+            )
 
     async def results(
         self,
@@ -170,7 +172,7 @@ class Keys:
             raise UserError(f"`api_keys={self._path}` cannot be read: {error}") from error
         keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
         if not keys:
-            raise UserError(f"`api_keys={self._path}` has no key; write one in each line")
+            raise UserError(f"`api_keys={self._path}` contains no key; write one key per line")
         self._digests = [_digest(key) for key in keys]
 
     def accept(self, key: str) -> bool:

@@ -29,7 +29,7 @@ def make_app(answering: Answering) -> FastAPI:
     app = FastAPIOffline(
         title="t2t-lite",
         version=t2t_lite.__version__,
-        description="Translation and parsing with a Transformer. LibreTranslate's API, and all of the search at /v1.",
+        description="Translation and parsing with a Transformer: LibreTranslate's API, and all search options at /v1.",
         redoc_url=None,
     )
     options = answering.options

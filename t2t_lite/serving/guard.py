@@ -74,13 +74,13 @@ class Guard:
         except Exception as error:
             # Omit the message, which may contain part of the text.
             LOG.error(
-                "an error of the server: %s\n%s",
+                "server error: %s\n%s",
                 type(error).__name__,
                 "".join(traceback.format_tb(error.__traceback__)),
             )
             record.status = 500
             if not has_begun:
-                await _refuse(bounded_send, _Refused(500, "an error of the server; its log says more", "error"))
+                await _refuse(bounded_send, _Refused(500, "internal server error; see the server's log", "error"))
         finally:
             self._in_flight -= costs
             self._note(scope, record)
@@ -90,7 +90,7 @@ class Guard:
         if refusal := self._origins.refusal(scope["method"], scope["path"], scope["headers"]):
             raise _Refused(403, refusal, "origin")
         if costs and self._in_flight > self._options.max_requests:
-            raise _Refused(429, "too many requests are being answered; try again", "busy")
+            raise _Refused(429, "the server is handling too many requests; try again", "busy")
 
     async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
         """Reads the body. Only the body of POST requests matters. Raises _Refused or ClientGone."""

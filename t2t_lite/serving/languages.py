@@ -47,7 +47,7 @@ def pairs_in(text: str) -> list[tuple[str, str]]:
     for part in text.split(","):
         source, _, target = part.strip().partition(":" if ":" in part else "-")
         if not source or not target:
-            raise UserError(f"`languages` takes source-target, such as en-de, and not '{part}'", status=2)
+            raise UserError(f"`languages` must be SOURCE-TARGET, such as en-de, not '{part}'", status=2)
         pairs.append((source, target))
     return pairs
 

@@ -40,11 +40,11 @@ class _Asks(pydantic.BaseModel):
 class TranslateRequest(_Asks):
     """One or several texts to translate."""
 
-    q: str | list[str] = pydantic.Field(description="the text, of any number of paragraphs, or several texts")
-    source: str = pydantic.Field(AUTO, description='code of its language; "auto": detect it')
-    target: str = pydantic.Field(description="code of the language to translate to")
-    format: Literal["text", "html"] = pydantic.Field("text", description="html: tags are kept")
-    alternatives: int = pydantic.Field(0, ge=0, description="how many other translations are wanted")
+    q: str | list[str] = pydantic.Field(description="a text of any number of paragraphs, or a list of texts")
+    source: str = pydantic.Field(AUTO, description='language code of the text; "auto" detects it')
+    target: str = pydantic.Field(description="language code of the translation")
+    format: Literal["text", "html"] = pydantic.Field("text", description="html keeps tags")
+    alternatives: int = pydantic.Field(0, ge=0, description="number of alternative translations")
     api_key: str = ""
 
 

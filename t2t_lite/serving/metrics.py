@@ -27,10 +27,10 @@ class Metrics:
         def histogram(name: str, about: str, buckets: tuple[float, ...], *labels: str) -> prometheus_client.Histogram:
             return prometheus_client.Histogram(f"t2t_lite_{name}", about, labels, buckets=buckets, registry=registry)
 
-        self._requests = counter("requests", "answers by path and status", "path", "status")
-        self._seconds = histogram("request_seconds", "from request to answer", _SECONDS, "path")
-        self._queue_seconds = histogram("queue_seconds", "of requests that wait for a batch", _SECONDS)
-        self._batch_seconds = histogram("batch_seconds", "of searches", _SECONDS, "model")
+        self._requests = counter("requests", "responses by path and status", "path", "status")
+        self._seconds = histogram("request_seconds", "time from request to response", _SECONDS, "path")
+        self._queue_seconds = histogram("queue_seconds", "time that requests wait for a batch", _SECONDS)
+        self._batch_seconds = histogram("batch_seconds", "time of searches", _SECONDS, "model")
         self._batch_texts = histogram("batch_sentences", "sentences in a batch", _TEXTS, "model")
         self._texts = counter("sentences", "sentences searched", "model")
         self._tokens = counter("source_tokens", "source tokens of answered requests")

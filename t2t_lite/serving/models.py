@@ -34,7 +34,7 @@ def model_places(sources: Sequence[Source], pairs: str | None) -> list[Place]:
     found = languages.pairs_in(pairs)
     if len(found) != len(sources):
         raise UserError(
-            f"`languages={pairs}` gives {len(found)} pairs for {len(sources)} models; give each model one", status=2
+            f"`languages={pairs}` has {len(found)} pairs for {len(sources)} models; pass one pair per model", status=2
         )
     return [Place(*each) for each in zip(sources, found)]
 
@@ -57,7 +57,7 @@ class ModelSet:
         self._places, self._options, self._metrics = list(places), options, metrics
         names = [place.source.name for place in places]
         if twice := {name for name in names if names.count(name) > 1}:
-            raise UserError(f"two models are called {min(twice)}, by the names of their directories; rename one")
+            raise UserError(f"two models are named {min(twice)}, after their directories; rename one directory")
         self._models: dict[str, ServedModel] = {}
         self._failures: dict[str, str] = {}  # why a changed model failed to load, by name
         self._reloading = threading.Lock()
@@ -125,7 +125,7 @@ class ModelSet:
         """Returns the model with a name. Raises NoSuchModel, NotReady."""
         self.check_ready()
         if name not in self._models:
-            raise NoSuchModel(f"there is no model {name[:100]}; there is {', '.join(self._models)}")
+            raise NoSuchModel(f"there is no model {name[:100]}; available models: {', '.join(self._models)}")
         return self._models[name]
 
     def only(self) -> ServedModel:
@@ -133,8 +133,8 @@ class ModelSet:
         self.check_ready()
         found = [model for model in self.all if not model.writes_trees]
         if len(found) != 1:
-            names = ", ".join(model.name for model in found) or "none that translates"
-            raise NoSuchModel(f"give the model, or source and target; there is {names}")
+            names = ", ".join(model.name for model in found) or "none that translate"
+            raise NoSuchModel(f"choose a model, or source and target; available models: {names}")
         return found[0]
 
     def translation(self, source: str, target: str, text: str) -> tuple[ServedModel, languages.Detected | None]:
@@ -146,14 +146,14 @@ class ModelSet:
         models = self.translators
         to = languages.find(target, [model.target_language for model in models])
         if to is None:
-            raise NoSuchModel(f"{target[:20]} is not supported; targets are {_listed(self.targets)}")
+            raise NoSuchModel(f"{target[:20]} is not supported; supported targets are {_listed(self.targets)}")
         able = {model.source_language: model for model in reversed(models) if model.target_language == to}
         if source.lower() == AUTO:
             detected = self._detected(text, list(able))
             return able[detected.language], detected
         known = languages.find(source, list(able))
         if known is None:
-            raise NoSuchModel(f"{source[:20]} to {to} is not supported; sources are {_listed(list(able))}")
+            raise NoSuchModel(f"{source[:20]} to {to} is not supported; supported sources are {_listed(list(able))}")
         return able[known], None
 
     def parser(self) -> ServedModel:
@@ -162,7 +162,7 @@ class ModelSet:
         for model in self.all:
             if model.writes_trees:
                 return model
-        raise NoSuchModel("no model of this server parses")
+        raise NoSuchModel("this server has no parser")
 
     @property
     def translators(self) -> list[ServedModel]:
@@ -190,7 +190,7 @@ class ModelSet:
         """Logs why a model failed to load, but only once for each reason: --watch retries often."""
         if self._failures.get(name) != reason:
             self._failures[name] = reason
-            LOG.warning("%s has changed, and cannot be loaded; the old one stays: %s", name, reason)
+            LOG.warning("%s has changed but cannot be loaded; keeping the old model: %s", name, reason)
 
     def _detected(self, text: str, sources: list[str]) -> languages.Detected:
         if len(sources) == 1:

@@ -38,56 +38,57 @@ class ServingOptions(Options):
 
     batch_tokens: int | None = option(
         None,
-        "source tokens of a batch, padding included",
+        "maximum source tokens in a batch, including padding",
         unset="1024 with CTranslate2, 4096 with TensorFlow",
         at_least=1,
     )
-    batch_delay_ms: float = option(5.0, "how long a batch that is not full waits for more requests", at_least=0)
-    max_waiting: int = option(16_384, "sentences that may wait for a model; further requests get 429", at_least=1)
-    max_requests: int = option(1024, "requests at the same time; further ones get 429", at_least=1)
-    max_body_bytes: int = option(2**20, "size of its body", at_least=1)
-    max_lines: int = option(2000, "sentences in it", at_least=1)
-    max_tokens: int = option(512, "tokens in a sentence", at_least=1)
-    max_beam_size: int = option(16, "beam_size and number of hypotheses", at_least=1)
-    timeout_seconds: float = option(30.0, "time to an answer, then 504", above=0)
-    read_seconds: float = option(10.0, "time for a client to send a request, and to take an answer", above=0)
+    batch_delay_ms: float = option(5.0, "how long an incomplete batch waits for more requests", at_least=0)
+    max_waiting: int = option(16_384, "maximum sentences waiting for a model; further requests get 429", at_least=1)
+    max_requests: int = option(1024, "maximum simultaneous requests; further ones get 429", at_least=1)
+    max_body_bytes: int = option(2**20, "maximum size of a request body", at_least=1)
+    max_lines: int = option(2000, "maximum sentences in a request", at_least=1)
+    max_tokens: int = option(512, "maximum tokens in a sentence", at_least=1)
+    max_beam_size: int = option(16, "maximum beam_size and number of hypotheses", at_least=1)
+    timeout_seconds: float = option(30.0, "time limit for an answer, then 504", above=0)
+    read_seconds: float = option(10.0, "time limit for a client to send a request or receive an answer", above=0)
     request_settings: tuple[str, ...] = option(
         REQUEST_SETTINGS,
-        "the search settings that it may change; '': none",
-        unset="all that cost little",
+        "search settings that a request may change; '': none",
+        unset="all that are cheap",
         metavar="NAME,...",
     )
     api_keys: str | PathLike | None = option(
-        None, "a key in each line; requests need one", unset="none needed", metavar="FILE"
+        None, "file with one API key per line; requests need one of them", unset="none needed", metavar="FILE"
     )
     allowed_hosts: tuple[str, ...] = option(
         (),
-        "names by which browsers may reach the server, beside its addresses, names without a dot and that of this "
-        "machine; *: all",
+        "host names by which browsers may reach the server, besides its addresses, names without a dot and this "
+        "machine's name; *: all",
         unset="none",
         metavar="NAME,...",
     )
     cors_origins: tuple[str, ...] = option(
         (), "web pages of these origins may call the server; *: all", unset="none", metavar="ORIGIN,..."
     )
-    log_texts: bool = option(False, "write the texts of requests into the access log")
-    watch: float = option(0.0, "look for changed models this often", unset="on SIGHUP", at_least=0, metavar="SECONDS")
+    log_texts: bool = option(False, "write the texts of requests to the access log")
+    watch: float = option(0.0, "how often to look for changed models", unset="on SIGHUP", at_least=0, metavar="SECONDS")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if unknown := sorted({*self.request_settings} - {*REQUEST_SETTINGS}):
             raise UserError(
-                f"`request_settings={','.join(unknown)}`: requests may change {', '.join(REQUEST_SETTINGS)}", status=2
+                f"`request_settings={','.join(unknown)}`: requests may only change {', '.join(REQUEST_SETTINGS)}",
+                status=2,
             )
         for host in self.allowed_hosts:
             if set(host) & set("/:@ "):
-                raise UserError(f"`allowed_hosts={host}`: give names without scheme and port", status=2)
+                raise UserError(f"`allowed_hosts={host}`: pass host names without scheme and port", status=2)
         for origin in self.cors_origins:
             if origin != "*" and not re.fullmatch("[^:/ ]+://[^/ ]+", origin):
-                raise UserError(f"`cors_origins={origin}`: give scheme and host, such as https://example.org", status=2)
+                raise UserError(f"`cors_origins={origin}`: pass scheme and host, such as https://example.org", status=2)
         if self.max_lines > self.max_waiting:
             raise UserError(
-                f"`max_lines={self.max_lines}` is more than `max_waiting={self.max_waiting}`: a request of that size "
-                f"would never find room",
+                f"`max_lines={self.max_lines}` is more than `max_waiting={self.max_waiting}`: a request of that "
+                f"size would never fit in the queue",
                 status=2,
             )

@@ -40,14 +40,14 @@ class Origins:
         if path not in _OPEN_PATHS:
             for host in hosts:
                 if not self._has_name(host):
-                    return f"{_PORT.sub('', host)[:100]} is no name of this server; its allowed_hosts can have it"
+                    return f"{_PORT.sub('', host)[:100]} is not a name of this server; add it to allowed_hosts"
         if method in ("GET", "HEAD", "OPTIONS"):  # they cost little, and the other page cannot read the response
             return ""
         values = dict(texts)
         origin = values.get(b"origin")
         if origin is None or self._may_use(origin, hosts, values):
             return ""
-        return f"pages of {origin[:100]} may not use this server; its cors_origins can have them"
+        return f"pages of {origin[:100]} may not use this server; add the origin to cors_origins"
 
     def _has_name(self, host: str) -> bool:
         """Whether a header Host contains a name of this server."""

@@ -35,10 +35,10 @@ def app(arguments: dict[str, str]) -> serve.Application:
       UserError: if an argument is unknown, or no export is given.
     """
     if unknown := sorted(arguments.keys() - _USUAL.keys()):
-        raise UserError(f"unknown argument {unknown[0]}; there is {', '.join(_USUAL)}")
+        raise UserError(f"unknown argument {unknown[0]}; valid arguments are {', '.join(_USUAL)}")
     given = _USUAL | arguments
     if not given["export_dir"]:
-        raise UserError("export_dir=DIR is missing")
+        raise UserError("export_dir is missing; pass export_dir=DIR")
     paths, threads = given["export_dir"].split(","), int(given["num_cpus"])
     sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
     for source in sources:

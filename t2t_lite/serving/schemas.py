@@ -4,17 +4,21 @@ from typing import Any, Literal
 
 import pydantic
 
-_INPUTS = "the lines, one output for each; or a single one"
-_DRAWING = "whether the answer has a picture of each best tree, as SVG; with split, of up to 20 sentences"
-_SPLIT = "whether the inputs are one text of any number of lines; its sentences are what has outputs"
-_SETTINGS = "settings of the search for this request, such as beam_size and alpha"
+_INPUTS = "a list of lines, or a single line; each line gets one result"
+_DRAWING = "return an SVG picture of each line's best tree (with split, of up to 20 sentences)"
+_SPLIT = (
+    "treat the inputs as one text of any number of lines, and split it into sentences; each sentence gets one result"
+)
+_SETTINGS = "search settings for this request, such as beam_size and alpha"
 
 
 class AttentionRequest(pydantic.BaseModel):
     """The requested attention weights."""
 
     kind: Literal["encoder", "decoder", "cross"] = "cross"
-    layer: int | None = pydantic.Field(None, description="from 0, -1 for the last; none: the closest to an alignment")
+    layer: int | None = pydantic.Field(
+        None, description="from 0; -1 is the last (default: the closest to an alignment)"
+    )
 
 
 class Request(pydantic.BaseModel):
@@ -24,8 +28,8 @@ class Request(pydantic.BaseModel):
 
     inputs: str | list[str] = pydantic.Field(description=_INPUTS)
     model: str = pydantic.Field("", description="name of a model, see /v1/models")
-    num_hypotheses: int = pydantic.Field(1, ge=1, description="how many outputs of each line, best first")
-    scores: bool = pydantic.Field(False, description="whether the answer has scores")
+    num_hypotheses: int = pydantic.Field(1, ge=1, description="number of outputs per line, best first")
+    scores: bool = pydantic.Field(False, description="return scores")
     settings: dict[str, Any] = pydantic.Field({}, description=_SETTINGS)
     split: bool = pydantic.Field(False, description=_SPLIT)
 
@@ -55,12 +59,12 @@ class TranslateRequest(Request):
         },
     )
 
-    source: str = pydantic.Field("", description='code of the language of the inputs; "auto": detect it')
-    target: str = pydantic.Field("", description="code of the language to translate to")
+    source: str = pydantic.Field("", description='language code of the inputs; "auto" detects it')
+    target: str = pydantic.Field("", description="language code of the translation")
     prefixes: str | list[str] | None = pydantic.Field(None, description="the beginning of each output")
     phrases: list[list[str]] | None = pydantic.Field(None, description="phrases that each output must contain")
-    alignments: bool = pydantic.Field(False, description='whether the answer has word alignments, "i-j ..."')
-    attention: AttentionRequest | None = pydantic.Field(None, description="whether it has attention weights, and which")
+    alignments: bool = pydantic.Field(False, description='return word alignments, "i-j ..."')
+    attention: AttentionRequest | None = pydantic.Field(None, description="return these attention weights")
 
 
 class MapRequest(pydantic.BaseModel):
@@ -75,7 +79,9 @@ class MapRequest(pydantic.BaseModel):
     targets: str = pydantic.Field(description="its translation or tree")
     model: str = pydantic.Field("", description="name of a model, see /v1/models")
     kind: Literal["encoder", "decoder", "cross"] = "cross"
-    layer: int | None = pydantic.Field(None, description="from 0, -1 for the last; none: as the paper's figures 3 to 5")
+    layer: int | None = pydantic.Field(
+        None, description="from 0; -1 is the last (default: as in the paper's figures 3 to 5)"
+    )
 
 
 class ParseRequest(Request):
@@ -93,10 +99,12 @@ class Hypothesis(pydantic.BaseModel):
     """One output of a line."""
 
     text: str
-    score: float | None = pydantic.Field(None, description="what the search ranks by")
+    score: float | None = pydantic.Field(None, description="the score by which the search ranks outputs")
     log_prob: float | None = pydantic.Field(None, description="log-probability of the output, in nats")
-    cut: bool | None = pydantic.Field(None, description="true: it has no end, because it has the greatest length")
-    alignment: str | None = pydantic.Field(None, description='"i-j ...": word j comes from word i, both from 0')
+    cut: bool | None = pydantic.Field(None, description="true if the output was cut at the maximum length")
+    alignment: str | None = pydantic.Field(
+        None, description='"i-j ...": output word j is aligned to input word i, both counted from 0'
+    )
 
 
 class Attention(pydantic.BaseModel):
@@ -110,23 +118,25 @@ class Attention(pydantic.BaseModel):
 class LineResult(pydantic.BaseModel):
     """The outputs of one line."""
 
-    hypotheses: list[Hypothesis] = pydantic.Field(description="best first, or samples in the order they were drawn")
-    attention: Attention | None = pydantic.Field(None, description="of the first hypothesis")
-    inputs: str | None = pydantic.Field(
-        None, description="split: the sentence; parsing: the line, its words separated by blanks"
+    hypotheses: list[Hypothesis] = pydantic.Field(
+        description="best first; samples in the order in which they were drawn"
     )
-    drawing: str | None = pydantic.Field(None, description="parsing: the first tree as SVG")
+    attention: Attention | None = pydantic.Field(None, description="attention weights of the first hypothesis")
+    inputs: str | None = pydantic.Field(
+        None, description="with split, the sentence; for parsing, the line with its words separated by blanks"
+    )
+    drawing: str | None = pydantic.Field(None, description="for parsing, the first tree as SVG")
 
 
 class Answer(pydantic.BaseModel):
     """The outputs of all lines."""
 
     model: str
-    results: list[LineResult] = pydantic.Field(description="one for each line, in order")
+    results: list[LineResult] = pydantic.Field(description="one per line, in order")
     queue_seconds: float
     model_seconds: float
     between: list[str] | None = pydantic.Field(
-        None, description="split: what is before, between and after the sentences: blanks and line breaks"
+        None, description="with split, the blanks and line breaks before, between and after the sentences"
     )
 
 
@@ -140,7 +150,9 @@ class Map(pydantic.BaseModel):
     kind: str
     layer: int
     tokens: MapView
-    words: MapView | None = pydantic.Field(None, description="of whole words, if these are not the tokens")
+    words: MapView | None = pydantic.Field(
+        None, description="attention between whole words, if they differ from the tokens"
+    )
 
 
 class MapAnswer(pydantic.BaseModel):
@@ -148,7 +160,7 @@ class MapAnswer(pydantic.BaseModel):
 
     model: str
     map: Map
-    statistics: dict[str, Any] = pydantic.Field(description="what is measured of each head, and of uniform attention")
+    statistics: dict[str, Any] = pydantic.Field(description="measurements of each head and of uniform attention")
 
 
 class Error(pydantic.BaseModel):

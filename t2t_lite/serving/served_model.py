@@ -145,21 +145,21 @@ class ServedModel:
             if name not in self._options.request_settings:
                 raise UserError(f"a request cannot set {name}; it can set {', '.join(self._options.request_settings)}")
         if self.about.engine != "tensorflow" and "random_seed" in changes:
-            raise UserError("random_seed has no effect with the engine of this model; leave it out")
+            raise UserError("random_seed has no effect with this model's engine; omit it")
         usual = self.translator.decode_hparams
         settings = usual.replace(**changes) if changes else usual
         for name in changes:
             if (most := LARGEST_SETTINGS[name]) is not None and getattr(settings, name) > most:
-                raise UserError(f"{name}={changes[name]} is more than this server's {most}")
+                raise UserError(f"{name}={changes[name]} exceeds this server's limit of {most}")
         is_sampled = settings.sampling_method == "random"
         may_widen = "beam_size" in self._options.request_settings and "beam_size" not in changes
         if may_widen and (is_sampled or num_hypotheses > settings.beam_size):
             groups = settings.diverse_beam_groups
             settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % groups)
         if settings.beam_size > self.max_beam_size:
-            raise UserError(f"beam_size={settings.beam_size} is more than this server's {self.max_beam_size}")
+            raise UserError(f"beam_size={settings.beam_size} exceeds this server's limit of {self.max_beam_size}")
         if num_hypotheses > settings.beam_size:
-            raise UserError(f"num_hypotheses={num_hypotheses} is more than beam_size={settings.beam_size}")
+            raise UserError(f"num_hypotheses={num_hypotheses} exceeds beam_size={settings.beam_size}")
         return settings
 
     def texts(
@@ -205,10 +205,10 @@ class ServedModel:
         counts = []
         for number, text in enumerate(texts, start=1):
             if len(text) > limit * MAX_TOKEN_CHARACTERS:  # such a text would take long to tokenize
-                raise TooLong(f"{name} {number} has {len(text):,} characters; at most {limit} tokens are taken")
+                raise TooLong(f"{name} {number} has {len(text):,} characters; at most {limit} tokens are allowed")
             counts.append(len(vocabulary.ids_of([encodable(text)])[0]) if text else 1)
             if counts[-1] > limit:
-                raise TooLong(f"{name} {number} has {counts[-1]} tokens; at most {limit} are taken")
+                raise TooLong(f"{name} {number} has {counts[-1]} tokens; at most {limit} are allowed")
         return counts
 
     def submit(self, task: Task, texts: Sequence[Text]) -> Job:
@@ -220,7 +220,7 @@ class ServedModel:
           TooLong: if the texts have too many tokens for attention weights.
         """
         if task.attention is not None and sum(text.tokens for text in texts) > MAX_ATTENTION_TOKENS:
-            raise TooLong(f"a request with attention weights can have {MAX_ATTENTION_TOKENS} tokens")
+            raise TooLong(f"a request with attention weights may have at most {MAX_ATTENTION_TOKENS} tokens")
         constraints = task.settings.only_trees
         self.translator.engine.check(
             task.settings.replace(only_trees=False) if constraints else task.settings,

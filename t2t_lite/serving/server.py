@@ -117,7 +117,7 @@ class _Loader:
                 try:
                     self._keys.read()
                 except UserError as error:
-                    LOG.warning("the API keys stay as they were: %s", error)
+                    LOG.warning("keeping the old API keys: %s", error)
             for model in self._models.reload():
                 self._say(f"changed: {_loaded_line(model)}")
 
@@ -154,6 +154,6 @@ def _bound(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
-        raise UserError(f"cannot listen at `host={host}` `port={port}`: {error.strerror or error}") from error
+        raise UserError(f"cannot listen on `host={host}` `port={port}`: {error.strerror or error}") from error
     listener.set_inheritable(False)
     return listener

@@ -57,7 +57,7 @@ class ExportSource(Source):
         export = read_export(self.path)
         if export.format == "saved_model":
             raise UserError(
-                f"{self.path} is a SavedModel, which TensorFlow Serving serves; export the run with "
+                f"{self.path} is a SavedModel, which is for TensorFlow Serving; export the run with "
                 f"--format=ctranslate2 or keras"
             )
         content = export.content

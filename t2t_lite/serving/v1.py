@@ -50,7 +50,7 @@ def router(answering: Answering) -> APIRouter:
         """Parses lines. Every tree is well-formed and has the words of its line."""
         choose = (lambda: models.named(asked.model)) if asked.model else models.parser
         if not choose().writes_trees:
-            raise UserError(f"{choose().name} is no parser; use /v1/translate")
+            raise UserError(f"{choose().name} is not a parser; use /v1/translate")
         text = await _split(asked, choose())
         _check(answering, asked, text.sentences)
         if asked.tokenizer == "treebank":
@@ -63,7 +63,7 @@ def router(answering: Answering) -> APIRouter:
     async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
         """Returns the attention of a line and its output by tokens and words, with measures of the heads."""
         if any(end in text for text in (asked.inputs, asked.targets) for end in _LINE_ENDS):
-            raise HTTPException(400, "inputs and targets are one line each")
+            raise HTTPException(400, "inputs and targets must be one line each")
         if not asked.inputs.strip() or not asked.targets.strip():
             raise HTTPException(400, "inputs and targets must not be blank")
         choose = (lambda: models.named(asked.model)) if asked.model else models.only
@@ -82,7 +82,7 @@ async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
     if not asked.split:
         return SplitText(asked.lines, [])
     if not isinstance(asked.inputs, str):
-        raise HTTPException(400, "split: inputs must be one text")
+        raise HTTPException(400, "with split, inputs must be a single text")
     return await without_delay(len(asked.inputs), split_sentences, asked.inputs, model.source_language)
 
 
@@ -90,10 +90,10 @@ def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -
     """Raises HTTPException if a request has too many lines, or a line contains line breaks."""
     answering.check_lines(len(lines))
     if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > MAX_DRAWN:
-        raise HTTPException(400, f"drawing: at most {MAX_DRAWN} lines are drawn")
+        raise HTTPException(400, f"drawing: at most {MAX_DRAWN} lines can be drawn")
     for number, line in enumerate(lines, start=1):
         if any(end in line for end in _LINE_ENDS):
-            raise HTTPException(400, f"inputs: line {number} has line breaks; give each line by itself")
+            raise HTTPException(400, f"inputs: line {number} contains line breaks; send each line separately")
 
 
 def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[[], ServedModel]:
@@ -113,7 +113,7 @@ def _prefixes(asked: schemas.TranslateRequest, lines: Sequence[str]) -> list[str
     prefixes = [asked.prefixes] if isinstance(asked.prefixes, str) else asked.prefixes
     for name, given in (("prefixes", prefixes), ("phrases", asked.phrases)):
         if given is not None and len(given) != len(lines):
-            raise UserError(f"there are {len(lines)} inputs and {len(given)} {name}; give each line one")
+            raise UserError(f"there are {len(lines)} inputs but {len(given)} {name}; the numbers must be equal")
     return prefixes
 
 

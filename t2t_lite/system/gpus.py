@@ -48,7 +48,7 @@ def why_unused() -> str:
         said = dict.fromkeys(
             found[1].strip().rstrip(".") for found in map(_LINE.match, done.stderr.splitlines()) if found
         )
-    reason = f"TensorFlow says: {'; '.join(said)}" if said else "TensorFlow does not say why"
+    reason = f"TensorFlow says: {'; '.join(said)}" if said else "TensorFlow gives no reason"
     return f"{reason}. For CUDA's libraries, run {install_command('cuda')}"
 
 

@@ -39,7 +39,7 @@ def training_in(directory: Path) -> Iterator[None]:
                 ) from error
             if not is_held:
                 logging.getLogger("t2t_lite").warning(
-                    f"{directory} is on a file system without locks; make sure that nothing else trains there"
+                    f"{directory} is on a file system without locks; make sure that no other process trains there"
                 )
             yield
     finally:

@@ -87,8 +87,8 @@ def load_tensorflow() -> None:
     keras = sys.modules.get("keras")
     if keras is not None and keras.config.backend() != "tensorflow":
         raise UserError(
-            f"Keras uses {keras.config.backend()} in this process, and t2t-lite trains and decodes with TensorFlow; "
-            f"set the variable KERAS_BACKEND=tensorflow before Keras is imported"
+            f"Keras uses {keras.config.backend()} in this process, but t2t-lite trains and decodes with TensorFlow; "
+            f"set the environment variable KERAS_BACKEND=tensorflow before importing Keras"
         )
     os.environ["KERAS_BACKEND"] = "tensorflow"
     keep_freed_memory()

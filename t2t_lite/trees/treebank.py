@@ -38,7 +38,7 @@ def treebank_files(path: Path) -> list[Path]:
         raise UserError(f"no such file or folder: {path}")
     found = sorted(file for file in path.rglob("*") if file.name.lower().endswith(ENDINGS) and file.is_file())
     if not found:
-        raise UserError(f"{path} has no trees: it has no file that ends in {', '.join(ENDINGS)}")
+        raise UserError(f"{path} has no trees: it has no file whose name ends in {', '.join(ENDINGS)}")
     return found
 
 

@@ -37,8 +37,8 @@ def attention_data(
         weights += sum(each.weights.size for each in maps[-1])
         if weights > MAX_WEIGHTS:
             raise UserError(
-                f"the lines have more than {MAX_WEIGHTS:,} attention weights, which no browser shows: choose `layers` "
-                f"and `kinds`, or take fewer or shorter lines"
+                f"the lines have more than {MAX_WEIGHTS:,} attention weights, too many for a browser; choose `layers` "
+                f"and `kinds`, or use fewer or shorter lines"
             )
     return {
         "measures": [measure._asdict() for measure in MEASURES],

@@ -102,14 +102,14 @@ def chosen_layers(
     having = model.attention_layers
     kinds = list(kinds)
     if layers is not None and not layers:
-        raise UserError("`layers` is empty; leave it out for all layers", status=2)
+        raise UserError("`layers` is empty; omit it for all layers", status=2)
     for kind in kinds:
         if kind not in KINDS:
-            raise UserError(f"attention kinds are {', '.join(KINDS)}, not '{kind}'", status=2)
+            raise UserError(f"an attention kind must be {', '.join(KINDS)}, not '{kind}'", status=2)
     if not any(having.get(kind) for kind in kinds):
         raise UserError(
-            f"the model gives no attention weights of single heads ({', '.join(kinds)}), as an ensemble, CTranslate2, "
-            f"or layers of another kind than self-attention"
+            f"the model returns no attention weights of single heads ({', '.join(kinds)}), like ensembles, "
+            f"CTranslate2, and layers other than self-attention"
         )
     found = {}
     for kind in kinds:

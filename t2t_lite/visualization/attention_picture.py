@@ -67,7 +67,7 @@ class AttentionPicture:
         if form not in FORMS:
             raise UserError(f"`form={form}` is not one of {', '.join(FORMS)}", status=2)
         if not 0 < len(pairs) <= MAX_SENTENCES:
-            raise UserError(f"a picture has 1 to {MAX_SENTENCES} sentences, and these are {len(pairs)}")
+            raise UserError(f"a picture shows 1 to {MAX_SENTENCES} sentences, but there are {len(pairs)}")
         self._model, self.pairs, self.form, self.words = model, list(pairs), form, words
         self._kinds, self._layers, self._heads, self._query = kinds, layers, heads, query
         chosen_layers(model, kinds or KINDS, layers)  # before computing anything
@@ -117,7 +117,7 @@ class AttentionPicture:
             return file
         if len(self.pairs) > 1:
             raise UserError(
-                f"{file} shows one sentence, and these are {len(self.pairs)}; give a name that ends in .html"
+                f"{file} shows one sentence, but there are {len(self.pairs)}; use a file name that ends in .html"
             )
         save(self._figure(), file)
         return file
@@ -131,7 +131,7 @@ class AttentionPicture:
         if (weights := len(heads) * sum(sizes)) > _MAX_DRAWN:
             raise UserError(
                 f"{weights:,} weights are too many for one picture, at most {_MAX_DRAWN:,}: choose with `query`, "
-                f"`heads` and `layers`, or take a shorter line"
+                f"`heads` and `layers`, or use a shorter line"
             )
         if self.form == "matrix":
             return draw_matrices(maps, heads)
@@ -159,7 +159,7 @@ class AttentionPicture:
         if self.form != "overview" and panels > _MAX_PANELS:
             raise UserError(
                 f"{panels} panels are too many for one picture, at most {_MAX_PANELS}: choose with `layers`, `heads` "
-                f"and `kinds`, or give a name that ends in .html"
+                f"and `kinds`, or use a file name that ends in .html"
             )
         return maps, heads
 
@@ -175,7 +175,7 @@ class AttentionPicture:
 def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
     """Returns the chosen heads, from 0."""
     if heads is not None and not heads:
-        raise UserError("`heads` is empty; leave it out for all heads", status=2)
+        raise UserError("`heads` is empty; omit it for all heads", status=2)
     for head in heads or ():
         if not -number <= head < number:
             raise UserError(f"`heads`: there is no head {head}; heads are 0 to {number - 1}", status=2)
@@ -196,7 +196,7 @@ def find_query(each: AttentionMap, query: str | int, argument: str = "query") ->
                 return among.index(wanted)
         if not query.isdecimal():
             raise UserError(
-                f"`{argument}={query}` is none of: {' '.join(labels)}; subwords end in @@, give the index, or use words"
+                f"`{argument}={query}` is not one of: {' '.join(labels)}; subwords end in @@; pass an index or words"
             )
     if not 0 <= int(query) < len(labels):
         raise UserError(f"`{argument}={query}`: there are {len(labels)} queries, from 0")

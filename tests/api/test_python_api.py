@@ -236,11 +236,11 @@ def test_settings_are_found_by_name_and_changed():
     [
         ({"hparams": {"hiden_size": 3}}, "unknown setting 'hiden_size'; did you mean 'hidden_size'"),
         ({"hparams": {"hidden_size": 0}}, "`hparams`: hidden_size=0 is out of range"),
-        ({"hparams": t2t.HParams()}, "`hparams` is complete; leave out `hparams_set`"),
+        ({"hparams": t2t.HParams()}, "`hparams` is complete; remove `hparams_set`"),
         ({"eval_metric": "bleu"}, "`eval_metric=bleu` needs `eval_decode`"),
         ({"eval_metric": "ter"}, "`eval_metric=ter` needs `eval_decode`"),
         ({"eval_metric": "blue"}, "`eval_metric=blue` is unknown; did you mean 'bleu'"),
-        ({"schedule": "eval"}, r"train\(\) cannot only evaluate"),
+        ({"schedule": "eval"}, r"train\(\) cannot evaluate without training"),
         ({"save_checkpoint_steps": 3}, r"train\(\) has no argument 'save_checkpoint_steps'; did you mean 'save_che"),
         ({"keep_checkpoint_max": 0}, "`keep_checkpoint_max=0` is out of range: it must be at least 1"),
         ({"save_checkpoints_steps": "5"}, "`save_checkpoints_steps` takes a whole number, not '5'"),

@@ -135,8 +135,8 @@ def test_the_page_has_every_figure_and_says_what_was_not_measured():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--problem=multi30k_ende"], "--accelerator takes --problem and --data_dir together"),
-        (["--problem=multi30k_ende", "--data_dir=data"], "--accelerator takes --problem for --batches_file"),
+        (["--problem=multi30k_ende"], "with --accelerator, pass --problem and --data_dir together"),
+        (["--problem=multi30k_ende", "--data_dir=data"], "with --accelerator, --problem also needs --batches_file"),
     ],
 )
 def test_flags_that_do_not_fit_together_are_an_error_of_usage(flags, message, capsys):

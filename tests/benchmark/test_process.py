@@ -21,7 +21,7 @@ def test_an_error_in_the_process_is_raised_in_the_caller():
 
 
 def test_a_killed_process_is_reported():
-    with pytest.raises(UserError, match="has been killed"):
+    with pytest.raises(UserError, match="was killed"):
         in_a_process(signal.raise_signal, signal.SIGKILL)
 
 

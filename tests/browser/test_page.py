@@ -266,7 +266,7 @@ def test_an_error_of_the_server_is_said_and_passes(page, open_page):
     error = page.locator("#error")
     error.wait_for()
     wait_until(page, "document.querySelector('#error').textContent")
-    assert re.search(r"sentence 1 has \d+ tokens; at most 200 are taken", error.inner_text())
+    assert re.search(r"sentence 1 has \d+ tokens; at most 200 are allowed", error.inner_text())
     open_page.failures.clear()  # the browser itself notes the status
     assert words(page).all_inner_texts() == before
     type_text(page, "", clear=LINE)
@@ -319,7 +319,7 @@ def test_without_javascript(server, open_page, translator):
     assert page.locator("img.tree").count() == 2
     page.get_by_label("Text").fill("dog " * 400)
     send_form(page)
-    assert "tokens; at most 200 are taken" in page.locator("#error").inner_text()
+    assert "tokens; at most 200 are allowed" in page.locator("#error").inner_text()
     open_page.failures.clear()
 
 

@@ -99,13 +99,15 @@ def test_an_output_that_has_no_room_for_its_phrases_is_reported(small_run):
 def test_phrases_that_cannot_be_used_are_errors(translator, phrases, settings, message):
     with pytest.raises(UserError, match=message):
         translator.translate(LINES, phrases=phrases, **settings)
-    with pytest.raises(UserError, match="a parser takes no phrases"):
+    with pytest.raises(UserError, match="a parser does not support phrases"):
         Parser(translator).translate(LINES, phrases=PHRASES)
 
 
 def test_a_phrase_that_the_vocabulary_cannot_write_is_an_error_that_names_it():
     (path,) = (FROZEN / "words" / "run").glob("vocab.*")
-    with pytest.raises(UserError, match=r"line 4: the phrase 'Quastenflosser' has characters or words that are not in vocab"):
+    with pytest.raises(
+        UserError, match=r"line 4: the phrase 'Quastenflosser' has characters or words that are not in vocab"
+    ):
         PhraseVocabulary(open_vocabulary(path)).constraint([["Quastenflosser"]], first_line=4)
 
 

@@ -143,7 +143,7 @@ def test_each_side_has_its_own_vocabulary(tmp_path):
 
 def test_a_word_with_the_name_of_a_symbol_is_refused(tmp_path):
     tokens = ["<pad>", "</s>", "<unk>", "</s>", *names(range(4, VOCAB))]
-    with pytest.raises(UserError, match="the word </s>, which is the name of a symbol"):
+    with pytest.raises(UserError, match="the word </s>, which is also the name of a symbol"):
         ctranslate2_model.write(random_model(VOCAB), tokens, tokens, tmp_path, None)
 
 

@@ -119,5 +119,5 @@ def test_settings_that_a_graph_cannot_have_are_refused_by_name(settings):
 
 
 def test_a_model_without_inputs_is_refused():
-    with pytest.raises(UserError, match="takes inputs"):
+    with pytest.raises(UserError, match="needs inputs"):
         saved_model.check(DecodeHParams(), has_inputs=False)

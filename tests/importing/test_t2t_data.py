@@ -246,21 +246,21 @@ def copy_as(old, new):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (remove("*"), "has shards of no problem; its files are called NAME-train-00000-of-00100 and so on"),
+        (remove("*"), "has shards of no problem; the files must be named NAME-train-00000-of-00100 and so on"),
         (remove("*train*"), f"has no train shards of {NAME}, such as {NAME}-train-00000-of-00001"),
         (remove("*-00001-of-00002"), f"lacks {NAME}-train-00001-of-00002; copy it, too"),
-        (remove("vocab.*"), "has no file vocab.*; name it with `vocab_file`"),
-        (copy_as(".2048.", ".4096."), f"vocab.{NAME}.4096.subwords; name it with `vocab_file`"),
+        (remove("vocab.*"), "has no file vocab.*; pass it with `vocab_file`"),
+        (copy_as(".2048.", ".4096."), f"vocab.{NAME}.4096.subwords; pass it with `vocab_file`"),
         (copy_as(NAME, "other"), f"has shards of other, {NAME}; choose one with `t2t_problem`"),
-        (copy_as("-of-00002", "-of-00003"), f"two different numbers of train shards of {NAME}; keep those of one"),
+        (copy_as("-of-00002", "-of-00003"), f"has train shards of {NAME} with two different totals; keep only one set"),
         (damaged, "train-00001-of-00002 is damaged"),
-        (other_vocabulary, "and vocab.text_pairs.given.subwords has 1,000 tokens; name the vocabulary"),
-        (shuffled_vocabulary, "are not those that vocab.text_pairs.given.subwords gives for their text; name the"),
-        (with_record(b"text"), "dev-00000-of-00001 is damaged, or has no tf.train.Example records"),
-        (with_record(example(inputs=[5, 1])), "record 3: it has no targets"),
-        (with_record(example(inputs=[5, 1], targets=[5, 6])), "record 3: its targets are not one text"),
-        (with_record(example(inputs=[5, 1, 7, 1], targets=[5, 1])), "record 3: its inputs are not one text"),
-        (with_record(example(inputs=[5, 0, 1], targets=[5, 1])), "record 3: its inputs are not one text"),
+        (other_vocabulary, "but vocab.text_pairs.given.subwords has only 1,000 tokens; pass the vocabulary"),
+        (shuffled_vocabulary, "differ from what vocab.text_pairs.given.subwords gives for their text; pass the"),
+        (with_record(b"text"), "dev-00000-of-00001 is damaged or does not contain tf.train.Example records"),
+        (with_record(example(inputs=[5, 1])), "record 3 has no targets"),
+        (with_record(example(inputs=[5, 1], targets=[5, 6])), "record 3: its targets are not a single text"),
+        (with_record(example(inputs=[5, 1, 7, 1], targets=[5, 1])), "record 3: its inputs are not a single text"),
+        (with_record(example(inputs=[5, 0, 1], targets=[5, 1])), "record 3: its inputs are not a single text"),
         (with_record(example(inputs=[5, -2, 1], targets=[5, 1])), "has the id -2 in its inputs"),
     ],
 )
@@ -275,10 +275,10 @@ def test_what_cannot_be_imported_is_refused_in_a_line(source, tmp_path, change, 
 
 def test_data_that_is_not_pairs_of_texts_and_the_folder_of_the_shards_are_refused(source, tmp_path):
     for name in ("treebank_parsing", "wsj_parsing"):
-        with pytest.raises(UserError, match=f"the records of '{name}' are not simply pairs of texts"):
+        with pytest.raises(UserError, match=f"the records of '{name}' are not plain pairs of texts"):
             t2t.import_data(source, tmp_path / "data", problem=name)
     copy = shutil.copytree(source, tmp_path / "source")
-    with pytest.raises(UserError, match="is the folder of the shards; give another one"):
+    with pytest.raises(UserError, match="is the folder of the shards; pass another folder"):
         t2t.import_data(copy, copy)
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -296,9 +296,9 @@ def test_the_command_takes_one_of_several_problems_and_leaves_other_data_alone(s
     result = command("datagen", *flags, "--t2t_problem=other")
     assert result.returncode == 0 and "text_pairs: train: 800 pairs" in result.stdout
     again = command("datagen", *flags, "--t2t_problem=other")
-    assert again.returncode == 1 and "has data of 'text_pairs' already; give another folder" in again.stderr
+    assert again.returncode == 1 and "already has data of 'text_pairs'; pass another folder" in again.stderr
     for wrong, message in (
-        (["--num_shards=3"], "--from=t2t takes the shards as they are: leave out --num_shards"),
+        (["--num_shards=3"], "--from=t2t uses the shards unchanged; remove --num_shards"),
         (["--tmp_dir="], "--from=t2t needs --tmp_dir"),
     ):
         refused = command("datagen", *flags, *wrong)

@@ -147,7 +147,7 @@ def test_settings_of_a_training_are_taken_or_named(t2t_dir, tmp_path):
     run = t2t.import_model(model, tmp_path / "run", data_dir=t2t_dir / "data", warn=said.append)
     hparams = json.loads((run.path / "hparams.json").read_text())
     assert hparams["clip_norm"] == 2.0 and hparams["batch_tokens"] == 4000
-    assert said == ["symbol_dropout=0.1 has no equivalent: a training will be without it"]
+    assert said == ["symbol_dropout=0.1 has no equivalent; further training will not use it"]
 
 
 def test_an_average_and_numbers_of_layers_of_each_stack(imported, t2t_dir, tmp_path):
@@ -166,16 +166,16 @@ def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
     assert "2,054 tokens" in refused(model, tmp_path)  # no vocabulary where the training had it
     wrong = tmp_path / "vocab.few.subwords"
     wrong.write_text("'<pad>_'\n'<EOS>_'\n" + "".join(f"'{each}'\n" for each in "\\_u;0123456789<pad>EOS"))
-    assert "24 tokens, and the model's vocabulary 2,054" in refused(model, tmp_path, vocab_file=str(wrong))
+    assert "24 tokens, but the model's vocabulary has 2,054" in refused(model, tmp_path, vocab_file=str(wrong))
     for other in ("universal_transformer", "lstm_seq2seq"):
         (model / "flags_t2t.txt").write_text(f"--model={other}\n")
         assert f"is a model of {other}; only models" in refused(model, tmp_path, data_dir=data_dir)
     (model / "flags_t2t.txt").unlink()
     (model / "hparams.json").write_bytes(pickle.dumps({"hidden_size": 64}))
-    assert "hparams.json is not a file of" in refused(model, tmp_path, data_dir=data_dir)
+    assert "hparams.json is not a tensor2tensor" in refused(model, tmp_path, data_dir=data_dir)
     (model / "hparams.json").unlink()
     assert "has no hparams.json" in refused(model, tmp_path, data_dir=data_dir)
-    assert "no checkpoint" in refused(data_dir, tmp_path)
+    assert "no tensor2tensor checkpoint" in refused(data_dir, tmp_path)
 
 
 def test_the_vocabularies_of_a_model_with_two_are_asked_for(t2t_dir, tmp_path):
@@ -190,9 +190,9 @@ def test_the_vocabularies_of_a_model_with_two_are_asked_for(t2t_dir, tmp_path):
         tensors=[tf.constant(value) for value in values.values()],
     )
     message = refused(model, tmp_path, data_dir=t2t_dir / "data")
-    assert "2 vocabularies (1,000 and 2,054 tokens); name both with `vocab_file=INPUTS,TARGETS`" in message
+    assert "2 vocabularies (1,000 and 2,054 tokens); pass both with `vocab_file=INPUTS,TARGETS`" in message
     (one,) = (t2t_dir / "data").glob("vocab.*")
-    assert "names only 2,054; give INPUTS,TARGETS" in refused(model, tmp_path, vocab_file=str(one))
+    assert "names only 2,054; pass INPUTS,TARGETS" in refused(model, tmp_path, vocab_file=str(one))
     assert "names 3 files" in refused(model, tmp_path, vocab_file=f"{one},{one},{one}")
 
 
@@ -205,7 +205,7 @@ def test_a_truncated_checkpoint_is_refused(t2t_dir, tmp_path):
 
 def test_an_existing_folder_is_not_touched(imported, t2t_dir):
     before = sorted(imported["v1"].iterdir())
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         t2t.import_model(t2t_dir / "v1", imported["v1"], data_dir=t2t_dir / "data")
     assert sorted(imported["v1"].iterdir()) == before
 
@@ -217,4 +217,4 @@ def test_the_command_says_what_it_made(t2t_dir, tmp_path, capsys):
     assert main([*flags, "--problem=multi30k_ende"]) == 0
     assert "429,056 parameters, problem multi30k_ende" in capsys.readouterr().out
     assert main(flags) == 1
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err

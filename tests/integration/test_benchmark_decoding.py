@@ -47,7 +47,7 @@ def test_missing_flags_and_empty_text_are_errors(small_run, command, tmp_path):
     (tmp_path / "empty.txt").write_text("\n \n")
     flags = (f"--output_dir={small_run}", f"--decode_from_file={tmp_path / 'empty.txt'}")
     result = command("benchmark", "--decoding", *flags)
-    assert result.returncode == 1 and "empty.txt has no line with text" in result.stderr
+    assert result.returncode == 1 and "empty.txt contains no text" in result.stderr
 
 
 @pytest.mark.heavy

@@ -125,7 +125,7 @@ def test_problem_data_is_measured_in_two_precisions_on_two_devices(command, gram
         (("--problem=grammar_ende",), 2, "--problem needs --data_dir"),
         (("--data_dir=somewhere",), 2, "--data_dir needs --problem"),
         (("--problem=gramar_ende", "--data_dir=somewhere"), 2, "'grammar_ende'"),
-        (("--problem=grammar_ende", "--data_dir=somewhere", "--vocab_size=9"), 2, "--vocab_size is for random ids"),
+        (("--problem=grammar_ende", "--data_dir=somewhere", "--vocab_size=9"), 2, "--vocab_size applies to random ids"),
         (("--problem=grammar_ende", "--data_dir=no/such/folder"), 1, "--data_dir=no/such/folder does not exist"),
         (("--target_length=2.5",), 2, "--target_length takes a whole number with --training"),
         (("--target_length=65",), 1, "longer than max_length=64"),

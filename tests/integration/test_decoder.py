@@ -229,7 +229,9 @@ def test_scores_of_given_pairs_equal_those_of_the_search(small_run, command, tmp
     (tmp_path / "pairs.txt").write_text("A dog.\n")
     refused = command("decoder", f"--output_dir={small_run}", f"--score_file={tmp_path / 'pairs.txt'}")
     assert refused.returncode == 1
-    assert refused.stderr.splitlines()[-1].endswith("pairs.txt, line 1: 0 tabs, not 1; a line is INPUT<tab>TRANSLATION")
+    assert refused.stderr.splitlines()[-1].endswith(
+        "pairs.txt, line 1: found 0 tabs instead of 1; write each line as INPUT<tab>TRANSLATION"
+    )
 
 
 @pytest.mark.slow

@@ -174,11 +174,11 @@ def test_one_query_of_a_parser(tmp_path, command):
         (["--layers=1"], 2, "--layers needs --draw_attention"),
         (["--draw_attention=a.html", "--layers=9"], 2, "--layers: there is no layer 9; layers are 0 to"),
         (["--draw_attention=a.html", "--heads=9"], 2, "--heads: there is no head 9; heads are 0 to"),
-        (["--draw_attention=a.svg", "--query=zebra"], 1, "--query=zebra is none of: The"),
+        (["--draw_attention=a.svg", "--query=zebra"], 1, "--query=zebra is not one of: The"),
         (["--draw_attention=a.svg", "--kind=memory"], 2, "argument --kind: takes encoder or decoder or cross"),
         (["--draw_attention=a.gif"], 1, "unknown plot format; use a file name that ends in .html, .png, .svg, .pdf"),
         (["--draw_attention=none/a.html"], 1, "there is no folder none"),
-        (["--draw_attention=a.html", "--engine=ctranslate2"], 1, "CTranslate2 gives no attention weights"),
+        (["--draw_attention=a.html", "--engine=ctranslate2"], 1, "CTranslate2 returns no attention weights"),
         (["--draw_attention=a.html", "--decode_interactive"], 2, "cannot be combined"),
     ],
 )
@@ -197,7 +197,7 @@ def test_an_export_for_ctranslate2_is_refused_before_it_translates(served_export
     flags = f"--export_dir={served_exports / 'new'}", f"--draw_attention={tmp_path / 'a.html'}"
     result = command("decoder", *flags, stdin=b"The cat sleeps.\n")
     assert (result.returncode, result.stdout) == (1, "")
-    assert "gives no attention weights of single heads" in result.stderr
+    assert "returns no attention weights of single heads" in result.stderr
 
 
 def test_a_resumed_run_draws_the_first_lines(translator):

@@ -230,6 +230,8 @@ def test_score_takes_the_stored_outputs_of_runs(evaluated, run, command, tmp_pat
     compared = json.loads(command("score", f"--output_dir={run},{other}", *flags[1:]).stdout)
     assert compared["hypotheses"][1] == str(other / "scores" / folder.name / "hypotheses.txt")
     missing = command("score", f"--output_dir={run}", "--checkpoint_path=ckpt-2")
-    assert missing.returncode == 1 and "has no scores of ckpt-2 on dev; run t2t-lite-eval --output_dir=" in missing.stderr
+    assert (
+        missing.returncode == 1 and "has no scores of ckpt-2 on dev; run t2t-lite-eval --output_dir=" in missing.stderr
+    )
     both = command("score", f"--output_dir={run}", f"--hypothesis={folder / 'hypotheses.txt'}")
     assert both.returncode == 2 and "--output_dir and --hypothesis cannot be combined" in both.stderr

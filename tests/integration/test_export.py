@@ -157,7 +157,7 @@ DAMAGE = {
     "changed": lambda folder: flip_a_bit(folder / "model.bin"),
     "lacks": lambda folder: (folder / "shared_vocabulary.json").unlink(),
     "damaged": lambda folder: (folder / "export.json").write_text("{"),
-    "no export directory": lambda folder: (folder / "export.json").unlink(),
+    "not an export directory": lambda folder: (folder / "export.json").unlink(),
     "unknown format": lambda folder: rewritten(folder / "export.json", format="onnx"),
 }
 WORDS = {"truncated": "has [0-9,]+ bytes instead of [0-9,]+", "changed": "was changed since the export"}
@@ -203,14 +203,14 @@ def test_what_exists_is_not_harmed_unless_it_is_an_export_that_may_be_replaced(
     (export / "notes.txt").write_text("mine")
     before = snapshot(tmp_path)
     result = command("export", *flags, f"--export_dir={export}", "--overwrite")
-    assert result.returncode == 1 and "notes.txt, which is no part of the export" in result.stderr
+    assert result.returncode == 1 and "notes.txt, which is not part of the export" in result.stderr
     assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--engine=tensorflow"], "is an export for ctranslate2"),
+        (["--engine=tensorflow"], "was exported for ctranslate2"),
         (["--checkpoint_path=last"], "cannot be combined"),
         (["--decode_hparams=coverage_penalty=0.2"], "does not support coverage_penalty=0.2"),
         (["--decode_hparams=beem_size=2"], "beam_size"),

@@ -143,7 +143,7 @@ def test_an_empty_file_and_a_directory_have_their_own_error_messages(texts, data
     (tmp_path / "empty.en").touch()
     (tmp_path / "folder.en").mkdir()
     for source, message in (
-        ("empty.en", "empty.en is empty; give a file with"),
+        ("empty.en", "empty.en is empty; pass a file with"),
         ("folder.en", "folder.en is a directory"),
     ):
         assert message in datagen(tmp_path, train_source=source, train_target=str(texts / "train.de"), status=1)

@@ -254,7 +254,7 @@ def test_inputs_of_a_problem_without_inputs_are_an_error(tmp_path):
 
 
 def test_a_problem_without_inputs_has_no_outputs_to_score():
-    with pytest.raises(UserError, match="`eval_decode`: 'texts' has no inputs, and so no outputs to score"):
+    with pytest.raises(UserError, match="`eval_decode`: 'texts' has no inputs, so there are no outputs to score"):
         check_evaluation(Texts(), TrainOptions(eval_decode=True))
 
 

@@ -114,7 +114,11 @@ def test_a_plug_in_folder_that_is_missing_empty_or_registers_nothing_is_an_error
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.py").write_text("x = 1\n")
-    for name, said in (("none", "is not a folder"), ("empty", "no Python file"), ("other", "registers nothing")):
+    for name, said in (
+        ("none", "is not a folder"),
+        ("empty", "no Python file"),
+        ("other", "does not register anything"),
+    ):
         result = help_with(process, tmp_path / name)
         assert result.returncode == 1 and said in result.stderr and str(tmp_path / name) in result.stderr
 

@@ -79,9 +79,9 @@ def test_a_metric_is_shown_with_what_it_needs_and_its_direction(command):
     assert shown(command, "parseval").splitlines() == [
         "metric parseval (--eval_metric=parseval)",
         METRICS.summary("parseval"),
-        "of trees; the highest is the best; in evaluations it is called f1",
+        "computed from trees; the highest value is the best; evaluations call it f1",
     ]
-    assert "of texts; the lowest is the best;" in shown(command, "ter")
+    assert "computed from texts; the lowest value is the best;" in shown(command, "ter")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_the_papers_scale_prints_the_papers_commands_and_costs(command, tmp_path
         (["--table=3", "--rows=h2"], "--rows=h2 is not a row of table 3; did you mean"),
         (["--table=4", "--rows=parsing_semi"], "--rows=parsing_semi: --scale=small has no data for it"),
         (["--table=1", "--rows=base"], "--rows is for tables 2, 3 and 4"),
-        (["--table=3", "--run"], "--run is for --scale=paper"),
+        (["--table=3", "--run"], "--run only applies to --scale=paper"),
     ],
 )
 def test_wrong_usage_is_one_line(command, flags, message):

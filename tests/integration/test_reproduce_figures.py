@@ -86,7 +86,7 @@ def test_a_figure_that_cannot_be_written_is_refused_before_the_model_is_loaded(t
     assert (result.returncode, result.stdout) == (1, "")
     (line,) = result.stderr.splitlines()
     assert line.endswith(
-        f"--output_dir={tmp_path}: {tmp_path / 'figure3.svg'} is a folder; remove it, or give another folder"
+        f"--output_dir={tmp_path}: {tmp_path / 'figure3.svg'} is a folder; remove it, or pass another folder"
     )
     assert [file.name for file in tmp_path.iterdir()] == ["figure3.svg"]
 
@@ -101,10 +101,10 @@ def test_a_figure_that_cannot_be_written_is_refused_before_the_model_is_loaded(t
         (["--figure=3", f"--run_dir={TIED}", "--seeds=2"], "--seeds is for tables"),
         (
             ["--figure=4", f"--run_dir={TIED}", "--sentence=The dog sleeps."],
-            "--sentence: it has no pronoun for figure 4",
+            "--sentence has no pronoun for figure 4",
         ),
-        (["--figure=3", f"--run_dir={TIED}"], "is not where it was in training; give a --sentence"),
-        (["--figure=3", f"--run_dir={TIED}", "--sentence=A b.", "--word=c"], "--word=c is none of"),
+        (["--figure=3", f"--run_dir={TIED}"], "is no longer where it was during training; pass a --sentence"),
+        (["--figure=3", f"--run_dir={TIED}", "--sentence=A b.", "--word=c"], "--word=c is not one of"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(tmp_path, command, monkeypatch, flags, message):

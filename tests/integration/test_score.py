@@ -170,7 +170,7 @@ def test_trees_are_compared_by_f1(score, paths):
         (["--hypothesis={short},{a}"], "{short} has 5 lines but {a} has 12: line n of one must correspond"),
         (["--hypothesis={a},{b}", "--source={short}"], "{a} has 12 lines but {short} has 5"),
         (["--hypothesis={a},none"], "no such file: none"),
-        (["--hypothesis={a},,{b}"], "takes paths separated by commas, and one of"),
+        (["--hypothesis={a},,{b}"], "takes paths separated by commas, but"),
         (["--hypothesis={a}", "--reference={r},{q}", "--metric=parseval"], "'parseval' takes one set of references"),
         (["--hypothesis={trees}", "--metric=parseval", "--per_sentence", "--json"], "cannot be combined with --json"),
     ],

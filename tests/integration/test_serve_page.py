@@ -85,9 +85,9 @@ def test_the_form_translates(server, expected):
     [
         ({"text": "a"}, 401, "this server needs an API key"),
         ({"text": "a", "api_key": "other"}, 403, "Invalid API key"),
-        ({"text": "a", "api_key": KEY, "model": "<b>"}, 400, "there is no model <b>; there is new"),
+        ({"text": "a", "api_key": KEY, "model": "<b>"}, 400, "there is no model <b>; available models: new"),
         ({"text": "dog " * 600, "api_key": KEY}, 413, "sentence 1 has "),
-        ({"text": "a\n" * 2001, "api_key": KEY}, 413, "2,001 sentences are too many"),
+        ({"text": "a\n" * 2001, "api_key": KEY}, 413, "the request has 2,001 sentences"),
     ],
 )
 def test_mistakes_in_the_form_are_said_on_the_page(server, form, status, message):
@@ -168,16 +168,16 @@ def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_expor
     assert result["drawing"].startswith("<svg")
     tree = result["hypotheses"][0]["text"]
     too_many = asked | {"inputs": ["The dog runs."] * 21}
-    assert answers("/v1/parse", too_many) == (400, {"error": "drawing: at most 20 lines are drawn"})
+    assert answers("/v1/parse", too_many) == (400, {"error": "drawing: at most 20 lines can be drawn"})
     asked = {"inputs": result["inputs"], "targets": tree, "model": "trees", "kind": "encoder"}
     assert answers("/v1/attention", asked)[1]["map"]["tokens"]["queries"][-1] == "<end>"
     refused = answers("/v1/attention", asked | {"inputs": "The dog"})
-    assert refused == (400, {"error": "the tree: the tree has 4 words, and the line has 2"})
+    assert refused == (400, {"error": "the tree: the tree has 4 words, but the line has 2"})
     # Brackets without blanks are symbols all the same.
     deep = "(A" * 200 + "(XX a)" + ")" * 200
     assert answers("/v1/attention", asked | {"inputs": "a", "targets": deep}) == (
         413,
-        {"error": "a request with attention weights can have 256 tokens"},
+        {"error": "a request with attention weights may have at most 256 tokens"},
     )
     status, answer = answers("/v1/attention", asked | {"inputs": "a", "targets": "(A" * 50_000 + "a" + ")" * 50_000})
     assert (status, "characters; at most" in answer["error"]) == (413, True)
@@ -196,7 +196,7 @@ def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_expor
         ({"inputs": "a\nb", "targets": "b", "model": "tied"}, 400, "one line each"),
         ({"inputs": " ", "targets": "b", "model": "tied"}, 400, "must not be blank"),
         ({"inputs": "a", "targets": "b", "model": "none"}, 400, "there is no model none"),
-        ({"inputs": "dog " * 120, "targets": "Hund " * 20, "model": "tied"}, 413, "can have 256 tokens"),
+        ({"inputs": "dog " * 120, "targets": "Hund " * 20, "model": "tied"}, 413, "may have at most 256 tokens"),
     ],
 )
 def test_mistakes_in_requests_for_attention(answers, content, status, message):
@@ -214,4 +214,4 @@ def test_a_models_own_beam_is_not_refused(answers):
         asked = {"inputs": "The dog runs .", "model": model["name"]}
         assert answers(path, asked)[0] == 200
         refused = answers(path, asked | {"settings": {"beam_size": usual + 1}})
-        assert refused == (400, {"error": f"beam_size={usual + 1} is more than this server's {usual}"})
+        assert refused == (400, {"error": f"beam_size={usual + 1} exceeds this server's limit of {usual}"})

@@ -142,7 +142,7 @@ def test_a_model_is_switched_under_load_without_a_lost_request(served_exports, e
         threads = load(own, sent, answered, stop)
         own.wait_until(lambda: len(answered) >= 20)
         (served / "export.json").write_text("{")  # a damaged one is not loaded
-        own.wait_for("cannot be loaded; the old one stays")
+        own.wait_for("cannot be loaded; keeping the old model")
         shutil.move(served, tmp_path / "before")
         shutil.copytree(served_exports / "new", tmp_path / "copied")
         shutil.move(tmp_path / "copied", served)

@@ -90,7 +90,7 @@ def test_an_error_of_the_report_is_one_warning(trained, tmp_path):
     result = trained("--report", "--schedule=train")
     assert result.returncode == 0 and "step 4: saved" in result.stdout
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"{tmp_path / 'run' / 'report.html'} cannot be written") and "the training goes on" in line
+    assert line.startswith(f"{tmp_path / 'run' / 'report.html'} cannot be written") and "training continues" in line
 
 
 def test_a_missing_package_is_said_before_anything_is_done(trained, tmp_path, monkeypatch):
@@ -105,4 +105,4 @@ def test_a_missing_package_is_said_before_anything_is_done(trained, tmp_path, mo
 
 def test_continuous_evaluation_writes_none(trained):
     result = trained("--report", "--schedule=eval")
-    assert result.returncode == 2 and "--report is for trainings" in result.stderr
+    assert result.returncode == 2 and "--report applies to training only" in result.stderr

@@ -169,7 +169,7 @@ def test_given_trees_are_cleaned_first(make):
         ("", "'' is not one tree in brackets"),
         ("(TOP (NN a)) (TOP (NN b))", "is not one tree"),
         ("(TOP (-NONE- *))", "is not one tree"),
-        ("(TOP (XX leaf) (XX leaf))", "the tree has 2 words, and the line has 1"),
+        ("(TOP (XX leaf) (XX leaf))", "the tree has 2 words, but the line has 1"),
     ],
 )
 def test_a_given_tree_that_does_not_match_its_line_is_an_error_with_the_line_number(make, tree, message):
@@ -185,5 +185,5 @@ def test_lines_are_tokenised_as_requested(make):
 
 
 def test_prefixes_are_refused(make):
-    with pytest.raises(UserError, match="no prefixes"):
+    with pytest.raises(UserError, match="does not support prefixes"):
         make().translate(["leaf"], prefixes=["leaf"])

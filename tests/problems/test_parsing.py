@@ -105,7 +105,7 @@ def test_an_unused_share_of_a_split_treebank_is_reported(tmp_path):
 
 @pytest.mark.parametrize("paths", ["", "a.ptb,", ",a.ptb", "a.ptb, ,a.ptb"])
 def test_an_empty_path_is_refused_and_not_the_current_folder(paths):
-    with pytest.raises(UserError, match="a path is missing"):
+    with pytest.raises(UserError, match="a path is empty"):
         get_problem("treebank_parsing", treebank=paths)
 
 

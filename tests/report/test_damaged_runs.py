@@ -248,9 +248,9 @@ def test_a_run_that_has_just_begun_is_a_report(tmp_path):
         (
             ["--output_dir={run}/run.json", "--report_file={tmp}/x.html"],
             1,
-            "run.json is a file; give the run directory",
+            "run.json is a file; pass a run directory",
         ),
-        (["--output_dir={run}", "--report_file={tmp}/x.pdf"], 1, "--report_file={tmp}/x.pdf: a report is HTML"),
+        (["--output_dir={run}", "--report_file={tmp}/x.pdf"], 1, "--report_file={tmp}/x.pdf: reports are HTML"),
         (
             ["--output_dir={run}", "--report_file={tmp}/no/x.html"],
             1,

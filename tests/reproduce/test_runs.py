@@ -37,7 +37,9 @@ def run(small_run, grammar_data, tmp_path):
 def test_a_training_of_another_length_is_refused(run, steps):
     assert run.is_trained()
     other = dataclasses.replace(run, changes={**run.changes, "train_steps": steps})
-    expected = rf"was trained otherwise than this row \(train_steps: 6, not {steps}\); remove it, or give another"
+    expected = (
+        rf"was trained with other settings than this row \(train_steps: 6, not {steps}\); remove it, or pass another"
+    )
     with pytest.raises(UserError, match=expected):
         other.is_trained()
     # As a run that was continued, and whose settings were set back by a shorter training, which made no step.
@@ -67,9 +69,7 @@ def test_other_data_is_refused(run, tmp_path):
     generate(GrammarEnde(), tmp_path / "other", tmp_path / "none", say=lambda line: None)
     (recorded,) = data_digests(run.directory)
     other = dataclasses.replace(run, data_flags={"data_dir": str(tmp_path / "other")})
-    with pytest.raises(
-        UserError, match=r"was trained on other data than that in .*other \(checksum: (\w{12}), not \w+"
-    ):
+    with pytest.raises(UserError, match=r"was not trained on the data in .*other \(checksum: (\w{12}), not \w+"):
         other.is_trained()
     about = run.directory / "run.json"
     content = json.loads(about.read_text())
@@ -81,7 +81,7 @@ def test_other_data_is_refused(run, tmp_path):
     about_data["vocabulary"]["sha256"] = "0" * 64
     manifest.write_text(json.dumps(about_data))
     with pytest.raises(
-        UserError, match=r"checksum: \w{12}\+\w{12}, not 0{12}\+0{12}\); give the former with `data_dir`"
+        UserError, match=r"checksum: \w{12}\+\w{12}, not 0{12}\+0{12}\); pass the data of the run with `data_dir`"
     ):
         other.is_trained()
     shutil.rmtree(tmp_path / "other")

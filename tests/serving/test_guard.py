@@ -115,7 +115,7 @@ def test_an_error_of_the_application_is_one_line_and_its_text_is_not_logged(logg
     metrics = Metrics()
     guard = Guard(fails, ServingOptions(), metrics)
     answer = asyncio.run(ask(guard, b"the text of a client"))
-    assert answer[0] == 500 and error_of(answer) == "an error of the server; its log says more"
+    assert answer[0] == 500 and error_of(answer) == "internal server error; see the server's log"
     lines = "\n".join(logged())
     assert "ValueError" in lines and "in fails" in lines and "the text of a client" not in lines
     assert 'status="500"' in metrics.text().decode()

@@ -57,7 +57,7 @@ def translator(run):
 def models(run):
     sources = (RunSource(run), RunSource(FROZEN / "hard_alignment/run"))
     run_copy, parser_copy = (Place(source) for source in sources)
-    with pytest.raises(t2t.UserError, match="two models are called run"):
+    with pytest.raises(t2t.UserError, match="two models are named run"):
         model_set(run_copy, parser_copy)
     both = model_set(run_copy._replace(languages=("en", "de")))
     yield both
@@ -127,7 +127,7 @@ def test_parsers_give_trees_over_the_words(parsers):
         assert all(text.startswith("(TOP") for text in found)
     assert [each.is_cut for each in parser.best(PARSED, extra_length=0)] == [True, True]
     assert parsers.parser() is parsers.named("run") and parsers.named("run").description()["kind"] == "parsing"
-    with pytest.raises(NoSuchModel, match="none that translates"):
+    with pytest.raises(NoSuchModel, match="none that translate"):
         parsers.only()
 
 
@@ -138,7 +138,7 @@ def test_models_are_found_by_languages(models):
     for source, target, message in (("fr", "de", "sources are en"), ("en", "fr", "targets are de")):
         with pytest.raises(NoSuchModel, match=message):
             models.translation(source, target, "")
-    with pytest.raises(NoSuchModel, match="no model of this server parses"):
+    with pytest.raises(NoSuchModel, match="this server has no parser"):
         models.parser()
 
 
@@ -209,7 +209,7 @@ def test_a_model_that_cannot_be_loaded_again_stays(served_exports, tmp_path, log
     models = model_set(Place(Failing(path), ("en", "de")))
     before = answers(models, "model", LINES)
     shutil.copy(served_exports / "new" / "export.json", path)
-    assert models.reload() == [] and "the old one stays: no room for two" in logged()[-1]
+    assert models.reload() == [] and "keeping the old model: no room for two" in logged()[-1]
     assert answers(models, "model", LINES) == before
     models.close()
 
@@ -217,7 +217,7 @@ def test_a_model_that_cannot_be_loaded_again_stays(served_exports, tmp_path, log
 def test_an_export_that_a_server_cannot_serve_says_what_to_do(run, tmp_path):
     t2t.export(run, tmp_path / "saved", format="saved_model")
     with pytest.raises(
-        t2t.UserError, match="which TensorFlow Serving serves; export the run with --format=ctranslate2"
+        t2t.UserError, match="which is for TensorFlow Serving; export the run with --format=ctranslate2"
     ):
         loaded_app([Place(ExportSource(tmp_path / "saved"))])
 

@@ -38,9 +38,9 @@ def test_names_of_this_server_are_answered(host):
 
 
 def test_a_refusal_says_the_name_that_the_option_takes():
-    assert refusal("mt.example.org:8080").startswith("mt.example.org is no name")
+    assert refusal("mt.example.org:8080").startswith("mt.example.org is not a name")
     for origins in (("https://a.org/",), ("a.org",), ("https://a.org", "https://b.org/x")):
-        with pytest.raises(UserError, match="give scheme and host"):
+        with pytest.raises(UserError, match="pass scheme and host"):
             ServingOptions(cors_origins=origins)
 
 

@@ -108,9 +108,9 @@ def test_random_numbers_gradients_of_frequent_tokens_and_searches(tmp_path):
         every = found["every"]
         refused = list(found["refused"])
     assert refused == [
-        "clip_norm=1.0: the steps under JAX do not have this; set clip_norm=0.0, or train with TensorFlow",
-        "optimizer=lion: the steps under JAX do not have this; set optimizer=adam, or train with TensorFlow",
-        "precision=mixed_float16: the steps under JAX have no loss scaling; use mixed_bfloat16",
+        "steps under JAX do not support clip_norm=1.0; set clip_norm=0.0, or train with TensorFlow",
+        "steps under JAX do not support optimizer=lion; set optimizer=adam, or train with TensorFlow",
+        "steps under JAX do not support precision=mixed_float16 (no loss scaling); use mixed_bfloat16",
     ]
     # A beam of all 5 tokens misses none of the 25 outputs of two tokens.
     for sentence in range(2):

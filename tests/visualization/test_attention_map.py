@@ -87,7 +87,7 @@ def test_layers_are_chosen_by_kind():
     assert (last.kind, last.layer) == ("cross", 1)
     with pytest.raises(UserError, match="there is no layer 4; layers are 0 to 3"):
         chosen_layers(few, layers=[4])
-    with pytest.raises(UserError, match="gives no attention weights of single heads \\(decoder\\)"):
+    with pytest.raises(UserError, match="returns no attention weights of single heads \\(decoder\\)"):
         chosen_layers(few, ["decoder"])
     with pytest.raises(UserError, match="`layers` is empty"):
         chosen_layers(few, layers=[])
@@ -153,7 +153,7 @@ def test_uniform_attention_and_a_head_that_looks_back():
 def test_a_query_is_a_word_or_an_index(query, place):
     words = map_of("The| dog|,| it's| 2|.")
     if place is None:
-        with pytest.raises(UserError, match="is none of: The dog"):
+        with pytest.raises(UserError, match="is not one of: The dog"):
             find_query(words, query)
     else:
         assert find_query(words, query) == place
@@ -161,7 +161,13 @@ def test_a_query_is_a_word_or_an_index(query, place):
 
 @pytest.mark.parametrize(
     ("query", "message"),
-    [(-1, "there are 3 queries, from 0"), (3, "there are 3"), ("9", "there are 3"), ("²", "none of"), ("", "none of")],
+    [
+        (-1, "there are 3 queries, from 0"),
+        (3, "there are 3"),
+        ("9", "there are 3"),
+        ("²", "not one of"),
+        ("", "not one of"),
+    ],
 )
 def test_a_query_that_is_not_there_is_an_error(query, message):
     with pytest.raises(UserError, match=message):

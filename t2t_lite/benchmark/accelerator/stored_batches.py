@@ -37,8 +37,8 @@ def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = N
     with reading_shards(problem.data_name, data_dir):
         if not has_pair(problem, data_dir, LENGTH):
             raise UserError(
-                f"no training pair of '{problem_name}' has at most {LENGTH} tokens on both sides, which batches for "
-                f"--accelerator need; use another problem"
+                f"no training pair of '{problem_name}' has at most {LENGTH} tokens on both sides, as --accelerator "
+                f"needs; use another problem"
             )
         batches = epochs(problem, data_dir, batch_tokens=4096, batch_by="targets", max_length=LENGTH, seed=1)
         for batch in batches.as_numpy_iterator():
@@ -68,9 +68,9 @@ def read_batches(file: Path) -> StoredBatches:
             return StoredBatches(arrays["inputs"], arrays["targets"], int(arrays["vocab_size"]))
     except FileNotFoundError as error:
         raise UserError(
-            f"--batches_file={file}: there is no such file; --problem and --data_dir write it, with TensorFlow"
+            f"--batches_file={file}: there is no such file; pass --problem and --data_dir to write it with TensorFlow"
         ) from error
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(
-            f"--batches_file={file}: not a file of batches; write it again with --problem and --data_dir"
+            f"--batches_file={file}: this is not a file of batches; pass --problem and --data_dir to write it again"
         ) from error
