@@ -125,7 +125,7 @@ def test_shards_of_bytes_need_no_file_of_a_vocabulary(tmp_path):
     ]
     for split in ("train", "dev"):
         write(source / f"{NAME}-{split}-00000-of-00001", records)
-    with pytest.raises(UserError, match=r"no file vocab.+ give `vocab_file=bytes`"):
+    with pytest.raises(UserError, match=r"no file vocab.+ pass `vocab_file=bytes`"):
         t2t.import_data(source, tmp_path / "data")
     made = t2t.import_data(source, tmp_path / "data", vocab_file="bytes")
     assert list(zip(*(path.read_text(encoding="utf-8").splitlines() for path in made.texts["dev"]))) == pairs

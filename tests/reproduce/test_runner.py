@@ -57,7 +57,7 @@ def test_output_goes_to_a_log_and_time_is_recorded(tmp_path, run):
 
 
 def test_a_failure_is_one_line_with_the_reason(tmp_path, run):
-    with pytest.raises(UserError, match=f"{run.name}: fails failed: the reason .all of its output: .*log"):
+    with pytest.raises(UserError, match=f"{run.name}: fails failed: the reason .full output: .*log"):
         runner(tmp_path).execute(run, Command("fails", ()))
 
 

@@ -78,11 +78,14 @@ def _comments(source: str) -> Iterator[tuple[int, str, str]]:
     first = last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
-            if token.start[0] != last + 1 or not lines:
-                if lines:
-                    yield first, "comment", " ".join(lines)
-                lines, first = [], token.start[0]
-            last = token.start[0]
+            # A comment beside code is a passage of its own.
+            goes_on = token.start[0] == last + 1 and token.line.lstrip().startswith("#")
+            if lines and not goes_on:
+                yield first, "comment", " ".join(lines)
+                lines = []
+            if not lines:
+                first = token.start[0]
+            last = token.start[0] if token.line.lstrip().startswith("#") else -1
             lines.append(token.string.lstrip("# "))
     if lines:
         yield first, "comment", " ".join(lines)
