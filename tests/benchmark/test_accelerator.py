@@ -147,7 +147,7 @@ def test_flags_that_do_not_fit_together_are_an_error_of_usage(flags, message, ca
 def test_a_file_without_batches_is_an_error_of_one_line(tmp_path, capsys):
     pytest.importorskip("jax")
     file = tmp_path / "batches.npz"
-    for message in ("there is no such file", "not a file of batches"):
+    for message in ("there is no such file", "this is not a file of batches"):
         assert main(["--accelerator", f"--batches_file={file}"]) == 1
         output = capsys.readouterr()
         assert output.out == ""
