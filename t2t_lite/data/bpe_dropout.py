@@ -30,7 +30,6 @@ class BpeDropout:
 
     def __init__(self, vocabulary: SentencePieceVocabulary, rate: float) -> None:
         self._rate = rate
-        # A leading blank starts a word, unless some token contains an inner blank.
         tokens, scores = vocabulary.tokens(), vocabulary.merge_scores()
         self._size = len(tokens)
         ids = {tokens[id]: id for id in scores}
@@ -40,6 +39,7 @@ class BpeDropout:
         self._leaf_counts = np.array([len(of_token) for of_token in leaves])
         self._leaf_starts = np.cumsum(self._leaf_counts) - self._leaf_counts
         self._leaves = np.array([leaf for of_token in leaves for leaf in of_token])
+        # A leading blank starts a word, unless some token contains an inner blank.
         has_words = not any(BLANK in token[1:] for token in ids)
         self._starts_word = np.array([has_words and token.startswith(BLANK) for token in tokens])
         self._is_fixed = ~np.isin(np.arange(self._size), list(ids.values()))
@@ -58,10 +58,11 @@ class BpeDropout:
         fixed = self._is_fixed[ids]
         is_start = self._starts_word[ids] | fixed
         is_start[1:] |= (text[1:] != text[:-1]) | fixed[:-1]
-        word = np.cumsum(is_start)
-        text_of_word = text[np.flatnonzero(is_start)] if len(ids) else text
+        is_start[:1] = True
+        word = np.cumsum(is_start) - 1
+        text_of_word = text[is_start]
         ids, word = self._merge(ids, word, rng)
-        texts = text_of_word[word - word[0]] if len(word) else word
+        texts = text_of_word[word]
         return ids.astype(flat.dtype), np.bincount(texts, minlength=len(lengths)).astype(lengths.dtype)
 
     def _merge(self, ids: np.ndarray, word: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -78,7 +78,7 @@ def _sums_and_gradient(logits: Array, targets: Array, label_smoothing: float, al
     difference = log_probs - ops.flip(log_probs, axis=0)
     divergence = ops.sum(probs * difference, axis=-1)  # of each pass from the other, [2, positions]
     losses = smoothed / 2.0 + alpha / 4.0 * divergence
-    smoothed_gradient = probs - (1.0 - label_smoothing) * onehot - label_smoothing / logits.shape[-1]
+    of_smoothed = probs - (1.0 - label_smoothing) * onehot - label_smoothing / logits.shape[-1]
     of_divergence = probs * (difference - divergence[:, :, None]) + probs - ops.flip(probs, axis=0)
-    gradient = (smoothed_gradient / 2.0 + alpha / 4.0 * of_divergence) * is_token[:, None]
+    gradient = (of_smoothed / 2.0 + alpha / 4.0 * of_divergence) * is_token[:, None]
     return ops.sum(ops.stack([losses, plain / 2.0]) * is_token, axis=(1, 2)), gradient

@@ -2,10 +2,12 @@
 
 import collections
 import functools
+import io
 import random
 
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 
 from t2t_lite.data.bpe_dropout import BpeDropout, NewTokens
@@ -63,6 +65,23 @@ def test_texts_stay_the_same_with_any_rate(vocabulary):
         assert all(row[-1] == 1 for row in rows)
     symbol = vocabulary.tokens().index("<2de>")
     assert symbol in rows[-1] and max(map(len, rows)) > max(map(len, plain))  # characters, but for the symbol
+
+
+@pytest.mark.parametrize("setting", ["split_by_whitespace", "add_dummy_prefix"])
+def test_models_whose_words_do_not_begin_with_a_blank_are_split_alike(setting, tmp_path):
+    model = io.BytesIO()
+    sizes = {"model_type": "bpe", "vocab_size": 120, "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    settings = {setting: False, "hard_vocab_limit": False, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences(400)), model_writer=model, **sizes, **settings
+    )
+    (tmp_path / "vocab.subwords").write_bytes(model.getvalue())
+    vocabulary = open_vocabulary(tmp_path / "vocab.subwords")
+    texts = sentences(50, seed=4)
+    plain = vocabulary.ids_of(texts)
+    assert split(vocabulary, texts, 0.0) == plain
+    rows = split(vocabulary, texts, 0.4)
+    assert rows != plain and vocabulary.decode(rows) == vocabulary.decode(plain)
 
 
 def distribution_of(word, scores, rate):

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("t2t_lite", "problems", "hparams", "bin")
-# Passages of fewer words say too little to be judged.
+# Passages of fewer words, rows of numbers for example, say too little to be judged.
 FEWEST_WORDS = 6
+_WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 class Passage(NamedTuple):
@@ -37,7 +38,7 @@ def passages() -> list[Passage]:
     for path in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]):
         for line, text in _paragraphs(path.read_text(encoding="utf-8")):
             found.append(Passage(f"{path.relative_to(ROOT)}:{line}", "page", text))
-    return [passage for passage in found if len(passage.text.split()) >= FEWEST_WORDS]
+    return [passage for passage in found if len(_WORD.findall(passage.text)) >= FEWEST_WORDS]
 
 
 def draw(number: int, seed: int) -> list[Passage]:
