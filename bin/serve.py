@@ -62,7 +62,7 @@ def make_parser() -> cli.CommandParser:
     add(
         "--languages",
         metavar="en-de[,...]",
-        help="language codes for each model that does not name its own languages: en-de, pt-BR:de",
+        help="source and target language of every model, in order, instead of its own: en-de, pt-BR:de",
     )
     add("--engine", choices=ENGINES, help="with --output_dir: the engine that decodes (default: tensorflow)")
     add_options(add, DecodeOptions, "checkpoint_path", "decode_hparams")

@@ -54,8 +54,8 @@ class TextPairs(Problem):
         **_help("test"),
         "max_characters": f"training pairs with a longer side are dropped (default: {_NUMBERS['max_characters']})",
         "max_ratio": f"training pairs with a higher length ratio are dropped (default: {_NUMBERS['max_ratio']})",
-        "held_out": "number of pairs with different sources to split off for dev or test (default: 5%% of all sources, "
-        "at most 2000)",
+        "held_out": "number of pairs to split off for each of dev and test that has no files, with different sources "
+        "(default: 5%% of all sources, at most 2000)",
         "split_seed": f"seed that selects the pairs to split off (default: {_NUMBERS['split_seed']})",
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
     }

@@ -103,7 +103,7 @@ def _add_input(parser: cli.CommandParser) -> None:
 
 def _add_output(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--decode_to_file", type=cli.path, help="the output file, written only when complete (.gz: compressed)")
+    add("--decode_to_file", type=cli.path, help="the output file, under this name once complete (.gz: compressed)")
     add("--alignments", type=cli.path, help="write word alignments, as i-j, to this file (.gz: compressed)")
     add(
         "--draw_trees",

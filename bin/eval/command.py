@@ -43,8 +43,8 @@ def make_parser() -> cli.CommandParser:
         nargs="?",
         const=500,
         metavar="LINES",
-        help="measure the attention heads on N lines of the split instead (default: 500): how far and how sharply they "
-        "attend, and which dependencies between words they follow",
+        help="measure the attention heads on at most LINES lines of the split instead (default: 500): how far and how "
+        "sharply they attend, and which dependencies between words they follow",
     )
     add = parser.add_argument_group("search settings").add_argument
     add(
@@ -142,7 +142,7 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
 
 
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
-    """Compares the first run with the others, and writes each comparison to the other run's folder."""
+    """Compares the first run with the others, and writes the comparison to the folder of each of the others."""
     if len(scores) == 1:
         return None
     from t2t_lite.evaluation.comparison import compare_runs, write_comparison

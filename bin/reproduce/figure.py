@@ -19,7 +19,7 @@ def add_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("figures").add_argument
     add("--run_dir", type=cli.path, metavar="RUN", help="the run directory of the model")
     add("--sentence", help="the sentence (default: the first of the dev split that suits the figure)")
-    add("--word", help="the word for figures 3 and 4 (default: the one that attends farthest; a pronoun)")
+    add("--word", help="the word for figures 3 and 4 (default: the one with most weight far away; a pronoun)")
     add(
         "--layer",
         type=cli.whole_number(0),

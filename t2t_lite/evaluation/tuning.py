@@ -234,7 +234,7 @@ def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[
     """Returns the rows to decode until one is confirmed: the best, and some closer to the current alpha.
 
     The farther an alpha is from the search's, the less its rows say about a search with it. The last row is the
-    previously tuned settings, by name, so that they are not given up for an unconfirmed row.
+    previously tuned settings, if they are significantly better, so that they are not given up for an unconfirmed row.
     """
     rows = [row for row in content["rows"] if row[AVERAGE] is None and _is_better(row, content)]
     best = best_row(rows, content)

@@ -46,7 +46,7 @@ def _training(run: StoredRun) -> list[Remark]:
     last = number(run.settings.get("train_steps"))
     if run.last_step < last:
         found.append(
-            Remark(f"The training is at step {run.last_step:,} of {last:,.0f}; run the same command again to continue.")
+            Remark(f"The training is at step {run.last_step:,} of {last:,.0f}; repeat the trainer command to continue.")
         )
     if not run.checkpoints:
         found.append(Remark("There is no checkpoint yet."))

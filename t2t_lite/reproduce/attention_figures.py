@@ -87,7 +87,7 @@ def sentence_for(number: int, lines: Iterable[str]) -> str | None:
 
 
 def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
-    """All heads for one word. By default, the word that attends farthest compared with uniform attention."""
+    """All heads for one word. By default, the word with most distant weight, beyond uniform attention's."""
     far, uniform = _share_far(each).mean(0), _share_far(each.uniform())[0]  # [queries]
     gains = np.where(each.queries.special, -np.inf, far - uniform)
     query = int(gains.argmax()) if choices.word is None else find_query(each, choices.word, "word")

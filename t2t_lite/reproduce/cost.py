@@ -27,7 +27,7 @@ class Cost:
 
     parameters: int  # number of parameters of the model
     flops: float  # operations of the whole training, forward and backward passes
-    seconds: float  # remaining time of the training on this machine; 0 if it is done
+    seconds: float  # time of the whole training on this machine; 0 if it is done
     disk_bytes: float  # disk space of the checkpoints
 
 

@@ -137,9 +137,9 @@ class ServedModel:
     def settings(self, changes: Mapping[str, Any], num_hypotheses: int = 1) -> DecodeHParams:
         """Returns the search settings of a request with its changes.
 
-        If the request does not change beam_size, the beam size and the number of samples are at least the requested
-        number of hypotheses. Raises UserError if a setting is unknown, out of range, not for requests, or too
-        expensive.
+        If the request does not change beam_size, the beam is at least as wide as the requested number of hypotheses;
+        with sampling, that many are drawn (rounded up to the beam groups). Raises UserError if a setting is unknown,
+        out of range, not for requests, or too expensive.
         """
         for name in changes:
             if name not in self._options.request_settings:

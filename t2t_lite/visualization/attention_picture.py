@@ -196,7 +196,8 @@ def find_query(each: AttentionMap, query: str | int, argument: str = "query") ->
                 return among.index(wanted)
         if not query.isdecimal():
             raise UserError(
-                f"`{argument}={query}` is not one of: {' '.join(labels)}; subwords end in @@; pass an index or words"
+                f"`{argument}={query}` is not one of: {' '.join(labels)}; subwords end in @@; pass an index, or show "
+                f"whole words with `words`"
             )
     if not 0 <= int(query) < len(labels):
         raise UserError(f"`{argument}={query}`: there are {len(labels)} queries, from 0")

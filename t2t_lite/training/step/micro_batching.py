@@ -38,7 +38,7 @@ class MicroBatches:
     # None: a share is split only for parallel computation
     max_tokens: int | None = None
     # if above 0, both sides are padded to one of a few lengths, and all micro-batches of one length have equally many
-    # rows, about this many positions in total. The shapes are then few enough to compile each one
+    # rows, so that each has about this many positions. The shapes are then few enough to compile each one
     static_tokens: int = 0
     # micro-batches that a device computes at the same time and that share `max_tokens`; 1 with `static_tokens`
     num_parallel: int = 1
