@@ -110,6 +110,12 @@ class HParams(Settings):
         at_least=0,
         below=1,
     )
+    pair_concatenation: float = option(
+        0.0,
+        "probability of appending another pair to a training pair, to learn long texts (Nguyen et al. 2021)",
+        at_least=0,
+        at_most=1,
+    )
     rdrop_alpha: float = option(
         0.0,
         "weight of the divergence between two passes with different dropout (R-Drop, Wu et al. 2021); 0: one pass",

@@ -70,6 +70,7 @@ class TrainingData:
                 batch_by=hparams.batch_by,
                 max_length=hparams.max_length,
                 bpe_dropout=hparams.bpe_dropout,
+                pair_concatenation=hparams.pair_concatenation,
                 seed=seed,
             )
         lengths = {side: int(length) for side, length in zip(("inputs", "targets"), self.mean_lengths())}

@@ -14,6 +14,7 @@ from t2t_lite.data.batch_shapes import learn_batch_shapes
 from t2t_lite.data.batching import cut_into_batches, cut_into_shapes, fold_in
 from t2t_lite.data.bpe_dropout import NewTokens, make_new_tokens
 from t2t_lite.data.manifest import Manifest, read_manifest
+from t2t_lite.data.pair_concatenation import PairConcatenation
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 
@@ -74,6 +75,7 @@ def batches(
     epoch: int | tf.Tensor = 0,
     shapes: np.ndarray | None = None,
     new_tokens: NewTokens | None = None,
+    concatenation: PairConcatenation | None = None,
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
@@ -93,6 +95,7 @@ def batches(
       shapes: the possible shapes of batches, which are padded with empty rows, see `learn_batch_shapes`; needs a seed,
         and makes `batch_by` irrelevant.
       new_tokens: retokenizes texts, as a function of seed, epoch and window; needs a seed.
+      concatenation: appends other pairs to some pairs, after `new_tokens`; needs a seed.
     """
     manifest = read_manifest(data_dir, problem)
     window = WINDOW if manifest is None else max(1, window_size(manifest.splits[split]["examples"]))
@@ -111,6 +114,8 @@ def batches(
         window_seed = None if order_seed is None else fold_in(order_seed, index)
         if new_tokens is not None and order_seed is not None:
             inputs, targets = new_tokens.of_window(inputs, targets, order_seed, index)
+        if concatenation is not None and window_seed is not None:
+            inputs, targets = concatenation(inputs, targets, fold_in(window_seed, 3))
         lengths = inputs.row_lengths(), targets.row_lengths()
         if shapes is not None and window_seed is not None:
             return tf.data.Dataset.from_tensor_slices(cut_into_shapes(*lengths, window_seed, shapes)).map(
@@ -143,8 +148,12 @@ def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_len
     pairs = lengths.shape[1]
     window = pairs if manifest is None else window_size(manifest.splits["train"]["examples"])
     batches = round(window * lengths[1].sum() / max(pairs, 1) / batch_tokens)
-    longest = max_length if manifest is None else manifest.longest("train", max_length)
-    return learn_batch_shapes(lengths, batch_tokens, longest, batches)
+    return learn_batch_shapes(lengths, batch_tokens, _longest(manifest, max_length), batches)
+
+
+def _longest(manifest: Manifest | None, max_length: int) -> int:
+    """Returns the maximum number of tokens on a side of a training pair."""
+    return max_length if manifest is None else manifest.longest("train", max_length)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -159,6 +168,7 @@ def epochs(
     first_epoch: int = 0,
     skip: int = 0,
     bpe_dropout: float = 0.0,
+    pair_concatenation: float = 0.0,
 ) -> tf.data.Dataset:
     """Returns endless batches of the training split, epoch after epoch.
 
@@ -167,6 +177,7 @@ def epochs(
       first_epoch: the epoch to start with.
       skip: number of batches of the first epoch to skip, because they were already used.
       bpe_dropout: the probability of leaving out a merge of byte-pair tokens, see `BpeDropout`.
+      pair_concatenation: the probability of appending another pair to a pair, see `PairConcatenation`.
 
     Returns:
       a dataset like that of `batches`, with additional int64 scalars "epoch" and "position" in each batch.
@@ -175,9 +186,14 @@ def epochs(
     if batch_by == "shapes":
         shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
 
+    manifest = read_manifest(data_dir, problem)
     new_tokens = None
     if bpe_dropout:
-        new_tokens = make_new_tokens(problem, data_dir, read_manifest(data_dir, problem), bpe_dropout, max_length)
+        new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length)
+
+    concatenation = None
+    if pair_concatenation:
+        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
 
     def numbered(epoch: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
         epoch_batches = batches(
@@ -191,6 +207,7 @@ def epochs(
             epoch=epoch,
             shapes=shapes,
             new_tokens=new_tokens,
+            concatenation=concatenation,
         )
         return (
             epoch_batches.enumerate()

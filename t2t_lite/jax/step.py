@@ -27,6 +27,7 @@ _UNUSED = {
     "optimizer": "adam",
     "rdrop_alpha": 0.0,
     "bpe_dropout": 0.0,
+    "pair_concatenation": 0.0,
 }
 
 

@@ -100,6 +100,7 @@ class TrainingLoop:
             batch_by=hparams.batch_by,
             max_length=hparams.max_length,
             bpe_dropout=hparams.bpe_dropout,
+            pair_concatenation=hparams.pair_concatenation,
             seed=self._options.random_seed,
             first_epoch=epoch,
             skip=position,

@@ -54,7 +54,9 @@ def all_arrays(path):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    "changes", [{}, {"bpe_dropout": 0.2, "token_dropout": 0.1, "rdrop_alpha": 1.0}], ids=["plain", "small data"]
+    "changes",
+    [{}, {"bpe_dropout": 0.2, "pair_concatenation": 0.5, "token_dropout": 0.1, "rdrop_alpha": 1.0}],
+    ids=["plain", "small data"],
 )
 def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(run, changes, copy_data, tmp_path):
     settings = SMALL.replace(**changes)
