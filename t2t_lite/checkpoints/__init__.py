@@ -1,1 +1,1 @@
-"""Checkpoints: listing, reading and writing them, the state of a training, averages."""
+"""Checkpoints: listing, selecting, reading, writing and averaging them, and the training state."""

@@ -14,8 +14,8 @@ from t2t_lite.errors import UserError
 def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     """Writes `average-<step>`, the mean of the last n checkpoints; for inference only, without optimizer state.
 
-    Replaces an earlier average. Returns (path of the average, the averaged steps). Raises a UserError if there are
-    fewer than n checkpoints, one cannot be read, or their variables differ.
+    Replaces an earlier average. Returns (path of the average, steps of the averaged checkpoints). Raises a UserError if
+    there are fewer than n checkpoints, one cannot be read, or their variables differ.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
@@ -26,8 +26,8 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
 def write_mean(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
     """Writes `average-<step>`, the mean of some checkpoints, named after the last one, and returns its path.
 
-    `members` are (step, path) by step, see `selection.members`. The average records the steps and replaces an earlier
-    average. Raises a UserError if a checkpoint cannot be read, or their variables differ.
+    `members` are (step, path), sorted by step, see `selection.members`. The average records the steps and replaces an
+    earlier average. Raises a UserError if a checkpoint cannot be read, or the variables of the checkpoints differ.
     """
     variables = {name: tf.Variable(tf.constant(mean)) for name, mean in mean_weights(members).items()}
     steps = [step for step, _ in members]
@@ -35,7 +35,7 @@ def write_mean(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
 
 
 def mean_weights(members: Sequence[tuple[int, Path]]) -> dict[str, np.ndarray]:
-    """Returns the mean of each variable over some checkpoints, float32 by name; for arguments and errors see above."""
+    """Returns the mean of each variable over some checkpoints, float32 by name. See `write_mean` for `members`."""
     _, paths = zip(*members)
     newest = storage.read(paths[-1], "model")
     sums: dict[str, np.ndarray] = {}
@@ -43,7 +43,7 @@ def mean_weights(members: Sequence[tuple[int, Path]]) -> dict[str, np.ndarray]:
         arrays = storage.with_current_names(storage.read(path, "model"), newest)
         shapes = {name: array.shape for name, array in arrays.items()}
         if sums and shapes != {name: array.shape for name, array in sums.items()}:
-            raise UserError(f"{path} has other variables than {paths[0]}; average checkpoints of one run")
+            raise UserError(f"{path} has other variables than {paths[0]}; average only checkpoints of one run")
         for name, array in arrays.items():
             sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
     return {name: (total / len(members)).astype(np.float32) for name, total in sums.items()}

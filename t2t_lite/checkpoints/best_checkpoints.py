@@ -22,14 +22,17 @@ def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
         return {}
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is damaged ({error}); remove it so that the checkpoints are evaluated again"
+            f"{path} is damaged ({error}); remove it, and evaluate again with t2t-lite-trainer --schedule=eval"
         ) from error
 
 
 def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:
-    """Returns the n best steps by a metric, best first, earlier steps first in ties; skips steps without the metric."""
+    """Returns the n best steps by a metric, best first; in ties, earlier steps first.
+
+    Skips steps without the metric.
+    """
     metric = metric_named(metric, "eval_metric")
     sign, figure = -1.0 if METRICS.fact(metric, "higher_is_better", True) else 1.0, figure_name(metric)
-    # A NaN figure is never the best.
+    # A score that is NaN is never the best.
     having = [step for step, figures in evaluations.items() if not math.isnan(figures.get(figure, math.nan))]
     return sorted(having, key=lambda step: (sign * evaluations[step][figure], step))[:n]

@@ -37,7 +37,7 @@ def read_index(path: Path) -> dict[str, Tensor]:
         if len(table) < _FOOTER or struct.unpack("<Q", table[-8:])[0] != _MAGIC:
             raise ValueError("not a table")
         footer = table[-_FOOTER:]
-        _, place = _handle(footer, 0)  # skips the place of the filter index, which is empty
+        _, place = _handle(footer, 0)  # skips the handle of the metaindex block, which is not used
         (start, size), _ = _handle(footer, place)
         blocks = [_handle(value, 0)[0] for _, value in _entries(table[start : start + size])]
         pairs = [pair for start, size in blocks for pair in _entries(table[start : start + size])]
@@ -47,14 +47,14 @@ def read_index(path: Path) -> dict[str, Tensor]:
 
 
 def num_parameters(path: Path) -> int:
-    """Returns the number of model parameters in a checkpoint; for the argument and errors see `read_index`."""
+    """Returns the number of model parameters in a checkpoint. Argument and errors: see `read_index`."""
     return sum(math.prod(tensor.shape) for name, tensor in read_index(path).items() if name.startswith(_MODEL))
 
 
 def members_of_average(path: Path) -> list[int]:
     """Returns the steps of the members of an average; [] if unknown, as for a moving average.
 
-    For the argument and errors see `read_index`.
+    Argument and errors: see `read_index`.
     """
     tensor = read_index(path).get(_MEMBERS)
     if tensor is None or tensor.dtype != _INT64:
@@ -70,7 +70,10 @@ def members_of_average(path: Path) -> list[int]:
 
 
 def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields (key, value) for a table's block, where keys omit the prefix that they share with the previous key."""
+    """Yields (key, value) for each entry in a block of a table.
+
+    An entry stores its key without the prefix that it shares with the previous key.
+    """
     (restarts,) = struct.unpack("<I", block[-4:])
     end, place, key = len(block) - 4 * (restarts + 1), 0, b""
     while place < end:
@@ -84,14 +87,14 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _handle(data: bytes, place: int) -> tuple[tuple[int, int], int]:
-    """Returns ((offset, size) of a block, the next place)."""
+    """Returns ((offset, size), the place after the handle) for the block handle at `place`."""
     offset, place = _varint(data, place)
     size, place = _varint(data, place)
     return (offset, size), place
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Returns (a number stored in 7 bits per byte, the next place)."""
+    """Returns (number, the place after it) for the number at `place`, which is stored with 7 bits per byte."""
     number = shift = 0
     while True:
         byte = data[place]
@@ -102,7 +105,7 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def _tensor(entry: bytes) -> Tensor:
-    """Returns the tensor described by a BundleEntryProto: 1 dtype, 2 shape, 4 offset, 5 size."""
+    """Returns the tensor that a BundleEntryProto describes in its fields 1 dtype, 2 shape, 4 offset and 5 size."""
     fields = dict(_fields(entry))
     shape_proto = fields.get(2, b"")
     if isinstance(shape_proto, int):
@@ -127,6 +130,6 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:
-            raise ValueError(f"a field of kind {kind}")
+            raise ValueError(f"a field of wire type {kind}")
         yield number, message[place : place + size]
         place += size

@@ -21,7 +21,7 @@ from t2t_lite.run_dir import recorded, stored_setting
 from t2t_lite.scoring.metric import figure_name, is_of_outputs, metric_named
 
 BEST, LAST, AVERAGE = "best", "last", "average"
-# Member steps of an average by number, range or rank; see `members`.
+# A range of steps, see `members`.
 _RANGE = re.compile(r"(\d*)-(\d*)")
 
 
@@ -29,14 +29,14 @@ class Selection(NamedTuple):
     """A checkpoint, and why it was chosen."""
 
     path: Path  # without suffix
-    reason: str = ""  # such as "best by bleu"; "" if the choice needs no explanation
+    reason: str = ""  # such as "best by bleu"; "" if there is nothing to explain
 
     def __str__(self) -> str:
         return f"{self.path} ({self.reason})" if self.reason else str(self.path)
 
 
 def names_one_file(checkpoint_path: str | PathLike | None) -> bool:
-    """Returns whether a choice is the path of one checkpoint rather than a word or name that any run may have."""
+    """Returns whether a choice is the path of one checkpoint, and not a keyword or name that is valid in any run."""
     asked = str(checkpoint_path or LAST)
     return asked not in (LAST, AVERAGE) and not _is_best(asked) and not re.fullmatch(r"(ckpt|average)-\d+", asked)
 
@@ -44,11 +44,12 @@ def names_one_file(checkpoint_path: str | PathLike | None) -> bool:
 def select(
     directory: Path, checkpoint_path: str | PathLike | None = None, warn: Callable[[str], None] = LOG.warning
 ) -> Selection:
-    """Returns the checkpoint of a run that a choice refers to.
+    """Returns the checkpoint of a run that `checkpoint_path` selects.
 
     Args:
       directory: the run directory.
-      checkpoint_path: the choice, see above; None: the average if there is one, else the last checkpoint.
+      checkpoint_path: the choice, see the top of this file; None: the average if there is one, else the last
+        checkpoint.
       warn: receives a line if the average is older than the last checkpoint, or a better checkpoint was removed.
 
     Raises:
@@ -78,21 +79,21 @@ def members(
     best: str | int | None = None,
     checkpoint_path: str | PathLike | None = None,
 ) -> list[tuple[int, Path]]:
-    """Returns (step, path) of the checkpoints to average, by step.
+    """Returns (step, path) of the checkpoints to average, sorted by step.
 
     Args:
       n: the number of last checkpoints, at least 1.
-      steps: instead, all checkpoints in a range of steps: "2000-4000", "2000-" or "-4000".
-      best: instead, this many of the best checkpoints: 3; or by a metric: "3:chrf".
-      checkpoint_path: with `n`, the last one to average; None: the last one of the run.
+      steps: instead of `n`, a range of steps, "2000-4000", "2000-" or "-4000": all checkpoints in it.
+      best: instead of `n`, the number of best checkpoints, 3, or with a metric, "3:chrf".
+      checkpoint_path: with `n`, the last checkpoint to average; None: the last one of the run.
 
     Raises:
-      UserError: if there are fewer checkpoints, or a value is malformed.
+      UserError: if there are not enough checkpoints, or a value is malformed.
     """
     if sum(value is not None for value in (n, steps, best)) != 1:
         raise UserError("pass one of `n`, `steps` and `best`", status=2)
     if checkpoint_path is not None and n is None:
-        raise UserError("`checkpoint_path` names the last of `n` checkpoints; pass `n`, too", status=2)
+        raise UserError("`checkpoint_path` selects the last of `n` checkpoints; pass `n`, too", status=2)
     if n is not None and n < 1:
         raise UserError(f"`n={n}` is out of range: it must be at least 1", status=2)
     found = list_checkpoints(directory)
@@ -113,25 +114,26 @@ def members(
 
 
 def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]:
-    """Returns (the figure, all evaluated steps by it, best first), including removed checkpoints.
+    """Returns (the metric's name in evaluations, all steps evaluated by it, best first), including removed checkpoints.
 
-    `metric` may also name a figure. None: the run's `eval_metric`; if the run does not record it, the problem's metric
-    if evaluations decoded, else the loss. Raises a UserError if no checkpoint was evaluated, or none by this metric.
+    `metric` is a metric by either of its names, see `metric_named`. None: the run's `eval_metric`; if the run does not
+    record it, the problem's metric if evaluations decoded, else the loss. Raises a UserError if no checkpoint was
+    evaluated, or none by this metric.
     """
     evaluations = read_evaluations(directory)
     if not evaluations:
         raise UserError(
             f"the best checkpoint is unknown: no checkpoint in {directory} was evaluated (there is no "
-            f"evaluations.json); evaluate them with t2t-lite-trainer --schedule=eval, or use the last ones"
+            f"evaluations.json); evaluate them with t2t-lite-trainer --schedule=eval, or use the last checkpoints"
         )
     known = list(dict.fromkeys(figure for figures in evaluations.values() for figure in figures))
-    # An evaluation lists token figures first, then the figure of the problem's metric.
+    # An evaluation lists token metrics first, then the problem's metric.
     usual = recorded(directory, "eval_metric") or next(filter(is_of_outputs, known), "loss")
     figure = figure_name(metric_named(str(metric or usual), "checkpoint_path"))
     ranked = best_steps(evaluations, figure, len(evaluations))
     if not ranked:
         raise UserError(
-            f"the best checkpoint by {figure} is unknown: no evaluation in {directory} has it; choose one of "
+            f"the best checkpoint by {figure} is unknown: no evaluation in {directory} has this metric; choose one of "
             f"{', '.join(known)}, as in {BEST}:{known[0]}"
         )
     return figure, ranked
@@ -145,7 +147,7 @@ def _usual(directory: Path, warn: Callable[[str], None]) -> Path:
     checkpoint = best_checkpoint(directory)
     last = list_checkpoints(directory)
     if last and last[-1][0] > checkpoint_step(checkpoint):
-        warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
+        warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to include later checkpoints")
     return checkpoint
 
 
@@ -159,11 +161,14 @@ def _best(directory: Path, asked: str, warn: Callable[[str], None]) -> Selection
         )
     if found[0] != ranked[0]:
         warn(
-            f"the best by {figure}, ckpt-{ranked[0]}, was removed; using the best that exists, "
-            f"ckpt-{found[0]} (`keep_best_n` keeps the best checkpoints)"
+            f"the best checkpoint by {figure}, ckpt-{ranked[0]}, was removed; using the best that exists, "
+            f"ckpt-{found[0]}. To keep the best checkpoints of a run, set `keep_best_n`"
         )
     if stored_setting(directory, "ema_decay"):
-        warn(f"the figures of ckpt-{found[0]} are for the moving average of its weights; {AVERAGE} uses that average")
+        warn(
+            f"the scores of ckpt-{found[0]} are those of the moving average of its weights; choose {AVERAGE} to use "
+            f"the latest moving average"
+        )
     return Selection(here[found[0]], f"best by {figure}")
 
 
@@ -191,7 +196,7 @@ def _members_in(directory: Path, steps: str, found: list[tuple[int, Path]]) -> l
     first, last = int(match[1] or 0), int(match[2] or found[-1][0])
     chosen = [(step, path) for step, path in found if first <= step <= last]
     if not chosen:
-        raise UserError(f"`steps={steps}`: {directory} has no checkpoint there; its steps are {_steps(found)}")
+        raise UserError(f"`steps={steps}`: {directory} has no checkpoint in this range; its steps are {_steps(found)}")
     return chosen
 
 
@@ -209,8 +214,8 @@ def _missing(directory: Path, asked: str, why: str) -> UserError:
         return UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
     why = f" ({why})" if why else ""
     return UserError(
-        f"`checkpoint_path={asked}`: no such checkpoint{why}; {directory} has {', '.join(here)}, and there are "
-        f"{BEST}, {LAST} and {AVERAGE}"
+        f"`checkpoint_path={asked}`: no such checkpoint{why}; choose one of those in {directory} ({', '.join(here)}), "
+        f"or {BEST}, {LAST} or {AVERAGE}"
     )
 
 

@@ -1,4 +1,7 @@
-"""Reads and writes checkpoints: groups of named variables in TensorFlow's format, renamed once they are complete."""
+"""Reads and writes checkpoints: groups of named variables in TensorFlow's format.
+
+The files of a checkpoint get their final names only once they are complete.
+"""
 
 import contextlib
 import re
@@ -16,15 +19,15 @@ from t2t_lite.system.locks import locked
 if TYPE_CHECKING:  # averaging does not need it
     import keras
 
-# The group of variables that only averages contain.
+# A group of variables that only averages have.
 _ABOUT_AVERAGE = "average"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
-# Patterns of variable names in version 0.1, and the current names.
+# Patterns of variable names in version 0.1, and what replaces them now.
 _RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
 
 
 def by_name(keras_variables: "Collection[keras.Variable]") -> dict[str, tf.Variable]:
-    """Returns Keras variables by path, with "." for "/", because TensorFlow would write "/" as ".S"."""
+    """Returns Keras variables by path, with "." instead of "/", because TensorFlow would write "/" as ".S"."""
     named = {variable.path.replace("/", "."): variable.value for variable in keras_variables}
     if len(named) != len(keras_variables):
         raise ValueError("two variables have the same path and cannot be stored; give the layers different names")
@@ -66,7 +69,10 @@ def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[i
 
 @contextlib.contextmanager
 def _locked_for_writing(path: Path) -> Iterator[str]:
-    """Yields the checkpoint's kind, and keeps others from writing it, because their files would count as leftovers."""
+    """Yields the checkpoint's kind, and keeps others from writing this kind inside the block.
+
+    Otherwise, `remove_leftovers` would delete the files that another process is writing.
+    """
     kind = path.name.split("-")[0]
     try:
         with locked(path.with_name(f"{kind}.lock"), wait=True):
@@ -103,7 +109,7 @@ def read(path: Path, group: str) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def _damage_reported(path: Path) -> Iterator[None]:
-    """Turns the errors of reading a checkpoint inside the block into a UserError."""
+    """Turns errors from reading a checkpoint inside the block into a UserError."""
     try:
         yield
     except (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError) as error:
@@ -114,16 +120,16 @@ def _damage_reported(path: Path) -> Iterator[None]:
 def average_members(path: Path) -> list[int]:
     """Returns the steps of the checkpoints in an average.
 
-    There are none for a training checkpoint, a moving average, and an average from version 0.4. Raises a UserError if
+    The list is empty for a training checkpoint, a moving average, or an average from version 0.4. Raises a UserError if
     the checkpoint cannot be read.
     """
     return [int(step) for step in read(path, _ABOUT_AVERAGE).get("members", ())]
 
 
 def refuse_average(path: Path) -> None:
-    """Raises UserError if a checkpoint, whatever its name, is an average, because no training can start from one.
+    """Raises UserError if a checkpoint is an average, whatever its name, because training cannot start from one.
 
-    An average has weights that no training had, and no optimizer state.
+    No training step produced the weights of an average, and it has no optimizer state.
     """
     with _damage_reported(path):
         names = tf.train.load_checkpoint(str(path)).get_variable_to_shape_map()
@@ -131,14 +137,14 @@ def refuse_average(path: Path) -> None:
         return
     steps = average_members(path)
     of = f" of the checkpoints of steps {', '.join(map(str, steps))}" if steps else " of weights"
-    instead = f"use one of them, such as ckpt-{steps[-1]}" if steps else "use a checkpoint of the training"
-    raise UserError(f"{path} is an average{of}, for inference only; training cannot start from it; {instead}")
+    instead = f"use one of them, such as ckpt-{steps[-1]}" if steps else "use a training checkpoint"
+    raise UserError(f"{path} is an average{of}, for inference only, so training cannot start from it; {instead}")
 
 
 def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) -> dict[str, np.ndarray]:
     """Renames the arrays of a checkpoint to the current names of their variables.
 
-    An array keeps its name if that is in `names`; otherwise it gets a new name if that is in `names`.
+    An array is renamed only if `names` contains its current name but not its name in the checkpoint.
     """
     found = {}
     for name, array in arrays.items():
@@ -152,7 +158,7 @@ def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) ->
 def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
     """Assigns the values of a checkpoint's group to variables.
 
-    Raises a UserError if the checkpoint cannot be read or has other variables; then no variable is changed.
+    Raises a UserError if the checkpoint cannot be read or has other variables. In that case, no variable is changed.
     """
     assign(variables, read(path, group), f"checkpoint {path} does not fit the {group}")
 
@@ -160,7 +166,7 @@ def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
 def assign(variables: dict[str, tf.Variable], arrays: dict[str, np.ndarray], complaint: str) -> None:
     """Assigns arrays to the variables of the same names.
 
-    Raises a UserError if names or shapes differ; the message begins with `complaint`. Then no variable is changed.
+    Raises a UserError that begins with `complaint` if names or shapes differ. In that case, no variable is changed.
     """
     arrays = with_current_names(arrays, variables)
     theirs = {name: array.shape for name, array in arrays.items()}
@@ -170,7 +176,7 @@ def assign(variables: dict[str, tf.Variable], arrays: dict[str, np.ndarray], com
         first = names[0]
         raise UserError(
             f"{complaint}: {len(names)} of {len(theirs.keys() | ours.keys())} variables "
-            f"differ, first {first}: {theirs.get(first, 'nothing')} in the checkpoint, "
+            f"differ; the first is {first}: {theirs.get(first, 'nothing')} in the checkpoint, "
             f"{ours.get(first, 'nothing')} in this run; use a checkpoint of the same run"
         )
     for name, variable in variables.items():

@@ -1,4 +1,4 @@
-"""Saves and restores the state of a training."""
+"""Saves and restores the training state."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Optimizer(Protocol):
-    """The parts of an optimizer used here."""
+    """The parts of an optimizer that are used here."""
 
     iterations: tf.Variable
     state: dict[str, tf.Variable]
 
     def averages_in_place(self) -> AbstractContextManager[None]:
-        """Replaces the weights by their moving averages inside the `with` block."""
+        """Replaces the weights with their moving averages inside the `with` block."""
         ...
 
 
@@ -55,11 +55,11 @@ class TrainingState(Generic[OptimizerT]):
         return int(self.optimizer.iterations.numpy())
 
     def save(self, directory: Path, keep_max: int, keep: Iterable[int] = ()) -> Path:
-        """Writes `ckpt-<step>`, and removes checkpoints except the last `keep_max` (1 or more) and steps in `keep`."""
+        """Writes `ckpt-<step>`; keeps only the last `keep_max` (1 or more) checkpoints and those of steps in `keep`."""
         if keep_max < 1:
             raise ValueError(f"keep_max must be at least 1, not {keep_max}")
         path = storage.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
-        spared = {*keep, self.step}  # damaged checkpoints of later steps may exist
+        spared = {*keep, self.step}  # the new checkpoint is not the last one if damaged ones of later steps exist
         for step, old in list_checkpoints(directory)[:-keep_max]:
             if step not in spared:
                 versions.remove(old)

@@ -2,7 +2,7 @@
 
 A checkpoint consists of two files, `ckpt-<step>.data-00000-of-00001` and `ckpt-<step>.index`, and exists once its index
 exists. Two files cannot be replaced atomically, so a checkpoint never overwrites another one: the next checkpoint of
-the same step is called `ckpt-<step>.v2`, then `.v3`, and the highest version counts. A complete checkpoint therefore
+the same step is named `ckpt-<step>.v2`, then `.v3`, and the highest version counts. A complete checkpoint therefore
 survives a killed process or a power failure at any moment.
 """
 
@@ -25,7 +25,7 @@ _NAME = r"{kind}-(\d+)(?:\.v(\d+))?"
 
 
 def list_checkpoints(directory: Path, kind: str = "ckpt") -> list[tuple[int, Path]]:
-    """Returns (step, path without suffix) of all complete checkpoints, by step. `kind` is "ckpt" or "average"."""
+    """Returns (step, path without suffix) of all complete checkpoints, sorted by step. `kind`: "ckpt" or "average"."""
     return [(step, path) for step, versions in _found(directory, kind, INDEX) for path in versions[-1:]]
 
 
@@ -134,7 +134,7 @@ def _flush(path: Path | str) -> None:
 
 
 def _found(directory: Path, kind: str, ending: str) -> list[tuple[int, list[Path]]]:
-    """Returns (step, paths of its versions without suffix, newest last) for files with this suffix, by step."""
+    """Returns (step, paths of its versions without suffix, newest last) for files with the suffix `ending`, by step."""
     by_step: dict[int, list[Path]] = {}
     for file in Path(directory).glob(f"{kind}-*{ending}"):
         path = file.with_name(file.name.removesuffix(ending))

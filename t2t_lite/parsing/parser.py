@@ -1,4 +1,4 @@
-"""The parser. It turns the output symbols of a translator into trees and repairs them."""
+"""The parser, which turns the output symbols of a translator into trees and repairs them."""
 
 import collections
 import threading
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Parser:
-    """The counterpart of `Translator` for parsing problems. It returns only well-formed trees.
+    """The counterpart of `Translator` for parsing problems; returns only well-formed trees.
 
     Args:
       translator: a translator with the model.
@@ -74,23 +74,24 @@ class Parser:
     def translate(
         self, lines: Sequence[str], return_scores: bool = False, **options: Forwarded
     ) -> list[str] | list[Hypothesis]:
-        """Parses lines. Arguments are those of `Translator.translate`, without prefixes.
+        """Parses lines. Takes the arguments of `Translator.translate`, but no prefixes or phrases.
 
         Returns:
-          the tree of each line, in order: "(TOP (S ...))"; "" for a line without words.
+          the tree of each line, in order: "(TOP (S ...))"; "" for a line without words. With `return_scores`, the
+          `Hypothesis` of each line.
         """
         best = self.best(lines, **options)
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
     def best(self, lines: Sequence[str], with_scores: bool = True, **options: Forwarded) -> list[Hypothesis]:
-        """Returns the best tree of each line. Arguments are those of `Translator.best`, without prefixes."""
+        """Returns the best tree for each line. Takes the arguments of `Translator.best`, but no prefixes or phrases."""
         words, texts = self._cut(lines, options)
         found = self._translator.best(texts, with_scores, **self._constrained(words, options))
         return [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
 
     @or_a_single_text("lines")
     def n_best(self, lines: Sequence[str], **options: Forwarded) -> list[list[Hypothesis]]:
-        """Parses lines and returns all trees of each, best first. Repairs may make two of them equal."""
+        """Returns all trees found for each line, best first. Repairs may make some of these trees equal."""
         words, texts = self._cut(lines, options)
         found = self._translator.n_best(texts, **self._constrained(words, options))
         return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
@@ -100,7 +101,7 @@ class Parser:
         """Scores given trees in brackets. Cleans them first and ignores their words.
 
         Raises:
-          UserError: if a target is not a tree, or its number of words differs from its line's.
+          UserError: if a target is not a tree, or does not have as many words as its line.
         """
         words, lines = self._cut(inputs, {})
         symbols = [
@@ -124,7 +125,7 @@ class Parser:
         The tokens of the tree are the symbols that the model writes: "(S", "XX" for a word, ")S".
 
         Raises:
-          UserError: also if the text is not a tree over the words of the line.
+          UserError: also if `tree` is not a tree with as many words as the line.
         """
         _, texts = self._cut(line, {})
         symbols = [self.symbols_of(*each) for each in zip(line, tree, strict=True)]
@@ -134,7 +135,7 @@ class Parser:
         """Returns the symbols that the model writes for a tree in brackets, separated by blanks.
 
         Raises:
-          UserError: if the text is not a tree over the words of the line.
+          UserError: if `tree` is not a tree with as many words as the line.
         """
         return _tree_symbols(tree, len(self._split(line)), "the tree")
 
@@ -149,30 +150,30 @@ class Parser:
         return {"parsed": self.parsed, "repaired": self.repaired, "repairs": dict(self.repairs)}
 
     def add(self, tally: dict[str, Forwarded]) -> None:
-        """Adds the counts of another parser or of an earlier run."""
+        """Adds the counts from `tally` of another parser or an earlier run."""
         with self._counting:
             self.parsed += tally["parsed"]
             self.repaired += tally["repaired"]
             self.repairs.update(tally["repairs"])
 
     def _cut(self, lines: Sequence[str], options: dict[str, Forwarded]) -> tuple[list[list[str]], list[str]]:
-        """Returns (words of each line, lines in the model's input format)."""
+        """Returns (words of each line, lines in the model's input format). Raises UserError for unsupported options."""
         if options.pop("prefixes", None):
-            raise UserError("a parser does not support prefixes, because its trees cover the words of the line")
+            raise UserError("a parser does not support prefixes, because its outputs are trees; omit `prefixes`")
         if options.pop("phrases", None):
-            raise UserError("a parser does not support phrases, because its trees cover the words of the line")
+            raise UserError("a parser does not support phrases, because its outputs are trees; omit `phrases`")
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
 
     def options_of(self, batch: Sequence[str], **options: Forwarded) -> dict[str, Forwarded]:
-        """Returns the `Translator` options for searching the trees of lines.
+        """Returns the options with which `Translator.translate` searches for the trees of lines.
 
         Args:
           batch: the lines to parse.
           options: options of `Translator.translate`, including settings of `DecodeHParams`.
 
         Returns:
-          the options. If `only_trees` is set, the tree constraint replaces it.
+          the options; if `only_trees` is set, a tree constraint replaces it.
 
         Raises:
           UserError: if the model does not write trees.
@@ -212,7 +213,7 @@ class Parser:
 def _tree_symbols(text: str, num_words: int, where: str) -> str:
     """Returns the symbols of a tree in brackets.
 
-    Raises UserError if the text is not one tree over `num_words` words. The message begins with `where`.
+    Raises UserError if the text is not one tree with `num_words` words. The message begins with `where`.
     """
     try:
         trees = [clean(tree) for tree in parse_brackets(text)]

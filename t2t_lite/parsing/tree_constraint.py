@@ -1,4 +1,4 @@
-"""A search constraint for well-formed trees. Brackets match and are not empty, and each word has one leaf."""
+"""A search constraint for well-formed trees: brackets match and are not empty, and each word has one leaf."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class TreeSymbols:
 
     @classmethod
     def of(cls, tokens: Sequence[str], leaf: str) -> "TreeSymbols":
-        """Returns the roles of a vocabulary's tokens from their texts. `leaf` is the token that stands for a word.
+        """Returns the roles of a vocabulary's tokens, given their texts. `leaf` is the token that stands for a word.
 
         Raises ValueError if the tokens are not symbols of trees.
         """
@@ -39,9 +39,10 @@ class TreeSymbols:
 class TreeConstraint:
     """A `Constraint` that forbids all tokens after which the output cannot become a well-formed tree.
 
-    To be complete, a hypothesis still needs a leaf for each of the `leaf_counts` words (int32 [batch]) without one, a
-    closing bracket for each open one, and the end symbol. A bracket may open only if the length limit leaves room for
-    it and its closing bracket. So some token is always allowed if the limit has room for all leaves and the end symbol.
+    The number of words in each line is `leaf_counts`, int32 [batch]. To be complete, a hypothesis still needs a leaf
+    for each word that has none, a closing bracket for each open one, and the end symbol. A bracket may open only if the
+    length limit also leaves room for this bracket and its closing bracket. Therefore, some token is always allowed if
+    the limit leaves room for all leaves and the end symbol.
     """
 
     symbols: TreeSymbols
@@ -60,12 +61,12 @@ class TreeConstraint:
         depth = depths[:, :, -1]  # [batch, beam]
         leaf_counts = inputs.constraint_inputs["leaf_counts"][:, tf.newaxis]
         missing = leaf_counts - tf.reduce_sum(tf.cast(tf.gather(leaves, ids), tf.int32), 2)  # [batch, beam]
-        # The innermost open bracket is the last one that opened to the current depth.
+        # The innermost open bracket is the last opening bracket that led to the current depth.
         places = tf.range(1, tf.shape(ids)[2] + 1)
         innermost = tf.where((ups > 0) & (depths == depth[:, :, tf.newaxis]), places, 0)  # [batch, beam, max_length]
         place = tf.reduce_max(innermost, 2, keepdims=True)  # [batch, beam, 1], from 1; 0: nothing is open
         label = tf.reduce_sum(tf.where(places == place, opened, 0), 2)  # [batch, beam]
-        is_empty = place[:, :, 0] == state.position  # the last token opened the innermost bracket
+        is_empty = place[:, :, 0] == state.position  # the last token is the innermost open bracket
         # [batch, beam], number of tokens left beyond those still needed
         room = inputs.limits[:, tf.newaxis] - state.position - (missing + depth + 1)
         may_open, may_end = (missing > 0) & (room >= 2), (missing == 0) & (depth == 0) & (state.position > 0)
@@ -80,5 +81,5 @@ class TreeConstraint:
 
 
 def only_trees(symbols: TreeSymbols, leaf_counts: Sequence[int]) -> LineConstraint:
-    """Returns the constraint for lines of `leaf_counts` words. It raises length limits to fit all leaves."""
+    """Returns the constraint for lines with `leaf_counts` words, which raises length limits to fit all leaves."""
     return LineConstraint(TreeConstraint(symbols), {"leaf_counts": leaf_counts}, [count + 1 for count in leaf_counts])

@@ -1,15 +1,15 @@
-"""The numbers of processor cores that the process and its operations may use."""
+"""The number of processor cores that the process may use, and the number of threads per TensorFlow operation."""
 
 import os
 
-# Environment variables with which users set TensorFlow's threads.
+# Environment variables with which users set the number of TensorFlow's threads.
 _THREADS_IN_ENVIRONMENT = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
-# Marks that this package has set the first of them. Child processes inherit both.
+# Marks that this package has set the first of these variables. Child processes inherit both.
 _SET_HERE = "T2T_LITE_SETS_THREADS"
 
 
 def num_cores() -> int:
-    """Returns the number of cores, except those that `taskset` or a container excludes."""
+    """Returns the number of cores that this process may use; `taskset` or a container may exclude some."""
     return len(os.sched_getaffinity(0))
 
 
@@ -24,9 +24,9 @@ def threads_per_operation() -> int:
 def use_one_thread_per_operation() -> None:
     """Makes each TensorFlow operation use one thread, unless the user's environment says otherwise.
 
-    Uncompiled searches run in parallel, one batch on each core. If all cores also shared their small operations,
-    batches would take 50% longer, and one sentence twice as long. Compiled searches need the threads. Call this before
-    importing TensorFlow.
+    Uncompiled searches run in parallel, one batch on each core. If the cores also shared each small operation, batches
+    would take 50% longer, and a single sentence twice as long. Compiled searches need several threads per operation.
+    Call this before importing TensorFlow.
     """
     name = "TF_NUM_INTRAOP_THREADS"
     if name not in os.environ:

@@ -10,11 +10,11 @@ from typing import Any
 def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
     """Returns the free memory of one device, in bytes.
 
-    For a GPU, call it before TensorFlow initializes its devices, because it then allocates nearly all their memory.
+    For a GPU, call it before TensorFlow initializes its devices, because TensorFlow then allocates nearly all memory.
 
     Args:
-      device_type: "CPU"; or "GPU": the minimum over the GPUs that CUDA_VISIBLE_DEVICES leaves visible. All virtual
-        devices of one CPU share its memory.
+      device_type: "CPU", whose virtual devices share this memory, or "GPU", for the minimum over the GPUs that
+        CUDA_VISIBLE_DEVICES leaves visible.
       root: the folder that contains /proc and /sys.
 
     Returns:
@@ -51,8 +51,8 @@ def _visible_gpus(pynvml: ModuleType) -> list[Any]:
     names = os.environ.get("CUDA_VISIBLE_DEVICES")
     if names is None:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    # CUDA numbers the fastest GPU first unless CUDA_DEVICE_ORDER is set, but the driver numbers by slot. With several
-    # kinds of GPUs, a number may mean a different GPU here.
+    # CUDA gives the fastest GPU the number 0 unless CUDA_DEVICE_ORDER is set, but the driver numbers GPUs by slot. With
+    # several kinds of GPUs, a number may mean a different GPU here.
     return [
         pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdecimal() else pynvml.nvmlDeviceGetHandleByUUID(name)
         for name in (part.strip() for part in names.split(","))
@@ -61,7 +61,7 @@ def _visible_gpus(pynvml: ModuleType) -> list[Any]:
 
 
 def _left_in_control_groups(root: Path) -> Iterator[int]:
-    """Yields the bytes that each control group of this process, and each parent group, still allows."""
+    """Yields the bytes that each control group of this process, and each of its parent groups, still allows."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -94,7 +94,7 @@ def _free_in_group(folder: Path, limit_name: str, used_name: str, reclaimable_na
 
 
 def _read_numbers(path: Path) -> dict[str, int]:
-    """Reads lines of a name and a number; returns {} if the file cannot be read."""
+    """Returns the numbers in a file by name, from lines such as "name number"; {} if the file cannot be read."""
     try:
         lines = [line.split() for line in path.read_text().splitlines()]
     except OSError:

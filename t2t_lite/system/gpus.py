@@ -1,4 +1,4 @@
-"""Detects GPUs of the machine that TensorFlow does not use, and the reason."""
+"""Detects whether the machine has GPUs that TensorFlow does not use, and why."""
 
 import functools
 import os
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from t2t_lite.system.installed import install_command
 
-# The lines of TensorFlow's log with the reason, after "I0000 00:00:1795506525.663648   11437 cudart_stub.cc:31] ".
+# Matches lines in TensorFlow's log that may give the reason, after
+# "I0000 00:00:1795506525.663648   11437 cudart_stub.cc:31] ".
 _LINE = re.compile(
     r"[IWEF]\d{4} \S+ +\d+ [\w.]+:\d+\] (.*(?:cuda|cudnn|cuinit|nvidia|nvml|gpu|dlopen).*)", re.IGNORECASE
 )
@@ -27,9 +28,9 @@ def has_gpu(root: Path = Path("/")) -> bool:
 
 @functools.cache
 def why_unused() -> str:
-    """Returns TensorFlow's message about GPUs and how to install the missing packages, in one line.
+    """Returns one line with TensorFlow's message about GPUs and the command that installs CUDA's libraries.
 
-    A separate process imports TensorFlow, because it logs the reason only once, at import, and only with full logging.
+    A separate process imports TensorFlow, because TensorFlow logs the reason only once, and only with full logging.
     """
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_MAX_VLOG_LEVEL": "0"}
     try:
@@ -49,7 +50,7 @@ def why_unused() -> str:
             found[1].strip().rstrip(".") for found in map(_LINE.match, done.stderr.splitlines()) if found
         )
     reason = f"TensorFlow says: {'; '.join(said)}" if said else "TensorFlow gives no reason"
-    return f"{reason}. For CUDA's libraries, run {install_command('cuda')}"
+    return f"{reason}. To install CUDA's libraries, run {install_command('cuda')}"
 
 
 def warn_if_unused(warn: Callable[[str], None]) -> None:

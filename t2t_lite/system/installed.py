@@ -14,7 +14,7 @@ from pathlib import Path
 from t2t_lite.errors import UserError
 
 _DISTRIBUTION = "t2t-lite"
-# Modules of the plain install that a serving install leaves out (bin/build), with their usual names.
+# Modules of the plain install that a serving install leaves out (bin/build), with the names of their packages.
 _LEFT_OUT = {
     "tensorflow": "TensorFlow",
     "tensorflow_text": "tensorflow-text",
@@ -30,7 +30,7 @@ def check_installed(what: str, modules: Mapping[str, str], extra: str, omit: str
     """Raises UserError if a package is missing.
 
     Args:
-      what: the feature that needs the packages, for the message: "a plot".
+      what: the feature that needs the packages, such as "a plot", for the message.
       modules: the package names by module.
       extra: the extra that includes them; "": the plain install.
       omit: the argument that the user can leave out instead, if any.
@@ -46,7 +46,7 @@ def check_tensorflow() -> None:
 
 
 def missing_package(error: ModuleNotFoundError) -> UserError | None:
-    """Returns the error for users if a serving install lacks the module; None for other modules."""
+    """Returns the error to show if a serving install leaves out the missing module; None for other modules."""
     name = _LEFT_OUT.get((error.name or "").partition(".")[0])
     return UserError(f"this needs {name}; run {install_command('')}") if name else None
 
@@ -54,8 +54,8 @@ def missing_package(error: ModuleNotFoundError) -> UserError | None:
 def install_command(extra: str) -> str:
     """Returns the command that installs an extra in this package's environment; "": the plain install.
 
-    It names the wheel or checkout that this package was installed from (PEP 610). If that is gone or unknown, or if
-    TensorFlow was left out on purpose, it names the missing packages.
+    The command names the wheel or checkout that this package was installed from (PEP 610). If that is gone or unknown,
+    or if an extra is added to a serving install, it names the missing packages instead.
     """
     origin, is_editable = _origin()
     if origin is not None and (not extra or importlib.util.find_spec("tensorflow") is not None):
@@ -102,7 +102,7 @@ def _is_installed(requirement: str) -> bool:
 
 
 def _pip() -> str:
-    """Returns "pip" if that command belongs to this environment."""
+    """Returns "pip" if that command belongs to this environment, else the Python of this environment with -m pip."""
     here = Path(sys.executable).parent
     found = shutil.which("pip")
     return "pip" if found and Path(found).parent == here else f"{shlex.quote(sys.executable)} -m pip"

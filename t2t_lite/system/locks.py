@@ -23,7 +23,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 def training_in(directory: Path) -> Iterator[None]:
     """Holds the training lock of a run directory inside the block. Creates the directory if it does not exist.
 
-    Raises UserError, which names the process, if another process or thread is training there.
+    Raises a UserError that names the process if another process or thread is training there.
     """
     directory = Path(directory)
     is_new = not directory.exists()
@@ -52,7 +52,7 @@ def training_in(directory: Path) -> Iterator[None]:
 def locked(path: Path, wait: bool) -> Iterator[bool]:
     """Holds a file lock inside the block. The lock also excludes other threads of this process.
 
-    Yields True, or False if the file system does not support locks and there is no protection.
+    Yields True, or False if the file system does not support locks, so that there is no protection.
 
     Args:
       path: the lock file. It exists while the lock is held, and describes the holder.
@@ -85,7 +85,7 @@ def _acquired(path: Path, wait: bool) -> tuple[TextIO, bool]:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # The previous holder may have removed the file meanwhile. A lock on a removed file protects nothing.
+            # The previous holder may have removed the file in the meantime. A lock on a removed file protects nothing.
             if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file, True
         except FileNotFoundError:

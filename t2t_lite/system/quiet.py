@@ -16,7 +16,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.system.installed import check_tensorflow
 from t2t_lite.system.malloc import keep_freed_memory
 
-# The number of open `settings_restored` blocks, and the settings that the first of them found.
+# The number of open `settings_restored` blocks, and the settings before the first of them.
 _open_blocks = 0
 _before = gc.get_threshold(), logging.NOTSET
 _counting = threading.Lock()
@@ -24,7 +24,7 @@ _counting = threading.Lock()
 # Packages that TensorFlow and Keras import if installed, for functions that our commands do not call.
 _OPTIONAL = ("IPython", "jax", "matplotlib")
 _hidden: tuple[str, ...] = ()
-_is_shown = False  # whether all output is shown
+_is_shown = False  # whether TensorFlow's whole log is shown
 
 
 def prepare_process(debug: bool = False) -> None:
@@ -79,9 +79,9 @@ def stderr_held_back() -> Iterator[None]:
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow silently and makes Keras use it, whatever keras.json selects. See also `keep_freed_memory`.
+    """Imports TensorFlow silently, makes Keras use it, whatever keras.json selects, and calls `keep_freed_memory`.
 
-    Raises UserError if it is not installed, or Keras is already imported with another backend.
+    Raises UserError if TensorFlow is not installed, or if Keras is already imported with another backend.
     """
     check_tensorflow()
     keras = sys.modules.get("keras")
@@ -100,7 +100,7 @@ def load_tensorflow() -> None:
 
 
 def import_tensorflow() -> None:
-    """Loads TensorFlow and configures it for a longer job. After that, it logs only errors.
+    """Loads TensorFlow and configures the process for a longer job. After that, TensorFlow logs only errors.
 
     Raises UserError: see `load_tensorflow`.
     """
@@ -116,9 +116,9 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def settings_restored() -> Iterator[None]:
-    """Restores the process settings that `import_tensorflow` changes at the end of the block.
+    """Restores, at the end of the block, the process settings that `import_tensorflow` changes.
 
-    If blocks of several threads overlap, the last one to end restores the settings that the first one found.
+    If blocks in several threads overlap, the last one to end restores the settings that the first one found.
     """
     global _before, _open_blocks
     logger = logging.getLogger("tensorflow")
@@ -138,7 +138,7 @@ def settings_restored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet_import() -> Iterator[None]:
-    """Makes the import of TensorFlow inside the block silent, see `prepare_process`."""
+    """Silences the import of TensorFlow inside the block, see `prepare_process`."""
     # TensorFlow prints some lines before it reads its log level.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if _is_shown else "3")
     with stderr_held_back(), _packages_hidden(_hidden):
@@ -146,7 +146,7 @@ def _quiet_import() -> Iterator[None]:
 
 
 class _QuietLoader(importlib.abc.Loader):
-    """Wraps a loader, and discards stderr output of C++ code during loading."""
+    """Wraps a loader, and discards all output to stderr while it loads the module."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
@@ -165,7 +165,7 @@ class _QuietLoader(importlib.abc.Loader):
 class _QuietFinder(importlib.abc.MetaPathFinder):
     """Suppresses TensorFlow's output at its first import, directly or through Keras.
 
-    This needs an import hook, because modules import TensorFlow at their top, before any function can be called.
+    An import hook is needed, because modules import TensorFlow at their top, before any function can be called.
     """
 
     def find_spec(

@@ -12,7 +12,7 @@ def keep_compiled() -> None:
     """Makes XLA cache compiled code for later runs. Call this before importing TensorFlow.
 
     The cache is in $XDG_CACHE_HOME/t2t-lite, in a folder for this TensorFlow version and these kinds of processor and
-    GPUs, because code for others may not run. If the user has configured an XLA cache, it is not changed.
+    GPUs, because code that was compiled for others may not run. If the user has configured an XLA cache, it is kept.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if "persistent_cache" in flags:
@@ -27,7 +27,7 @@ def keep_compiled() -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "t2t-lite" / "xla" / kind
     try:
         cache.mkdir(parents=True, exist_ok=True)
-    except OSError:  # without a cache, every run compiles
+    except OSError:  # without a cache, every run compiles again
         return
     ours = f"--tf_xla_persistent_cache_directory={cache} --tf_xla_persistent_cache_device_types=CPU,GPU"
     os.environ["TF_XLA_FLAGS"] = f"{flags} {ours}".strip()

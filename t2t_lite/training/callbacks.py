@@ -1,4 +1,4 @@
-"""Callbacks: user code that follows a training and can stop it."""
+"""Callbacks: user code that follows a training run and can stop it."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -7,11 +7,11 @@ from t2t_lite.errors import UserError
 
 
 class Callback:
-    """Follows a training. Subclass it and override what you need; `t2t_lite.train` takes a list of them.
+    """Follows a training run. Subclass it, override what you need, and pass a list of instances to `t2t_lite.train`.
 
-    Each method may return True to stop the training, which then writes a checkpoint of the current step; with several
-    workers, or several steps per call, it makes a few more steps first. Running the same training again resumes it. An
-    exception ends the training at once; the existing checkpoints remain.
+    Each method may return True to stop the run, which then writes a checkpoint of the current step; with several
+    workers, it makes a few more steps first. Starting the same run again resumes it. An exception ends the run at once;
+    the existing checkpoints remain.
     """
 
     def on_step(self, step: int, figures: Mapping[str, float]) -> bool | None:
@@ -19,25 +19,26 @@ class Callback:
 
         Args:
           step: the number of the step, from 1.
-          figures: of this step: loss (nats per real target token, with label smoothing), nll_loss (without it),
-            target_tokens, gradient_norm, learning_rate, epoch (from 1) and skipped (1 if loss or gradients were not
-            finite, in which case the step changed nothing; else 0).
+          figures: the metrics of this step: loss (nats per real target token, with label smoothing), nll_loss
+            (without label smoothing), target_tokens, gradient_norm, learning_rate, epoch (from 1) and skipped (1 if
+            loss or gradients were not finite, so that the step left the weights unchanged; else 0).
         """
 
     def on_checkpoint(self, step: int, path: Path) -> bool | None:
         """Called on the chief after writing a checkpoint to `path` (without suffix) and before evaluating it."""
 
     def on_evaluation(self, step: int, figures: Mapping[str, float]) -> bool | None:
-        """Called after each complete evaluation of the dev split, with the figures of `Evaluator`."""
+        """Called after each complete evaluation on the dev split, with the metrics from `Evaluator`."""
 
 
 def check_callbacks(callbacks: Iterable[Callback]) -> None:
-    """Raises UserError if an object is not a `Callback`, such as a Keras callback, which only follows `Model.fit`."""
+    """Raises UserError if an object is not a `Callback`; Keras callbacks work only with `Model.fit`."""
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise UserError(
                 f"`callbacks`: {type(callback).__module__}.{type(callback).__name__} is not a t2t_lite.Callback; "
-                f"derive from it, and override on_step, on_checkpoint or on_evaluation. Keras' callbacks work with fit"
+                f"derive from that class and override on_step, on_checkpoint or on_evaluation. Keras callbacks work "
+                f"only with Model.fit"
             )
 
 
@@ -47,7 +48,7 @@ class Callbacks:
     def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
         self._callbacks = list(callbacks)
         self.stop = False
-        # Whether any callback wants the figures of each step, which must be read before the next step begins.
+        # Whether any callback follows each step, so that its metrics must be read before the next step begins.
         self.follow_steps = any(
             getattr(callback.on_step, "__func__", None) is not Callback.on_step for callback in self._callbacks
         )

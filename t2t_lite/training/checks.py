@@ -1,4 +1,4 @@
-"""Checks settings against data before a training starts, without TensorFlow."""
+"""Checks settings against data before training starts, without TensorFlow."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from t2t_lite.errors import UserError
 
 
 def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_dir: Path) -> None:
-    """Checks that a model with these settings can be trained on this data; if not, a UserError gives the reason."""
+    """Raises UserError, with the reason, if a model with these settings cannot be trained on this data."""
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
     check_hard_alignment(manifest, hparams, data_dir)
@@ -31,13 +31,13 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
     if shortest > limit:
         raise UserError(
             f"all training pairs of '{manifest.problem}' are longer than max_length={limit} tokens "
-            f"(the shortest has {shortest}); raise it with `hparams=max_length={shortest}` or more"
+            f"(the shortest has at least {shortest}); set `hparams=max_length={shortest}` or more"
         )
     longest = max(max(map(int, histogram)) for histogram in manifest.splits["dev"]["lengths"].values())
     if hparams.max_positions and longest > hparams.max_positions:
         raise UserError(
             f"the longest dev pair of '{manifest.problem}' has {longest} tokens, but learned positions cover only "
-            f"max_length={hparams.max_positions}; raise it with `hparams=max_length={longest}` or more"
+            f"max_length={hparams.max_positions}; set `hparams=max_length={longest}` or more"
         )
 
 

@@ -1,4 +1,4 @@
-"""Training cost (table 2 of the paper), estimated from time and devices, or counted by the model."""
+"""Training cost in FLOPs (table 2 of the paper), estimated from time and devices or counted from the model."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,17 +7,17 @@ if TYPE_CHECKING:  # not at run time, so that --help answers at once
 
 
 class Rate(NamedTuple):
-    """The speed of a device in matrix products."""
+    """The speed at which a device computes matrix products."""
 
     tflops: float  # 10^12 operations per second
     what: str  # the kind of rate
-    source: str  # the source of the figure
+    source: str  # where the rate is published
 
 
 _PAPER = ("sustained in float32", "the paper, section 6.1")
 _TENSOR_CORES = "dense peak in 16 bits with sums in float32"
 _MXU = "peak in bfloat16 of a chip"
-# Some of these sources print rates with sparsity more prominently; these are twice as high and useless for training.
+# Some of these sources also print rates with sparsity, which are twice as high but do not apply to training.
 RATES = {
     "K80": Rate(2.8, *_PAPER),
     "K40": Rate(3.7, *_PAPER),
@@ -34,12 +34,13 @@ RATES = {
     "TPUv4": Rate(275, _MXU, "cloud.google.com/tpu/docs/v4"),
     "TPUv5e": Rate(197, _MXU, "cloud.google.com/tpu/docs/v5e"),
 }
-# The share of the rate that training reaches: 29% for the paper's base model, 42% for big (docs/configurations.md).
+# The assumed range for the share of the rate that training reaches. The paper's base model reached 29%, big 42%
+# (docs/configurations.md).
 ASSUMED_UTILISATION = (0.3, 0.5)
 
 
 def find_rate(device: str) -> Rate | None:
-    """Returns a device's rate in `RATES`, ignoring blanks, hyphens and letter case in its name; or None."""
+    """Returns a device's rate from `RATES`, or None; ignores blanks, hyphens and letter case in the name."""
     return {_plain(name): rate for name, rate in RATES.items()}.get(_plain(device))
 
 
@@ -56,11 +57,11 @@ def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
 
 
 def training_step_flops(model: "Seq2SeqModel", source_length: float, target_length: float) -> dict[str, float]:
-    """Counts the operations by part of one optimizer step, forward and backward, see `Seq2SeqModel.step_flops`.
+    """Returns the FLOPs of one optimizer step, forward and backward, by part of the model; see `step_flops`.
 
-    Assumes that all sentences have the average length in tokens, including the end symbol, without padding. A step has
-    `batch_tokens` target tokens, and source tokens in proportion. The model must be built, but its variables may lack
-    values.
+    Assumes that all sentences have the given average lengths in tokens, including the end symbol, and that there is no
+    padding. A step has `batch_tokens` target tokens, and source tokens in proportion. The model must be built, but its
+    variables need no values.
     """
     pairs = model.hparams.batch_tokens / target_length * (2 if model.hparams.rdrop_alpha else 1)
     return {part: pairs * count for part, count in model.step_flops(source_length, target_length).items()}

@@ -36,24 +36,24 @@ from t2t_lite.training.step.micro_batching import distribute_batches, first_repl
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import all_gather, has_gpus, has_workers
 
-# A run ends after this many consecutive steps with non-finite loss or gradients. Each of these steps halves a dynamic
-# loss scale, which may need more of them to reach a usable value.
+# A run ends after this many consecutive steps with non-finite loss or gradients. With loss scaling, more are allowed,
+# because each of them halves the scale, which may need several such steps to reach a usable value.
 MAX_SKIPPED_IN_ROW = 5
 MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE = 20
-# Why a training ended.
+# The reasons why a run ends.
 LAST_STEP, EARLY_STOPPING, SIGNAL, CALLBACK = "last step", "early stopping", "signal", "callback"
 
 
 class Ending(NamedTuple):
-    """How a training ended."""
+    """How a run ended."""
 
-    step: int  # the last step made
+    step: int  # the last completed step
     reason: str  # one of the four above
-    signal: int = 0  # the number of the signal, if that was the reason
+    signal: int = 0  # the number of the signal, if a signal was the reason
 
 
 class TrainingLoop:
-    """Trains from the current step to the last one, until callbacks or signals stop it."""
+    """Trains from the current step to the last one, unless early stopping, a callback or a signal ends it sooner."""
 
     def __init__(self, training: Training, progress: Progress, callbacks: Callbacks, signals: StopSignals) -> None:
         self._training, self._progress, self._callbacks = training, progress, callbacks
@@ -76,13 +76,16 @@ class TrainingLoop:
         )
         self._calls = StepCalls(self._train_step, data, is_several=most > 1)
         self._length = CallLength(most, (self._checkpoint_steps, self._log_steps), self._hparams.train_steps)
-        self._finished = 0.0  # when the last call that was read ended
-        self._evaluator = None  # created at the first evaluation, which keeps the first step fast
+        self._finished = 0.0  # when the results of the last call were read
+        self._evaluator = None  # created only at the first evaluation, to not delay the first step
         self._evaluates = self._options.schedule == "train_and_evaluate"
         self._throughput = self._make_throughput()
 
     def _agree_on_reading(self) -> int:
-        """Agrees with other workers on the steps after which all read figures. Returns the most steps per call."""
+        """Agrees with the other workers on the steps after which all of them read figures.
+
+        Returns the maximum number of steps per call.
+        """
         options, strategy = self._options, self._strategy
         self._reads_every_step = bool(all_gather(strategy, float(self._callbacks.follow_steps)).any())
         self._checkpoint_steps = int(all_gather(strategy, options.save_checkpoints_steps)[0])
@@ -91,7 +94,7 @@ class TrainingLoop:
         return 1 if self._reads_every_step else int(all_gather(strategy, most).min())
 
     def _batches_from(self, epoch: int, position: int) -> tf.distribute.DistributedDataset:
-        """Returns the training data, starting at a batch."""
+        """Returns the training batches, starting with batch `position` of `epoch`."""
         training, hparams = self._training, self._hparams
         data = epochs(
             training.run_dir.problem,
@@ -118,7 +121,7 @@ class TrainingLoop:
         return Throughput(replicas, flops / self._hparams.batch_tokens, known_peak, measure)
 
     def run(self) -> Ending:
-        """Trains until something stops the run."""
+        """Trains until the run ends, and returns how it ended."""
         if ending := self._end_before_it_begins():
             return ending
         self._check_memory()
@@ -133,7 +136,7 @@ class TrainingLoop:
             number = 1 if self._is_decided_here(requests) else self._length.steps_after(self._step)
             started = self._calls.start(self._step, number, [*map(float, requests), self._length.wanted])
             self._step += number
-            # Asynchronous devices have begun these steps by the time the figures of the previous ones are read.
+            # Asynchronous devices already compute these steps while the host reads the results of the previous ones.
             agreed = self._finish(before) if before else np.zeros(2, bool)
             checkpoint = schedule.is_due_by_steps(self._step)
             is_read_now = checkpoint or self._reads_at_once(requests) or agreed.any()
@@ -174,21 +177,21 @@ class TrainingLoop:
             ) from error
 
     def _reads_at_once(self, requests: Sequence[bool]) -> bool:
-        """Returns whether a step must end before the next one begins.
+        """Returns whether the steps just started must end before the next call.
 
-        The first step is reported at once, and the second one determines how many steps a call may make.
+        The first step is reported at once, and the second one determines how many steps the next call makes.
         """
         alone = 2 if self._length.most > 1 else 1
         return self._step <= self._first_step + alone or self._reads_every_step or self._is_decided_here(requests)
 
     def _is_decided_here(self, requests: Sequence[bool]) -> bool:
-        """Returns whether there are requests and no other workers that must follow them."""
+        """Returns whether there are requests that this process can follow without asking other workers."""
         return any(requests) and not has_workers(self._strategy)
 
     def _finish(self, started: StartedSteps) -> np.ndarray:
-        """Waits for steps and counts them. Returns whether any worker wants to stop, and to save: bool [2]."""
+        """Waits for steps and counts them. Returns bool [2]: whether any worker wants to stop, and wants to save."""
         steps = started.read()
-        # Excludes the time in which the previous call was computed.
+        # This call may have begun while the previous one was still being computed; that time does not count.
         now, begun = time.monotonic(), max(started.begun, self._finished)
         if started.last > self._first_step + 1:  # the first step includes tracing
             self._length.measured(len(steps) / max(now - begun, 1e-9))
@@ -201,7 +204,7 @@ class TrainingLoop:
         return np.array(wishes) > 0
 
     def _count(self, made: MadeStep) -> None:
-        """Counts a step, reports when due, and ends a run that skips too many consecutive steps."""
+        """Counts a step and reports if due. Raises UserError if too many consecutive steps were skipped."""
         step = made.number
         self._throughput.add(made.report, made.waited)
         self._progress.after_step(step)
@@ -210,7 +213,7 @@ class TrainingLoop:
         is_first, is_last = step == self._first_step + 1, step >= self._hparams.train_steps
         if is_first or is_last or step % self._log_steps == 0:
             self._report(made)
-        if is_first:  # not earlier, to keep the first step fast
+        if is_first:  # not earlier, to not delay the first step
             self._throughput.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None
         most = MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MAX_SKIPPED_IN_ROW
@@ -225,7 +228,7 @@ class TrainingLoop:
         raise UserError(
             f"{most} steps in a row, up to step {step}, were skipped because the loss or gradients were not finite; "
             f"the last batch is saved in {kept}. Start another run from an earlier checkpoint "
-            f"(`warm_start_from`) with a smaller learning_rate, with clip_norm=1 or in float32"
+            f"(`warm_start_from`) with a smaller learning_rate, clip_norm=1 or precision=float32"
         )
 
     def _report(self, made: MadeStep) -> None:
@@ -235,7 +238,7 @@ class TrainingLoop:
         self._progress.report(made.number, figures)
 
     def _figures_of(self, made: MadeStep) -> dict[str, float]:
-        """Returns the figures of one step, for callbacks."""
+        """Returns the metrics of one step for `Callback.on_step`."""
         report = made.report
         return {
             "loss": report.sums.smoothed / report.sums.tokens,
@@ -248,7 +251,7 @@ class TrainingLoop:
         }
 
     def _is_stopped_here(self) -> bool:
-        """Returns whether a callback stops the run now, before its last step and without other workers."""
+        """Returns whether a callback stops the run now: before its last step, and with no other workers to ask."""
         is_last = self._step >= self._hparams.train_steps
         return self._callbacks.stop and not is_last and not has_workers(self._strategy)
 
@@ -273,7 +276,7 @@ class TrainingLoop:
                 with self._progress.evaluation(self._step) as show, self._state.optimizer.averages_in_place():
                     figures = self._evaluator(show)
             except Interrupted:
-                return self._stop("in the evaluation of")
+                return self._stop("during the evaluation of")
             if self._is_chief:
                 add_evaluation(self._path, self._step, figures)
                 end_announcement(self._path)
@@ -312,13 +315,13 @@ class TrainingLoop:
             return False
         best = ", ".join(f"ckpt-{step}" for step in best_steps(evaluations, metric, 1))
         self._progress.say(
-            f"stopped early: {without_gain} evaluations without a better {metric} than {best}; raise "
+            f"stopped early: {without_gain} evaluations without a better {metric} than that of {best}; raise "
             f"`early_stopping_patience` to continue"
         )
         return True
 
     def _end_before_it_begins(self) -> Ending | None:
-        """Runs the evaluation that a stopped process missed. Returns the ending if the run ends already, else None."""
+        """Runs an evaluation that a stopped process missed. Returns the ending if the run is now over, else None."""
         if self.misses_evaluation():
             ending = self._evaluate()
         else:
@@ -337,14 +340,14 @@ class TrainingLoop:
         return bool(all_gather(self._strategy, float(is_due)).any())
 
     def _stop(self, where: str = "after") -> Ending:
-        """Returns the ending of a run that is asked to stop, after its last step was saved."""
+        """Says who stopped the run, and returns its ending. The last step must already be saved."""
         number = self._signals.number
         if number:
             name = signal.Signals(number).name
         else:
             name = "a callback" if self._callbacks.stop else "another worker"
-        how = "resume" if where == "after" else "evaluate it and resume"
-        self._progress.say(f"stopped by {name} {where} step {self._step}, which is saved; start it again to {how}")
+        how = "resume" if where == "after" else "evaluate this step and resume"
+        self._progress.say(f"stopped by {name} {where} step {self._step}, which is saved; start the run again to {how}")
         if self._callbacks.stop and not number:
             return Ending(self._step, CALLBACK)
         return Ending(self._step, SIGNAL, number or signal.SIGTERM)

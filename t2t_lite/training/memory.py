@@ -18,21 +18,23 @@ from t2t_lite.registry import OPTIMIZERS
 # The share of the free memory that a step may use. The rest is for the input pipeline, evaluation, checkpoints and
 # other processes.
 USABLE_SHARE = 0.8
-# Batches of varying shapes fragment the memory. The peaks of identical trainings differ by up to 9%.
+# Batches of varying shapes fragment the memory; this factor allows for that. The peaks of identical training runs
+# differ by up to 9%.
 ALLOCATOR_OVERHEAD = 1.3
-# float32 copies of the weights: weights, gradients and, with micro-batches on several devices, the gradient sum before
-# and after an addition. Each additional parallel micro-batch adds one copy of the gradients. The optimizer's moments
-# (two for Adam) are added to these.
+# float32 arrays as large as the weights: the weights, their gradients and, with micro-batches on several devices, the
+# sum of the gradients before and after an addition. Each additional parallel micro-batch adds a copy of the gradients.
+# The optimizer's moments (two for Adam) are added to these.
 COPIES_OF_WEIGHTS = 4
-_MOMENTS = 2  # for an optimizer that does not give its number
-# Temporary tensors of one layer, as large as the widest tensor: gradients, and intermediate results that are not kept.
+_MOMENTS = 2  # for an optimizer that does not declare how many moments it has
+# The number of temporary tensors in one layer (gradients, and intermediate results that are not kept), each assumed to
+# be as large as the widest tensor.
 TEMPORARY_TENSORS = 10
 
 
 class MemoryEstimate(NamedTuple):
-    """The memory of a training step at its peak."""
+    """The peak memory of a training step."""
 
-    fixed: float  # bytes for any number of sentences
+    fixed: float  # bytes that do not depend on the number of sentences
     per_token: float  # bytes per position of the longer side
 
 
@@ -41,8 +43,8 @@ def estimate_memory(model: Seq2SeqModel, length: int, num_parallel: int = 1) -> 
 
     `num_parallel` micro-batches are computed at once; `per_token` applies to a position in any of them.
 
-    Attention needs more memory per position in longer sentences. The model must be built, but its variables may have no
-    values, see `symbolic_model`.
+    The length matters, because attention needs more memory per position in longer sentences. The model must be built,
+    but its variables need no values, see `symbolic_model`.
     """
     hparams, step = model.hparams, model.step_bytes(length)
     moments = OPTIMIZERS.fact(hparams.optimizer, "moments", _MOMENTS)
@@ -85,8 +87,8 @@ def choose_max_tokens(
         raise UserError(
             f"training on a sentence of {length} tokens takes about {_in_mib(length * per_token)}, plus "
             f"{_in_mib(fixed)} for model and optimizer, but {USABLE_SHARE:.0%} of the {_in_mib(free_bytes)} of free "
-            f"memory is only {_in_mib(usable)}; use a smaller max_length or model, or try with "
-            f"`max_tokens_per_replica={length}` anyway"
+            f"memory is only {_in_mib(usable)}; use a smaller max_length or model, or set "
+            f"`max_tokens_per_replica={length}` to try it anyway"
         )
     return tokens
 

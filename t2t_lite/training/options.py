@@ -1,4 +1,4 @@
-"""Options of a training run, which are keywords of `t2t_lite.train` and flags of t2t-lite-trainer."""
+"""Options of a training run: keyword arguments of `t2t_lite.train` and flags of t2t-lite-trainer."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,38 +17,38 @@ _SCHEDULES = ("train_and_evaluate", "train", "eval")
 class TrainOptions(Options):
     """Options of a training run.
 
-    Only `random_seed`, `warm_start_from` and `allreduce_precision` change what is learned; and `xla_compile` and the
-    devices of a new run whose settings have batch_by=auto.
+    Only `random_seed`, `warm_start_from` and `allreduce_precision` change what is learned. In a new run with
+    batch_by=auto, the devices and `xla_compile` do so too; with precision=auto, the devices.
     """
 
-    random_seed: int = option(1, "seed of initial weights, data order and dropout", at_least=0)
+    random_seed: int = option(1, "seed for initial weights, data order and dropout", at_least=0)
     warm_start_from: str | PathLike | None = option(
         None,
-        "start with the weights of another run or of one of its checkpoints (RUN/ckpt-2000), where they fit",
+        "start with the weights of another run, or of one of its checkpoints (RUN/ckpt-2000), where they fit",
         metavar="RUN",
     )
     strategy: str = option(
         "auto", "devices to use; multi_worker: the devices of all machines in TF_CONFIG", choices=_STRATEGIES
     )
-    num_gpus: int | None = option(None, "number of the machine's GPUs to use", unset="all", at_least=1)
+    num_gpus: int | None = option(None, "number of GPUs to use on this machine", unset="all", at_least=1)
     virtual_devices: int = option(
         0, "split the CPU into this many virtual devices and train on all of them", unset="none", at_least=0
     )
     max_tokens_per_replica: int | None = option(
         None,
-        "maximum positions of the longer side that a device computes at once, padding included; larger batches use "
-        "gradient accumulation",
-        unset="set by free memory",
+        "maximum positions (pairs times the length of the longer side, padding included) that a device computes at "
+        "once; larger batches use gradient accumulation",
+        unset="derived from free memory",
         at_least=1,
     )
     xla_compile: bool | None = option(
         None,
-        "compile loss and gradients with XLA, once for each of at most 40 shapes",
+        "compile loss and gradients with XLA, once for each of at most 40 batch shapes",
         unset="on GPUs, if the run has batch_by=shapes",
     )
     steps_per_call: int | None = option(
         None,
-        "maximum steps per host call, limited to about 3 seconds; a signal takes effect between calls",
+        "maximum steps per call from the host, which lasts at most about 3 seconds; signals take effect between calls",
         unset="10 on GPUs, else 1",
         at_least=1,
         metavar="N",
@@ -59,9 +59,9 @@ class TrainOptions(Options):
         choices=("float32", "bfloat16"),
     )
     peak_tflops: float | None = option(
-        None, "peak rate of a device, for utilisation", unset="measured", above=0, metavar="TFLOPS"
+        None, "peak rate of a device, to compute its utilisation", unset="measured", above=0, metavar="TFLOPS"
     )
-    save_checkpoints_secs: int = option(600, "seconds between checkpoints; each one is evaluated", at_least=1)
+    save_checkpoints_secs: int = option(600, "seconds between checkpoints; each checkpoint is evaluated", at_least=1)
     save_checkpoints_steps: int = option(
         0, "steps between checkpoints, instead of seconds", unset="use seconds", at_least=0
     )
@@ -70,14 +70,15 @@ class TrainOptions(Options):
     profile: bool = option(False, "write a TensorBoard trace of a few steps")
     schedule: str = option(
         "train_and_evaluate",
-        "train: only train; eval: evaluate the checkpoints that another process writes; train_and_evaluate: both",
+        "train: only train; eval: evaluate the checkpoints that another process writes; train_and_evaluate: train, and "
+        "evaluate each checkpoint",
         choices=_SCHEDULES,
     )
     eval_decode: bool = option(
-        False, "translate or parse the dev split at each checkpoint, for the problem's metric and `eval_metric`"
+        False, "translate or parse the dev split at each checkpoint, to compute the problem's metric and `eval_metric`"
     )
     decode_hparams: str | Mapping[str, SettingValue] = option(
-        "", "overrides of the problem's search settings for `eval_decode`", metavar="NAME=VALUE,..."
+        "", "with `eval_decode`, changes to the problem's search settings", metavar="NAME=VALUE,..."
     )
     eval_lines: int | None = option(
         None,
@@ -87,7 +88,7 @@ class TrainOptions(Options):
         metavar="N",
     )
     eval_metric: str = option(
-        "loss", "metric for choosing the best checkpoint, such as bleu or chrf with `eval_decode`", metavar="NAME"
+        "loss", "metric that ranks checkpoints; output metrics, such as bleu, need `eval_decode`", metavar="NAME"
     )
     keep_best_n: int = option(0, "also keep this many of the best checkpoints", unset="none", at_least=0)
     early_stopping_patience: int = option(

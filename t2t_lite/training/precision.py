@@ -1,4 +1,4 @@
-"""Determines the faster precision of a device from the speed of a small matrix product; precision=auto uses it."""
+"""Finds the faster precision on a device by timing a matrix product, for precision=auto."""
 
 import os
 from pathlib import Path
@@ -11,24 +11,26 @@ from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 from t2t_lite.training.strategy import all_gather
 
 FLOAT32, BFLOAT16 = "float32", "mixed_bfloat16"
-# Casts and operations other than matrix products reduce the gain of mixed precision (docs/results.md): with products
-# 1.9 times as fast, a step of transformer_multi30k was 1.5 times as fast; with equally fast products, 0.73 times.
+# The minimum speed-up of matrix products for which mixed precision pays off. Casts and other operations reduce its gain
+# (docs/results.md): a step of transformer_multi30k was 1.5 times as fast with products that were 1.9 times as fast, but
+# 0.73 times as fast with products that were equally fast.
 _LEAST_GAIN = 1.3
-# A product must take much longer than its launch; on a CPU without bfloat16 instructions, a larger one takes a second.
+# The sizes of the square matrices. A product must take much longer than its launch, but on a CPU without bfloat16
+# instructions, a larger one would take a second.
 _SIZES = {"CPU": 1024, "GPU": 8192}
 _measured: dict[str, float] = {}
 
 
 def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tuple[str, str]:
-    """Returns the precision that precision=auto selects, and a line with the reason. All workers must call it together.
+    """Returns the precision that precision=auto selects, and a line that gives the reason.
 
-    With several workers, the first one chooses. `stored` is the precision that the run began with and keeps on any
-    device, so that resuming is exact; None: a new run.
+    All workers must call it together; the first one chooses. `stored` is the precision that the run began with and
+    keeps on any device, so that resuming is exact; None: a new run.
     """
     if stored:
         choice, why = stored, "as at the start of the run"
     elif isinstance(strategy, tf.distribute.TPUStrategy):
-        choice, why = BFLOAT16, "which TPUs multiply in"
+        choice, why = BFLOAT16, "in which TPUs multiply"
     else:
         choice = BFLOAT16 if product_gflops(BFLOAT16) > _LEAST_GAIN * product_gflops(FLOAT32) else FLOAT32
         why = f"because matrix products run at {_figures(BFLOAT16)} here"
@@ -38,7 +40,7 @@ def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tu
 
 
 def slow_precision(precision: str) -> str:
-    """Returns a warning if a 16-bit precision brings no gain on this device, else "".
+    """Returns a warning if a 16-bit precision does not pay off on this device, else "".
 
     Raises a UserError if the device cannot compute in this precision.
     """
@@ -52,15 +54,15 @@ def slow_precision(precision: str) -> str:
     if product_gflops(precision) > _LEAST_GAIN * product_gflops(FLOAT32):
         return ""
     return (
-        f"precision={precision} gains nothing here: matrix products run at {_figures(precision)}; use "
-        f"precision={FLOAT32}, or precision={AUTO_PRECISION}, which chooses the faster one for a new run"
+        f"precision={precision} does not pay off here: matrix products run at {_figures(precision)}; use "
+        f"precision={FLOAT32}, or start a new run with precision={AUTO_PRECISION}, which chooses the faster one"
     )
 
 
 def product_gflops(precision: str) -> float:
-    """Returns the speed of a matrix product on the first device, in GFLOP/s; 0: the device cannot compute it.
+    """Returns the speed of a matrix product on the first device, in GFLOP/s; 0 if the device cannot compute it.
 
-    Measures once per process. Call it after creating the strategy, because it initializes the devices.
+    Measures each precision once per process. Call it after creating the strategy, because it initializes the devices.
     """
     if precision not in _measured:
         kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
@@ -83,7 +85,8 @@ def _figures(precision: str) -> str:
 def _is_bfloat16_refused() -> bool:
     """Returns whether a bfloat16 product would crash the process.
 
-    TensorFlow uses oneDNN for it if the processor has AVX512, and oneDNN fails if ONEDNN_MAX_CPU_ISA forbids AVX512.
+    If the processor has AVX512, TensorFlow uses oneDNN for the product, and oneDNN fails if ONEDNN_MAX_CPU_ISA forbids
+    AVX512.
     """
     allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
     if (

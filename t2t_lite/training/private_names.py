@@ -1,4 +1,7 @@
-"""Private parts of TensorFlow and Keras without public equivalent; tests/training/test_private_names.py checks them."""
+"""Private parts of TensorFlow and Keras that have no public equivalent.
+
+tests/training/test_private_names.py checks that they still work.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,22 +10,23 @@ import keras
 import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
-# Methods of Keras' optimizers that, if overridden, do more than update one variable.
+# Methods of Keras optimizers that handle all variables. An optimizer that overrides one of them cannot update each
+# variable separately.
 OF_ALL_VARIABLES = ("apply", "_backend_update_step", "_apply_weight_decay")
 
 
 def number_collectives_anew() -> None:
-    """Makes the next `MirroredStrategy` number its collectives from a new key.
+    """Makes the next `MirroredStrategy` use new keys for its collectives.
 
-    This keeps them apart from the collectives of an earlier strategy in the same process, such as a notebook.
-    TensorFlow's own tests do the same.
+    Otherwise, they could clash with the collectives of an earlier strategy in the same process, for example in a
+    notebook. TensorFlow's own tests do the same.
     """
     tf.distribute.MirroredStrategy._collective_key_base += 1000
 
 
 @contextlib.contextmanager
 def cpus_as_devices(number: int) -> Iterator[None]:
-    """Makes MultiWorkerMirroredStrategy use `number` CPU devices of a worker inside the block; 0: one, its default."""
+    """Makes MultiWorkerMirroredStrategy use `number` CPU devices per worker inside the block; 0: its default, one."""
 
     def local_devices(extended: object, resolver: object, worker: str) -> tuple[tuple[str, ...], str]:
         del extended, resolver
@@ -38,5 +42,5 @@ def cpus_as_devices(number: int) -> Iterator[None]:
 
 
 def has_schedule(rule: keras.optimizers.Optimizer) -> bool:
-    """Returns whether an optimizer has a learning rate schedule; `learning_rate` is the rate of its next step."""
+    """Returns whether an optimizer has a learning rate schedule; the public `learning_rate` is only its next value."""
     return isinstance(rule._learning_rate, keras.optimizers.schedules.LearningRateSchedule)

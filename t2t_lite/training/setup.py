@@ -35,7 +35,7 @@ class Training:
     data_dir: Path  # where the problem's data is
     manifest: Manifest  # the data's manifest
     strategy: tf.distribute.Strategy  # the devices
-    options: TrainOptions  # how to train
+    options: TrainOptions  # the options of the run
     model: Seq2SeqModel  # the built model, on the devices
     state: TrainingState  # the training state, new or restored
     micro_batches: MicroBatches  # the limit on the size of micro-batches
@@ -44,7 +44,7 @@ class Training:
 
 
 def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> Training:
-    """Checks settings and data, builds the model and restores the last checkpoint if there is one.
+    """Checks settings and data, builds the model, and loads the last checkpoint or else the warm start, if any.
 
     Takes the arguments of `train` and raises the same errors.
     """
@@ -61,7 +61,7 @@ def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, op
         notes.append(slow)
     _initialize(state, model, run_dir, options, notes.append)
     if len(set(all_gather(strategy, state.step))) > 1:
-        raise UserError(f"the workers see different checkpoints in {run_dir.path}; use a folder that all workers share")
+        raise UserError(f"the workers see different checkpoints in {run_dir.path}; let all workers share `output_dir`")
     is_chief = workers_of_environment()[1] == 0
     return Training(run_dir, data_dir, manifest, strategy, options, model, state, micro_batches, is_chief, notes)
 
@@ -73,7 +73,7 @@ def vocab_sizes(run_dir: RunDir, manifest: Manifest) -> tuple[int, int]:
 
 
 def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None:
-    """Checks that some training pair fits `max_length`; reads the data if the manifest does not tell."""
+    """Raises UserError if no training pair is within `max_length`; reads the data if the manifest does not tell."""
     limit, lengths = run_dir.hparams.max_length, manifest.splits["train"]["lengths"]
     longest = max(int(length) for histogram in lengths.values() for length in histogram)
     if LONGER in lengths or longest <= limit:
@@ -81,8 +81,8 @@ def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None
     with reading_shards(run_dir.problem.data_name, data_dir):
         if not has_pair(run_dir.problem, data_dir, limit):
             raise UserError(
-                f"no training pair of '{manifest.problem}' has both sides within max_length={limit} tokens; raise it "
-                f"with `hparams=max_length={longest}` or less"
+                f"no training pair of '{manifest.problem}' has at most max_length={limit} tokens on both sides; raise "
+                f"the limit: `hparams=max_length={longest}` keeps all pairs"
             )
 
 
@@ -118,22 +118,22 @@ def bound_micro_batches(
 ) -> MicroBatches:
     """Returns the micro-batch limit: the requested number of positions, or the number that fits in the free memory.
 
-    The limit is at most 1.25 times a device's share of a batch (2.5 times with batch_by=shapes): few batches have more
-    padding, and every run first tests the largest micro-batch. All workers use the smallest limit of any worker. A CPU
-    computes several micro-batches at once, unless the longest sentence does not fit into memory several times.
+    The limit is at most 1.25 times a device's share of a batch (2.5 times with batch_by=shapes), because few batches
+    have more padding, and every run first tests the largest micro-batch. All workers use the smallest of their limits.
+    A CPU computes several micro-batches at once, unless the longest sentence does not fit into memory several times.
 
     Args:
       hparams: the settings.
       manifest: the data's manifest, which contains the sentence lengths.
       inputs_size, targets_size: vocabulary sizes.
       strategy: the devices.
-      options: max_tokens_per_replica, free_bytes and xla_compile.
+      options: the options of the run; uses max_tokens_per_replica, free_bytes and xla_compile.
 
     Raises:
       UserError: if not even one sentence fits.
     """
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
-    # Batches of few shapes contain pairs whose sides differ more in length, each in a shape of its own.
+    # With batch_by=shapes, the two sides of a batch may differ more in length, because each shape sets both lengths.
     largest = (10 if hparams.batch_by == "shapes" else 5) * share // 4 + 1
     most, length = options.max_tokens_per_replica, manifest.longest("train", hparams.max_length)
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
@@ -144,14 +144,14 @@ def bound_micro_batches(
     most = int(all_gather(strategy, min(most or largest, largest)).min())
     if most < num_parallel * length:
         num_parallel = 1
-    # Half a share per micro-batch limits the padding of the last one.
+    # Half a share per micro-batch limits the padding in the last one.
     return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0, num_parallel=num_parallel)
 
 
 def _initialize(
     state: TrainingState, model: Seq2SeqModel, run_dir: RunDir, options: TrainOptions, say: Callable[[str], None]
 ) -> None:
-    """Loads the last checkpoint, or else the warm-start weights from another run."""
+    """Loads the last checkpoint or else, for a warm start, the weights of another run."""
     restored = state.restore(run_dir.path, say)
     if restored:
         say(f"resuming from {restored}")

@@ -21,17 +21,17 @@ _PARALLEL_ON_CPU = 2
 def make_strategy(
     name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0, xla_compile: bool | None = None
 ) -> tf.distribute.Strategy:
-    """Returns the strategy of this training. Call it before TensorFlow computes anything.
+    """Returns the distribution strategy of this run. Call it before TensorFlow computes anything.
 
     Args:
       name: "one_device"; "mirrored": the GPUs of this machine; "multi_worker": the devices of all machines in
-        TF_CONFIG; "tpu"; "auto": multi_worker if TF_CONFIG names several workers, else mirrored if there are several
-        GPUs.
+        TF_CONFIG; "tpu"; "auto": "multi_worker" if TF_CONFIG names several workers, else "mirrored" if there are
+        several GPUs, else "one_device".
       num_gpus: number of GPUs to use on a machine; None: all.
       virtual_devices: if above 0, split the CPU into this many devices and use them. They share its cores, so this
         only helps to try out training on several GPUs.
-      xla_compile: whether steps are compiled; None: only on GPUs. If so, a CPU computes one micro-batch at a time, with
-        all cores.
+      xla_compile: whether steps are compiled; None: only on GPUs. If they are, a CPU computes one micro-batch at a
+        time, with all cores.
 
     Raises:
       UserError: if the requested devices do not exist, or TensorFlow is already initialized.
@@ -46,8 +46,8 @@ def make_strategy(
         name = "multi_worker" if len(workers) > 1 else "mirrored"
     elif name == "multi_worker" and not workers:
         raise UserError(
-            "`strategy=multi_worker` needs the other machines in the variable TF_CONFIG; "
-            "print it for each machine with t2t-lite-trainer --make_tf_config=host1:port,host2:port"
+            "`strategy=multi_worker` needs the addresses of all machines in the environment variable TF_CONFIG; print "
+            "its value for each machine with t2t-lite-trainer --make_tf_config=host1:port,host2:port"
         )
     if name == "tpu":
         return _tpu_strategy()
@@ -73,21 +73,21 @@ def num_parallel_micro_batches(strategy: tf.distribute.Strategy) -> int:
     """Returns the number of micro-batches to compute at once: two on a CPU with several cores, otherwise one.
 
     Within one micro-batch, most operations of a step are sequential and too small for several cores. If the environment
-    sets TensorFlow's threads (TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS), the number is one.
+    sets TensorFlow's threads (TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS), the result is one.
     """
     return _PARALLEL_ON_CPU if is_one_cpu(strategy) and _divides_cores() else 1
 
 
 def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether a training uses a single device, a CPU, and no other workers."""
+    """Returns whether training runs on a single CPU device, without other workers."""
     is_alone = strategy.num_replicas_in_sync == 1 and not has_workers(strategy)
     return is_alone and kinds_of_devices(strategy) == ["CPU"]
 
 
 def device_memory(virtual_devices: int = 0) -> int | None:
-    """Returns the free bytes of each device; None: unknown. Call it before `make_strategy`.
+    """Returns the free memory of each device in bytes; None if unknown. Call it before `make_strategy`.
 
-    The virtual devices into which the CPU will be split share its memory.
+    If the CPU will be split into virtual devices, each gets an equal share of its memory.
     """
     if tf.config.list_physical_devices("GPU") and not virtual_devices:
         return free_memory("GPU")
@@ -96,7 +96,7 @@ def device_memory(virtual_devices: int = 0) -> int | None:
 
 
 def kinds_of_devices(strategy: tf.distribute.Strategy) -> list[str]:
-    """Returns the kinds of devices that a strategy uses on this worker: "CPU", "TPU" or names of GPUs."""
+    """Returns the kinds of devices that a strategy uses on this worker: "CPU", "TPU" or the names of GPUs."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return ["TPU"]
     if not tf.config.list_logical_devices("GPU"):
@@ -153,9 +153,9 @@ def all_gather(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
 
 
 def divide_cores() -> None:
-    """On a CPU, limits each operation to part of the cores, so that the others compute another micro-batch.
+    """Limits each operation on a CPU to part of the cores, so that the others can compute another micro-batch.
 
-    Eigen's matrix products round differently with another number of threads. Call it before TensorFlow computes
+    Changing the number of threads changes how Eigen's matrix products round. Call it before TensorFlow computes
     anything.
     """
     if _divides_cores() and not tf.config.list_physical_devices("GPU"):
@@ -172,7 +172,9 @@ def _split_cpu(parts: int) -> None:
     try:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration() for _ in range(parts)])
     except RuntimeError as error:
-        raise UserError("virtual devices must be requested before TensorFlow is used in this process") from error
+        raise UserError(
+            "`virtual_devices` comes too late, because this process has already used TensorFlow; start a new process"
+        ) from error
 
 
 def _hide_gpus(num_gpus: int | None) -> None:

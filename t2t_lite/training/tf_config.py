@@ -1,4 +1,4 @@
-"""The environment variable TF_CONFIG, which lists the workers of a training."""
+"""The environment variable TF_CONFIG, which lists the workers of a training run."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from t2t_lite.errors import UserError
 def workers_of_environment() -> tuple[list[str], int]:
     """Returns (addresses of all workers, index of this worker); ([], 0) if TF_CONFIG is not set.
 
-    Raises a UserError if it is not JSON with a list of workers and the index of this worker.
+    Raises a UserError if TF_CONFIG is not JSON with a list of workers and the index of this worker.
     """
     text = os.environ.get("TF_CONFIG", "")
     if not text:
@@ -24,7 +24,7 @@ def workers_of_environment() -> tuple[list[str], int]:
     except (ValueError, KeyError, TypeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise UserError(
-            f"the variable TF_CONFIG is invalid ({reason}); print a valid one with "
+            f"the environment variable TF_CONFIG is invalid ({reason}); print a valid value with "
             f"t2t-lite-trainer --make_tf_config=host1:port,host2:port"
         ) from error
     return workers, task["index"]

@@ -1,4 +1,4 @@
-"""Trains a model: sets up the run, then loops until the last step or until something stops it."""
+"""Trains a model: sets up the run, then loops until the last step or until something stops the run."""
 
 import contextlib
 import os
@@ -41,11 +41,11 @@ def train(
       data_dir: where the problem's data is.
       strategy: the devices.
       options: see `TrainOptions`.
-      callbacks: objects that follow the training and can stop it.
-      display: shows the progress; None: the logger does.
+      callbacks: objects that follow the run and can stop it.
+      display: shows the progress; None: the logger shows it.
 
     Returns:
-      the last step and the reason for the end.
+      the last step, and why the run ended.
 
     Raises:
       UserError: if data or checkpoints are unusable, the settings do not fit the data, disk or memory is full, or loss
@@ -73,7 +73,7 @@ def train(
 
 @contextlib.contextmanager
 def _lost_workers_reported(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns the errors caused by the loss of another worker into a UserError."""
+    """Turns errors inside the block that are caused by the loss of another worker into a UserError."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
@@ -88,11 +88,11 @@ FORMAT = 1
 
 
 def start_record(model: Seq2SeqModel, strategy: tf.distribute.Strategy) -> dict[str, object]:
-    """Returns the record of a start: devices, versions and the number of parameters.
+    """Returns what the log records when a run starts: devices, versions and the number of parameters.
 
-    `replicas` counts the devices of all workers, `devices` names the kinds of devices of this worker, `cores` counts
-    the processors of this machine, and `matmul_gflops` contains the measured speeds of a matrix product by precision;
-    it is empty if none was needed.
+    `replicas` counts the devices of all workers, `devices` names the kinds of devices on this worker, and `cores`
+    counts the logical processors of this machine. `matmul_gflops` has the measured speeds of matrix products by
+    precision; it is empty if no measurement was needed.
     """
     return {
         "format": FORMAT,

@@ -17,7 +17,7 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.run_dir import RunDir, folder_to_start_from, open_run_dir
 
-# The model parts whose weight has one row per token, and the side of these tokens. Tied parts are one object.
+# The parts of a model whose weight has one row per token, and the side of these tokens. Tied parts are the same object.
 _TOKEN_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
 
 # Maximum number of report lines per kind of difference.
@@ -27,9 +27,9 @@ _MAX_LINES = 8
 def resolve(path: Path) -> tuple[RunDir, Path]:
     """Returns (the opened run directory, the path without suffix) of the checkpoint to start from.
 
-    The path is a run directory, which stands for its last checkpoint, or a checkpoint in a run directory, with or
-    without the suffix ".index". Averages are refused, because no training produced their weights. Raises a UserError if
-    the path is neither, there is no checkpoint yet, it is an average, or the run directory is damaged.
+    `path` is a run directory, which stands for its last checkpoint, or a checkpoint in a run directory, with or without
+    the suffix ".index". Raises a UserError if it is neither, if there is no checkpoint yet, if the run directory is
+    damaged, or if the checkpoint is an average, because no training step produced the weights of an average.
     """
     path = Path(path)
     checkpoint = path.with_suffix("") if path.suffix == ".index" else path
@@ -55,15 +55,16 @@ def _trained(checkpoint: Path, path: Path) -> Path:
 
 
 def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
-    """Loads the fitting weights of another run into a built model. Leaves optimizer and step unchanged.
+    """Loads weights of another run into a built model, where they fit. The optimizer and the step stay unchanged.
 
-    A weight is loaded if its name and shape match. Embedding and output matrices are loaded row by row, for tokens in
-    both vocabularies; learned positions are loaded up to the shorter length. Padding, end and unknown are the same in
-    every vocabulary that has them. All other weights keep their initial values. Variables mirrored on several devices
-    are changed on all of them. The vocabularies are the model's files, the same file twice if both sides share one.
+    A weight is loaded if its name and shape match. Embedding and output matrices are loaded row by row, for the tokens
+    in both vocabularies; the symbols for padding, end and unknown match in all vocabularies that have them. Learned
+    positions are loaded up to the shorter length. All other weights keep their initial values. Variables mirrored on
+    several devices change on all of them. `vocabulary` and `inputs_vocabulary` are the files of the model's target and
+    source vocabularies; they are the same file if both sides share one.
 
     Returns:
-      report lines: what was loaded, what was not and why; a few dozen lines at most.
+      report lines: what was loaded, what was not, and why; a few dozen lines at most.
 
     Raises:
       UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model then
@@ -79,12 +80,13 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
     if all(value.ndim < 2 for value in fit.values.values()):
         raise UserError(
             f"`warm_start_from={path}`: no matrix in {checkpoint} matches a matrix of this model in name and shape "
-            f"(settings of that run: {settings or 'the same'}); use a run with the same sizes, or start without it"
+            f"(settings of that run: {settings or 'the same'}); use a run with the same sizes, or omit "
+            f"`warm_start_from`"
         )
     for name, value in fit.values.items():
         variables[name].assign(value)
     lines = fit.lines(checkpoint, len(variables))
-    if settings:  # a weight may fit but have another meaning, for example with a different number of heads
+    if settings:  # a weight may fit and yet have another meaning, for example with a different number of heads
         lines.append(f"  settings of that run: {settings}")
     return lines
 
@@ -94,8 +96,8 @@ class _Rows(NamedTuple):
 
     other_name: str  # the weight's name in the other run
     here: list[int]  # row numbers in this model
-    there: list[int]  # the same rows in the other run
-    unit: str  # what a row represents, in reports
+    there: list[int]  # the corresponding row numbers in the other run
+    unit: str  # what the rows represent, for reports: "tokens"
 
 
 @dataclasses.dataclass
@@ -109,14 +111,14 @@ class _Fit:
     unused: list[str] = dataclasses.field(default_factory=list)  # names of the checkpoint's weights
 
     def lines(self, checkpoint: Path, num_weights: int) -> list[str]:
-        """Returns the report for a model of `num_weights` weights."""
+        """Returns the report for a model with `num_weights` weights."""
         counts = [f"{len(self.values) - len(self.in_part)} of {num_weights} weights loaded"]
         if self.in_part:
             counts.append(f"{len(self.in_part)} in part")
         if len(self.values) < num_weights:
-            counts.append(f"{num_weights - len(self.values)} not")
+            counts.append(f"{num_weights - len(self.values)} not loaded")
         if self.unused:
-            counts.append(f"{len(self.unused)} of the checkpoint unused")
+            counts.append(f"{len(self.unused)} in the checkpoint unused")
         return [
             f"warm start from {checkpoint}: {', '.join(counts)}",
             *_bounded("in part", self.in_part),
@@ -151,7 +153,7 @@ def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs
     """Returns the rows to load by weight name, for weights whose rows represent tokens or positions."""
     here = _vocabularies(vocabulary, inputs_vocabulary)
     there = _vocabularies(run_dir.vocabulary, run_dir.inputs_vocabulary)
-    # The checkpoint does not tell which parts of the other model share a matrix, but its settings do.
+    # The checkpoint does not tell which parts of the other model share a matrix, but the settings of its run do.
     other = symbolic_model(run_dir.hparams, there["targets"].size, there["inputs"].size)
     found: dict[str, _Rows] = {}
     for part, side in _TOKEN_TABLES.items():
@@ -178,7 +180,7 @@ def _vocabularies(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, Vocabu
 
 def _shared_tokens(here: Vocabulary, there: Vocabulary) -> tuple[list[int], list[int]]:
     """Returns the ids of tokens in both vocabularies: (ids here, ids of the same tokens there)."""
-    # Symbols have the same meaning in every vocabulary, whatever their text.
+    # These symbols have the same meaning in every vocabulary, even if their texts differ.
     shared = {PAD_ID: PAD_ID, EOS_ID: EOS_ID}
     if here.unknown_id is not None and there.unknown_id is not None:
         shared[here.unknown_id] = there.unknown_id
@@ -194,12 +196,12 @@ def _symbols(vocabulary: Vocabulary) -> tuple[int | None, ...]:
 
 
 def _name(variable: keras.Variable) -> str:
-    """Returns the name of a Keras variable in `storage.by_name`; works for variables without a value."""
+    """Returns the name that `storage.by_name` gives a Keras variable; the variable needs no value."""
     return variable.path.replace("/", ".")
 
 
 def _by_layer(names: list[str], why: str) -> list[str]:
-    """Returns one note per layer, because a missing layer lacks all its weights."""
+    """Returns one note per layer, because all weights of a layer are usually missing together."""
     layers: dict[str, list[str]] = {}
     for name in names:
         layers.setdefault(".".join(name.split(".")[:2]), []).append(name)
@@ -210,6 +212,6 @@ def _by_layer(names: list[str], why: str) -> list[str]:
 
 
 def _bounded(kind: str, notes: list[str]) -> list[str]:
-    """Returns one line per note, up to `_MAX_LINES`, and one line with the number of the others."""
+    """Returns one line per note, up to `_MAX_LINES`, and one line that counts the others, if any."""
     more = [f"and {len(notes) - _MAX_LINES} more"] if len(notes) > _MAX_LINES else []
     return [f"  {kind}: {note}" for note in [*notes[:_MAX_LINES], *more]]

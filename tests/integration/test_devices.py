@@ -223,7 +223,7 @@ def test_a_signal_to_one_worker_stops_all_and_they_resume(
     outputs = [worker.communicate(timeout=600)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [128 + signal.SIGTERM] * 2, outputs
     last = list_checkpoints(tmp_path)[-1][0]
-    where = "in the evaluation of" if decodes else "after"
+    where = "during the evaluation of" if decodes else "after"
     assert f"stopped by {'another worker' if signalled else 'SIGTERM'} {where} step {last}, which" in outputs[0]
     assert last == 2 if decodes else last < 10
     outputs = finish(*(start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs))

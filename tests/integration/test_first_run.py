@@ -56,7 +56,7 @@ def test_a_gpu_that_tensorflow_cannot_use_is_reported_with_what_it_says(process,
     (line,) = result.stderr.splitlines()
     assert line.startswith("this machine has a GPU, but TensorFlow uses the CPU. TensorFlow says: Could not find cuda")
     assert "failed call to cuInit" in line
-    assert re.search(r"\. For CUDA's libraries, run \S+ (-m pip )?install -e '\S+\[cuda\]'$", line)
+    assert re.search(r"\. To install CUDA's libraries, run \S+ (-m pip )?install -e '\S+\[cuda\]'$", line)
     # Who hides the GPU knows.
     hidden = process("trainer", *flags("other"), PATH=driver, CUDA_VISIBLE_DEVICES="")
     assert hidden.returncode == 0 and hidden.stderr == ""
@@ -126,7 +126,9 @@ def test_a_slow_precision_gets_a_warning_with_both_speeds(process, flags, tmp_pa
     figures = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[0])["matmul_gflops"]
     is_slow = figures["mixed_bfloat16"] <= 1.3 * figures["float32"]
     speeds = "{float32:,.0f} GFLOP/s in float32 and {mixed_bfloat16:,.0f} in bfloat16; use".format(**figures)
-    assert (f"precision=mixed_bfloat16 gains nothing here: matrix products run at {speeds}" in result.stdout) == is_slow
+    assert (
+        f"precision=mixed_bfloat16 does not pay off here: matrix products run at {speeds}" in result.stdout
+    ) == is_slow
 
 
 @pytest.mark.heavy
@@ -140,7 +142,7 @@ def test_a_precision_that_would_end_the_process_is_refused(process, flags):
 
 def test_a_callback_of_keras_is_refused_before_anything_is_done(grammar_data, tmp_path):
     logger = keras.callbacks.CSVLogger(tmp_path / "log.csv")
-    with pytest.raises(t2t.UserError, match=r"CSVLogger is not a t2t_lite\.Callback; derive from it"):
+    with pytest.raises(t2t.UserError, match=r"CSVLogger is not a t2t_lite\.Callback; derive from that class"):
         t2t.train(
             "grammar_ende", "transformer_tiny", data_dir=grammar_data, output_dir=tmp_path / "run", callbacks=[logger]
         )

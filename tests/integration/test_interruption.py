@@ -93,7 +93,7 @@ def test_a_signal_saves_a_checkpoint_and_reports_how_to_resume(small_flags, gram
     assert process.returncode == 128 + number, output
     last = steps_saved(tmp_path)[-1]
     assert last < STEPS
-    what = f"(after|in the evaluation of) step {last}, which is saved; start it again to (evaluate it and )?resume"
+    what = f"(after|during the evaluation of) step {last}, which is saved; start the run again to (evaluate|resume)"
     assert re.search(f"stopped by {number.name} {what}", output), output
     assert "Traceback" not in output
     assert f"resuming from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path, fresh=number == signal.SIGTERM)

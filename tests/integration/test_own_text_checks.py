@@ -196,7 +196,7 @@ def test_a_missing_line_in_one_of_several_files_does_not_shift_the_next_file(tex
 
 def test_unequal_numbers_of_source_and_target_files_are_refused(texts, datagen):
     message = datagen(texts, train_source="part?.en", train_target="train.de", status=1)
-    assert "--train_source has 2 files and --train_target 1; each source file needs its translations" in message
+    assert "--train_source has 2 files and --train_target 1; pass one file of translations" in message
     assert "no such file: " in datagen(texts, train_source="nothing*.en", train_target="train.de", status=1)
 
 

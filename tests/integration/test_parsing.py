@@ -118,7 +118,7 @@ def check_trees(trees, sentences):
 
 def test_datagen_reports_the_splits_and_malformed_trees_of_the_treebank(made, treebank):
     _, _, datagen, _ = made
-    assert "sections 02, 03" in datagen and "5% of the trees to dev" in datagen
+    assert "sections 02, 03" in datagen and "5% to dev" in datagen
     assert f"malformed tree: {treebank}/00/wsj_0003.mrg, line 32: the bracket of 'S' is not closed" in datagen
     assert "dropped: 1 (a malformed tree)" in datagen
 

@@ -117,7 +117,7 @@ def test_a_plug_in_folder_that_is_missing_empty_or_registers_nothing_is_an_error
     for name, said in (
         ("none", "is not a folder"),
         ("empty", "no Python file"),
-        ("other", "does not register anything"),
+        ("other", "registers nothing"),
     ):
         result = help_with(process, tmp_path / name)
         assert result.returncode == 1 and said in result.stderr and str(tmp_path / name) in result.stderr

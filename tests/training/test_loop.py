@@ -202,7 +202,7 @@ def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp
     options = {"save_checkpoints_steps": 1, "early_stopping_patience": 2}
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
     assert steps_of(tmp_path) == [1, 2, 3]
-    assert "stopped early: 2 evaluations without a better loss than ckpt-1" in "\n".join(logged())
+    assert "stopped early: 2 evaluations without a better loss than that of ckpt-1" in "\n".join(logged())
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
     assert steps_of(tmp_path) == [1, 2, 3]
     assert "stopped early" in "\n".join(logged())
@@ -311,7 +311,7 @@ def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar
     options, whole, expected = decoding
     ending = run(STEADY, grammar_data, tmp_path, PROBLEM, display=SignalAt(f"step {step}:", what), **options)
     assert ending == (step, "signal", signal.SIGTERM)
-    assert f"stopped by SIGTERM in the evaluation of step {step}, which is saved" in "\n".join(logged())
+    assert f"stopped by SIGTERM during the evaluation of step {step}, which is saved" in "\n".join(logged())
     assert steps_of(tmp_path)[-1] == step and list(read_evaluations(tmp_path)) == [*range(2, step, 2)]
     assert run(STEADY, grammar_data, tmp_path, PROBLEM, **options) == expected
     assert (tmp_path / "evaluations.json").read_text() == (whole / "evaluations.json").read_text()

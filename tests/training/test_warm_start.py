@@ -168,7 +168,7 @@ def test_a_shared_embedding_is_loaded_from_the_target_embedding(tmp_path, vocabu
     old = train_run(directory, TINY.replace(tied_embeddings="none"), vocabularies["old"], vocabularies["german"])
     _, after, lines = started(TINY, directory, vocabularies["old"])
     assert_same(after, old, but=[INPUTS, PROJECTION])
-    assert lines[0].endswith(f"{len(after)} of {len(after)} weights loaded, 2 of the checkpoint unused")
+    assert lines[0].endswith(f"{len(after)} of {len(after)} weights loaded, 2 in the checkpoint unused")
     assert lines[1:3] == [f"  unused: {name}: not in this model" for name in (INPUTS, PROJECTION)]
 
 
@@ -196,7 +196,7 @@ def test_with_another_number_of_layers_the_common_ones_are_loaded(tmp_path, voca
     kind, where = ("not loaded", "the checkpoint") if added else ("unused", "this model")
     assert f"  {kind}: transformer.decoder_1 ({number} weights): not in {where}" in lines
     assert lines[0].endswith(
-        f"{number} not" if added else f"{len(after)} weights loaded, {number} of the checkpoint unused"
+        f"{number} not loaded" if added else f"{len(after)} weights loaded, {number} in the checkpoint unused"
     )
 
 

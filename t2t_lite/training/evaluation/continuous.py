@@ -1,4 +1,4 @@
-"""Continuous evaluation: a separate process that evaluates the checkpoints of a training as they appear."""
+"""Continuous evaluation: a separate process evaluates the checkpoints of a training run as they appear."""
 
 import time
 from pathlib import Path
@@ -28,10 +28,10 @@ def evaluate_continuously(
     options: TrainOptions,
     display: Display | None = None,
 ) -> None:
-    """Evaluates all checkpoints of a run that have no figures yet, and then new checkpoints as they appear.
+    """Evaluates all checkpoints of a run that have not been evaluated yet, and then new checkpoints as they appear.
 
     Ends after the checkpoint of the run's last step, or after `options.eval_wait_secs` without a new checkpoint.
-    `display` shows the figures; None: the logger does. Raises a UserError if the data is unusable.
+    `display` shows the results; None: the logger shows them. Raises a UserError if the data is unusable.
     """
     hparams = run_dir.hparams
     inputs_size, targets_size = vocab_sizes(run_dir, check_data(data_dir, run_dir.problem))
@@ -48,7 +48,7 @@ def evaluate_continuously(
                     continue
                 seen.add(step)
                 try:
-                    state.restore_from(existing(path) or path)  # the trainer may have replaced it by a new version
+                    state.restore_from(existing(path) or path)  # the trainer may have replaced it with a new version
                 except UserError as error:
                     if existing(path):
                         raise

@@ -1,4 +1,4 @@
-"""Scores a split in every evaluation: token metrics with teacher forcing, output metrics with beam search."""
+"""Evaluates a model on a split: token metrics with teacher forcing, and output metrics with beam search."""
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
@@ -27,7 +27,7 @@ from t2t_lite.training.setup import bound_micro_batches, vocab_sizes
 from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 
-_SAMPLES = 3  # number of lines whose outputs are shown, the same lines at every evaluation
+_SAMPLES = 3  # number of lines whose outputs are shown
 # Called often with (amount done, total, unit: "target tokens" or "lines decoded").
 Show: TypeAlias = Callable[[float, float, str], None]
 
@@ -41,10 +41,10 @@ class Sample(NamedTuple):
 
 
 class SplitLosses:
-    """Sums the losses over all targets of a split, whatever their length, with teacher forcing.
+    """Sums the losses over all targets in a split, whatever their length, with teacher forcing.
 
-    The model is built on the devices of `strategy`. `limit` is the micro-batch limit, or the options that determine it.
-    `num_tokens` is the number of target tokens of the split.
+    The model must be built on the devices of `strategy`. `limit` is the micro-batch limit, or the options that
+    determine it. The attribute `num_tokens` is the number of target tokens in the split.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class SplitLosses:
 
 
 def make_decoder(problem: Problem, translator: Translator) -> Translator | Parser:
-    """Returns the decoder for a problem's lines: the translator, or a parser that uses it."""
+    """Returns the decoder for a problem: the translator itself or, if outputs are trees, a parser that uses it."""
     return Parser(translator) if problem.writes_trees else translator
 
 
 def decode_lines(decoder: Translator | Parser, lines: Sequence[str], **options: Any) -> list[str]:
-    """Returns the output of each line as written to files. `options` are those of `Translator.translate`."""
+    """Returns the output for each line, as one line of text. `options` are those of `Translator.translate`."""
     return [one_line(text) for text in decoder.translate(lines, **options)]
 
 
 class Evaluator:
-    """Evaluates a model, built on the devices of `strategy`, on all pairs of a split, whatever their length.
+    """Evaluates a model, built on the devices of `strategy`, on all pairs in a split, whatever their length.
 
     Args:
       options: with eval_decode, one device of the chief also translates or parses the split, controlled by
@@ -94,7 +94,7 @@ class Evaluator:
       interruption: ends evaluations when a signal asks for it; None: nothing ends them early.
 
     Attributes:
-      samples: some `Sample`s of the last evaluation, if it decoded.
+      samples: some `Sample`s from the last evaluation, if it decoded.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Evaluator:
             self._translation = _Translation(run_dir, data_dir, metrics, options, split)
 
     def __call__(self, show: Show = lambda done, total, what: None) -> dict[str, float]:
-        """Returns the figures by name: all registered token metrics and, on the chief, output metrics.
+        """Returns the scores by name: all registered token metrics and, on the chief with eval_decode, output metrics.
 
         Raises Interrupted on all workers if a signal has reached any of them.
         """
@@ -145,7 +145,7 @@ class Evaluator:
 
 
 class _Translation:
-    """Translates or parses a split like the decoder: in float32, with the problem's search settings."""
+    """Translates or parses a split as t2t-lite-decoder does: in float32, with the problem's search settings."""
 
     def __init__(
         self, run_dir: RunDir, data_dir: Path, metrics: Collection[str], options: TrainOptions, split: str
@@ -159,7 +159,8 @@ class _Translation:
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         self._model = make_model(run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
         settings = problem.decode_hparams.changed(options.decode_hparams)
-        # A search rounds differently once it is compiled, so a resumed run would get other figures.
+        # By default, a search is compiled after some use and then rounds differently, so a resumed run would get other
+        # scores.
         xla_compile = None if tf.config.list_physical_devices("GPU") else False
         translator = Translator(
             self._model, targets, settings, lambda line: None, inputs_vocabulary=inputs, xla_compile=xla_compile
@@ -169,7 +170,7 @@ class _Translation:
     def figures(
         self, model: Seq2SeqModel, show: Show, check: Callable[[], None]
     ) -> tuple[dict[str, float], list[Sample]]:
-        """Decodes with the weights of a model that has the same settings. Returns (the figures, some samples).
+        """Decodes with the weights of a model that has the same settings. Returns (the scores by name, some samples).
 
         `check` is called several times a second, in any thread; an exception from it ends the evaluation.
         """

@@ -1,4 +1,4 @@
-"""Signals that stop a training: it completes the step or aborts the evaluation, and saves a checkpoint."""
+"""Stops a training run on a signal: after a step, with a checkpoint, or in the middle of an evaluation."""
 
 import signal
 import threading
@@ -11,15 +11,15 @@ import tensorflow as tf
 
 from t2t_lite.training.strategy import all_reduce_sum
 
-# Seconds between two messages from a worker to the workers that wait for it.
+# Minimum seconds between two messages from a worker to the workers that wait for it.
 _PAUSE = 0.25
 
 
 class StopSignals:
-    """Records the first SIGTERM or SIGINT without further effect; the second has its default effect.
+    """Records the first SIGTERM or SIGINT instead of ending the process; a second signal has its usual effect.
 
-    Use it as a context manager. Outside the main thread, which alone receives signals, it records nothing.
-    `on_signal` is called in the signal handler.
+    Use it as a context manager. Outside the main thread, it records nothing, because only the main thread receives
+    signals. `on_signal` is called in the signal handler.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -45,11 +45,11 @@ class StopSignals:
 
 
 class Interrupted(Exception):
-    """A signal asked the training to stop. All workers raise it at the same place."""
+    """A signal asked the run to stop. All workers raise this exception at the same point."""
 
 
 class Interruption:
-    """Checks often during an evaluation whether a signal has reached any worker. With `signals=None` it never has."""
+    """Checks during an evaluation whether a signal has reached any worker; with `signals=None`, none ever has."""
 
     def __init__(self, strategy: tf.distribute.Strategy, signals: StopSignals | None) -> None:
         self._strategy, self._signals = strategy, signals
@@ -61,7 +61,7 @@ class Interruption:
         self._exchange(is_done=False)
 
     def check_while_others_wait(self) -> None:
-        """Like `check`, for the only worker that works, in any thread, while the others call `wait`."""
+        """Raises Interrupted as `check` does; for the one busy worker, in any thread, while the others call `wait`."""
         with self._lock:
             if self._is_interrupted:
                 raise Interrupted
@@ -74,12 +74,15 @@ class Interruption:
         self._exchange(is_done=True)
 
     def wait(self) -> None:
-        """Waits until the working worker calls `end_waiting`. Raises Interrupted like `end_waiting`."""
+        """Waits until the busy worker calls `end_waiting`. Raises Interrupted as `end_waiting` does."""
         while not self._exchange(is_done=False):
             pass
 
     def _exchange(self, is_done: bool) -> bool:
-        """Shares with the other workers whether a signal arrived and the work is done. Returns whether it is done."""
+        """Tells the other workers whether a signal arrived and whether the work is done. Returns whether it is done.
+
+        Raises Interrupted on all workers if a signal has reached any of them.
+        """
         if self._signals is None:
             return is_done
         mine = np.array([self._signals.number > 0, is_done], float)

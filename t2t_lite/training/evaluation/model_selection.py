@@ -1,7 +1,7 @@
 """Model selection: the metrics that rank checkpoints, the record of evaluations, and early stopping.
 
-Everything here depends only on `evaluations.json` in the run directory, so that a resumed training makes the same
-decisions as an uninterrupted one.
+All decisions depend only on `evaluations.json` in the run directory, so that a resumed run makes the same decisions as
+an uninterrupted one.
 """
 
 import json
@@ -15,18 +15,18 @@ from t2t_lite.files import write_text
 from t2t_lite.scoring.metric import TOKENS, figure_name, metric_named, metric_needs, with_companions
 from t2t_lite.settings import SettingValue
 
-# The step of a checkpoint that the trainer has to evaluate.
+# The file with the step of a checkpoint that the trainer still has to evaluate.
 _DUE = "evaluation_due"
 
 
 def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
-    """Returns the metrics of an evaluation with decoding: the problem's, and those in `names` that need outputs."""
+    """Returns the output metrics of an evaluation: the problem's metric, those in `names`, and their companions."""
     named = [metric_named(name, "metric") for name in names]
     return with_companions([problem.metric, *(metric for metric in named if metric_needs(metric) != TOKENS)])
 
 
 def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> None:
-    """Raises UserError if `name` is not a metric, or not one that can score the outputs of a problem."""
+    """Raises UserError if `name` is not a metric, or is an output metric that cannot score the problem's outputs."""
     needs = metric_needs(metric_named(name, argument))
     if needs not in (TOKENS, metric_needs(problem.metric)):
         raise UserError(
@@ -36,13 +36,15 @@ def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> 
 
 
 def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
-    """Raises UserError if changes to a problem's search settings are invalid or do not fit the problem."""
+    """Raises UserError if changes to a problem's search settings are invalid, or do not fit the problem."""
     if problem.decode_hparams.changed(decode_hparams).only_trees and not problem.writes_trees:
-        raise UserError(f"only_trees=True is for parsing, but '{problem.name}' is not a parsing problem", status=2)
+        raise UserError(
+            f"only_trees=True is for parsing, but '{problem.name}' is not a parsing problem; omit only_trees", status=2
+        )
 
 
 def announce_evaluation(directory: Path, step: int) -> None:
-    """Records, before a checkpoint is written, that it needs an evaluation; a resumed training catches up on it."""
+    """Records, before a checkpoint is written, that it needs an evaluation, so that a resumed run does not skip it."""
     write_text(Path(directory) / _DUE, f"{step}\n")
 
 
@@ -59,14 +61,14 @@ def is_evaluation_due(directory: Path, step: int) -> bool:
 
 
 def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> None:
-    """Records the figures of one checkpoint."""
+    """Adds the scores of one checkpoint to `evaluations.json`."""
     everything = read_evaluations(directory) | {step: figures}
     lines = ",\n".join(f'"{step}": {json.dumps(everything[step])}' for step in sorted(everything))
     write_text(Path(directory) / "evaluations.json", f"{{\n{lines}\n}}\n")
 
 
 def evaluations_without_gain(evaluations: dict[int, dict[str, float]], metric: str) -> int:
-    """Returns the number of evaluations since the best one."""
+    """Returns the number of evaluations by a metric since the best one; 0 if there are none."""
     best = best_steps(evaluations, metric, 1)
     figure = figure_name(metric_named(metric, "eval_metric"))
     return sum(figure in figures for step, figures in evaluations.items() if step > best[0]) if best else 0

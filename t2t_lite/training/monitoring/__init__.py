@@ -1,1 +1,1 @@
-"""Reports of a training: throughput, utilisation, progress lines and TensorBoard."""
+"""Reports on a training run: throughput, utilisation, progress lines and TensorBoard."""

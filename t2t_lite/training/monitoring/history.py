@@ -1,4 +1,4 @@
-"""Reads the figures of a run as columns from the files that a training writes."""
+"""Reads the reports and evaluations of a run, as columns, from the files that training writes."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from t2t_lite.training.evaluation.model_selection import read_evaluations
 
-# Columns of equal length by name; NaN marks missing figures. `pandas.DataFrame` accepts them directly.
+# Columns of equal length by name; NaN marks missing values. `pandas.DataFrame` accepts them directly.
 Columns: TypeAlias = dict[str, list[float]]
 
 
@@ -16,7 +16,7 @@ class Log(NamedTuple):
     """The lines of log.jsonl."""
 
     lines: list[dict[str, Any]]
-    damaged: int  # number of lines that are not JSON objects; a killed process leaves one, last or before a resumption
+    damaged: int  # number of lines that are not JSON objects; a killed process leaves one as its last line
 
 
 def read_log(directory: Path) -> Log:
@@ -29,14 +29,14 @@ def read_log(directory: Path) -> Log:
 
 
 def read_reports(directory: Path) -> Columns:
-    """Returns the reports of a run's steps: "step" and the figures of `log.jsonl`, in the order of writing."""
+    """Returns the training reports of a run: "step" and the metrics in `log.jsonl`, in the order they were written."""
     return _columns(row for row in read_log(directory).lines if row.get("part") == "train")
 
 
 def kept_reports(steps: Sequence[float]) -> list[int]:
-    """Returns the indices of the reports in a run's curve, where steps increase; `steps` are those of all reports.
+    """Returns the indices of the reports to keep, so that steps increase. `steps` has the step of every report.
 
-    A resumed training repeats the steps after its checkpoint; their first reports are dropped.
+    A resumed run repeats the steps after its checkpoint; the earlier reports of these steps are dropped.
     """
     kept: list[int] = []
     for row, step in enumerate(steps):
@@ -47,7 +47,7 @@ def kept_reports(steps: Sequence[float]) -> list[int]:
 
 
 def read_evaluation_columns(directory: Path) -> Columns:
-    """Returns the evaluations of a run: "step" and the figures of `evaluations.json`, by step."""
+    """Returns the evaluations of a run: "step" and the metrics in `evaluations.json`, in the order of steps."""
     return _columns({"step": step, **figures} for step, figures in read_evaluations(directory).items())
 
 

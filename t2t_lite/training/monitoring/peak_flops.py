@@ -9,9 +9,9 @@ from t2t_lite.system.cores import num_cores
 
 
 def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -> float:
-    """Returns the speed of the fastest of `repeats` products of square matrices in TensorFlow, in GFLOP/s.
+    """Returns the speed of TensorFlow's product of square matrices in GFLOP/s, from the fastest of `repeats` runs.
 
-    If an operation uses only part of the cores (see `make_strategy`), it runs enough products at once to use all cores.
+    If each operation uses only part of the cores (see `divide_cores`), several products run at once to use all cores.
     """
     number = num_cores() // (tf.config.threading.get_intra_op_parallelism_threads() or num_cores())
     matrices = [tf.cast(tf.random.normal((size, size)), dtype) for _ in range(max(number, 1))]

@@ -9,7 +9,7 @@ PROFILED = range(5, 10)
 
 
 class Profiler:
-    """Traces the steps in `PROFILED` into a folder; None: no trace. Traces start and stop only between calls."""
+    """Traces the steps in `PROFILED` into a folder; None: no trace. The trace starts and stops only between calls."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory

@@ -1,4 +1,4 @@
-"""Reports the progress of a training: as lines for the `Display`, and to the `EventLog`."""
+"""Reports the progress of training: as lines on the `Display`, and in the `EventLog`."""
 
 import contextlib
 import json
@@ -14,9 +14,10 @@ from t2t_lite.scoring.metric import figure_label, is_of_outputs
 
 
 class Progress:
-    """Reports the steps after `first_step`, up to the last one. Use as a context manager.
+    """Reports the steps after `first_step`, up to the last one. Use it as a context manager.
 
-    Lines go to `display` and an `EventLog`; for None, as on workers other than the chief, nothing is shown or written.
+    Reports go to `display` and an `EventLog`. If `display` is None, as on workers other than the chief, nothing is
+    shown or written.
     """
 
     def __init__(self, directory: Path, first_step: int, last_step: int, display: Display | None) -> None:
@@ -37,7 +38,7 @@ class Progress:
             self._log.close()
 
     def started(self, about: Mapping[str, object]) -> None:
-        """Records a start; `about` is a `start_record`."""
+        """Records that the run starts; `about` is the return value of `start_record`."""
         if self._log:
             self._log.start(self._first_step, about)
 
@@ -47,7 +48,7 @@ class Progress:
             self._display.after_step(step)
 
     def report(self, step: int, figures: dict[str, float]) -> None:
-        """Shows and records the figures of a `Throughput`, with the epoch (from 1) and the learning rate."""
+        """Shows and records the metrics from a `Throughput`, with the epoch (from 1) and the learning rate."""
         # The first step includes building its graph, so the time left is overestimated.
         most = "up to " if self._is_first else ""
         left = f"{most}{format_duration((self._last_step - step) / figures['steps_per_second'])} left"
@@ -70,7 +71,7 @@ class Progress:
 
     @contextlib.contextmanager
     def evaluation(self, step: int) -> Iterator[Callable[[float, float, str], None]]:
-        """Shows an evaluation's progress: yields a function of (amount done, total, unit)."""
+        """Yields a function of (amount done, total, unit) that shows the progress of an evaluation."""
         start: dict[str, float] = {}  # when each part of the evaluation began
 
         def show(done: float, total: float, what: str) -> None:
@@ -89,7 +90,7 @@ class Progress:
                 self._display.end_evaluation()
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        """Shows and records the figures and samples of an `Evaluator`."""
+        """Shows and records the scores and samples from an `Evaluator`."""
         more = "".join(f", dev {figure_label(name)} {figures[name]:.2f}" for name in figures if is_of_outputs(name))
         perplexity = f"{_number(figures['perplexity'], 2)} per token"
         self.say(
@@ -109,18 +110,18 @@ class Progress:
 
 
 def _losses(figures: dict[str, float]) -> str:
-    """Formats the training loss and, if it differs, the loss without label smoothing."""
+    """Formats the loss and, if it differs, the loss without label smoothing."""
     loss, nll_loss = (_number(figures[name], 3) for name in ("loss", "nll_loss"))
     return f"loss {loss}" + (f" (without label smoothing {nll_loss})" if loss != nll_loss else "")
 
 
 def _number(value: float, digits: int) -> str:
-    """Formats a number; abbreviates the huge numbers of a diverged training."""
+    """Formats a number; abbreviates the huge numbers that occur when training diverges."""
     return f"{value:.{digits}f}" if abs(value) < 1e6 or value != value else f"{value:.3g}"
 
 
 class EventLog:
-    """Writes reports into the run directory; event files go to its subdirectories `train` and `eval`."""
+    """Writes reports to log.jsonl in the run directory, and to event files in its subdirectories `train` and `eval`."""
 
     def __init__(self, directory: Path) -> None:
         self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
@@ -131,11 +132,11 @@ class EventLog:
             self._log.write("\n")
 
     def start(self, step: int, about: Mapping[str, object]) -> None:
-        """Writes a start's line to log.jsonl: the steps already made, and the return value of `start_record`."""
+        """Writes a line to log.jsonl when a run starts: the steps already made, and the output of `start_record`."""
         self._write({"part": "start", "step": step, **about})
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        """Writes one report of the part "train" or "eval", with the `Sample`s of an evaluation."""
+        """Writes one report; `part` is "train" or "eval", and `samples` are the `Sample`s of an evaluation."""
         with self._writers[part].as_default():
             for name, value in figures.items():
                 tf.summary.scalar(name, value, step=step)

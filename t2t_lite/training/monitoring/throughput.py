@@ -1,4 +1,4 @@
-"""Throughput, loss and other statistics of a training, accumulated between reports."""
+"""Throughput, loss and other metrics of training, accumulated between reports."""
 
 import resource
 import sys
@@ -11,11 +11,11 @@ from t2t_lite.training.step.report import StepReport
 
 
 class Throughput:
-    """Turns the reports of steps into figures.
+    """Turns the reports of single steps into metrics.
 
-    `replicas` devices share a batch. `flops_per_token` are training operations per real target token, including its
-    share of the source. `peak` is the combined peak rate of all devices, in operations per second; None: `measure`
-    measures it in `measure_peak`, or there is no utilisation without it.
+    `replicas` devices share a batch. `flops_per_token` is the number of training FLOPs per real target token, including
+    its share of the source. `peak` is the combined peak rate of all devices in FLOP/s; if it is None, `measure_peak`
+    measures it with `measure`. Without both, no utilisation is reported.
     """
 
     def __init__(
@@ -29,19 +29,22 @@ class Throughput:
         self._flops_per_token = flops_per_token
         self.peak = peak
         self._measure = measure
-        self.skipped = 0  # steps in total
+        self.skipped = 0  # number of skipped steps in total
         self.skipped_in_row = 0
         self.restart()
 
     def restart(self) -> None:
-        """Discards everything accumulated since the last figures."""
+        """Discards everything accumulated so far, and restarts the clock."""
         self._since, self._steps, self._learning = time.monotonic(), 0, 0
         self._smoothed = self._plain = self._learned_tokens = self._tokens = self._positions = self._waited = (
             self._norm
         ) = 0.0
 
     def measure_peak(self) -> None:
-        """Measures the peak and keeps the best result so far, because other processes can only slow a measurement."""
+        """Measures the peak rate, keeps the highest result so far, and restarts.
+
+        The highest is the most accurate, because other processes can only slow a measurement.
+        """
         if self._measure:
             self.peak = max(self._measure(), self.peak or 0.0)
         self.restart()
@@ -64,7 +67,7 @@ class Throughput:
             self.skipped_in_row += 1
 
     def figures(self) -> dict[str, float]:
-        """Returns the figures since the last call and restarts. Loss and norm exclude skipped steps."""
+        """Returns the metrics since the last restart, and restarts. Loss and norm exclude skipped steps."""
         seconds = time.monotonic() - self._since
         nothing = float("nan")
         figures = {
@@ -87,7 +90,7 @@ class Throughput:
         return figures
 
     def _utilisation(self, flops: float, peak: float) -> float:
-        """Returns the share of the peak. If it exceeds a measured peak, measures again and caps it at 1."""
+        """Returns the used share of the peak rate. If it exceeds 1, measures the peak again and limits it to 1."""
         if self._measure and flops > peak:
             self.peak = max(self._measure(), peak)
             return min(1.0, flops / self.peak)

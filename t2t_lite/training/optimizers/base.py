@@ -16,14 +16,14 @@ LOSS_SCALE_GROWTH_STEPS = 2000
 
 
 class Optimizer(abc.ABC):
-    """Updates distributed variables with the learning rate of the settings' schedule.
+    """Updates distributed variables with the learning rate of the selected schedule.
 
     A step with non-finite gradients is skipped: weights and moments stay unchanged, `iterations` still counts it, and
-    mixed_float16 halves the loss scale. Create an optimizer in the scope of the strategy.
+    mixed_float16 halves the loss scale. Create the optimizer in the scope of the strategy.
 
     Args:
-      weight_decay: the share of each matrix that an update removes, times the learning rate (Loshchilov and Hutter
-        2019). Vectors (biases and the parameters of norms) do not decay.
+      weight_decay: an update reduces each matrix by this share times the learning rate (Loshchilov and Hutter 2019).
+        Vectors (biases and the parameters of norms) do not decay.
       prefix: prefix of the state's names in checkpoints.
     """
 
@@ -60,7 +60,9 @@ class Optimizer(abc.ABC):
         """Makes one update. Call it in cross-replica context.
 
         Args:
-          gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
+          gradients: for each variable, the gradient of the global batch's loss times the loss scale, summed over
+            replicas.
+          loss_scale: the loss scale, float32 scalar.
           norm: the global norm of the gradients of the unscaled loss, float32 scalar; clip_norm limits it.
           good: bool scalar; if false, nothing changes. The gradients must be finite even then. None: true.
         """
@@ -86,7 +88,7 @@ class Optimizer(abc.ABC):
             strategy.extended.update(average, _move_average, args=(variable, share, good), group=False)
 
     def loss_scale_value(self) -> tf.Tensor:
-        """Returns the loss scale, float32 scalar; 1 where there is none."""
+        """Returns the loss scale, float32 scalar; 1 without loss scaling."""
         return tf.constant(1.0) if self.loss_scale is None else self.loss_scale.read_value()
 
     @abc.abstractmethod
@@ -98,11 +100,11 @@ class Optimizer(abc.ABC):
         """
 
     def _slots(self) -> Sequence[Sequence[tf.Variable]]:
-        """Returns lists of variables, each with one variable per weight, which updates take as slots."""
+        """Returns the slots, such as moments: lists of variables, each with one variable per weight."""
         return ()
 
     def _divisor(self, loss_scale: tf.Tensor, norm: tf.Tensor) -> tf.Tensor | None:
-        """Returns the divisor of the gradients, for loss scaling and clipping; None: they stay unchanged."""
+        """Returns the number that divides the gradients, for loss scaling and clipping; None: they stay unchanged."""
         divisor = None if self.loss_scale is None else loss_scale
         if not self.hparams.clip_norm:
             return divisor
@@ -110,9 +112,9 @@ class Optimizer(abc.ABC):
         return excess if divisor is None else divisor * excess
 
     def count(self, good: tf.Tensor) -> None:
-        """Counts a step, after `apply` or, if its gradients were not finite (`good` is false), instead of it.
+        """Counts a step and adapts the loss scale; `good` is whether the loss and gradients were finite.
 
-        Call it in cross-replica context.
+        Call it in cross-replica context, after `apply` if that was called.
         """
         self.iterations.assign_add(1)
         self.skipped.assign_add(tf.cast(tf.logical_not(good), tf.int64))
@@ -126,7 +128,7 @@ class Optimizer(abc.ABC):
 
     @contextlib.contextmanager
     def averages_in_place(self) -> Iterator[None]:
-        """Replaces the weights by their moving averages, if there are any, inside the block."""
+        """Replaces the weights with their moving averages, if there are any, inside the block."""
         self._exchange()
         try:
             yield
@@ -134,7 +136,7 @@ class Optimizer(abc.ABC):
             self._exchange()
 
     def restart_averages(self) -> None:
-        """Restarts the moving averages with the current weights."""
+        """Restarts the moving averages from the current weights."""
         for average, variable in zip(self.averages, self.variables):
             average.assign(variable)
 
@@ -151,7 +153,7 @@ class Optimizer(abc.ABC):
 
 
 def state_name(variable: keras.Variable) -> str:
-    """Returns a weight's name as used in the names of the optimizer state."""
+    """Returns a weight's name as it appears in the names of the optimizer state."""
     return variable.path.replace("/", "_")
 
 

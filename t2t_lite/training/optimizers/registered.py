@@ -11,7 +11,7 @@ from t2t_lite.training import private_names
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.optimizers.updates import FusedAdam, KerasOptimizer
 
-# Arguments of Keras' optimizers that the trainer does not use, and the settings that replace them.
+# Arguments of Keras optimizers that the trainer does not use, and the settings that replace them.
 _SETTINGS = {
     "clipnorm": "clip_norm",
     "clipvalue": "clip_norm",
@@ -35,8 +35,8 @@ def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) 
         )
     if private_names.has_schedule(rule):
         raise UserError(
-            f"the optimizer '{hparams.optimizer}' has its own schedule, which training does not use; register it "
-            f"in LEARNING_RATE_SCHEDULES"
+            f"the optimizer '{hparams.optimizer}' has its own schedule, which training does not use; register the "
+            f"schedule in LEARNING_RATE_SCHEDULES"
         )
     if type(rule) in (keras.optimizers.Adam, keras.optimizers.AdamW) and not rule.amsgrad:
         return FusedAdam(keras_variables, hparams, rule)
@@ -44,7 +44,7 @@ def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) 
 
 
 def adam(hparams: HParams) -> keras.optimizers.Optimizer:
-    """Returns the paper's Adam (section 5.3). The trainer sets its learning rate, like that of the other optimizers."""
+    """Returns the paper's Adam (section 5.3). For every optimizer, the trainer sets the learning rate."""
     return keras.optimizers.Adam(beta_1=hparams.adam_beta1, beta_2=hparams.adam_beta2, epsilon=hparams.adam_epsilon)
 
 
@@ -74,7 +74,7 @@ def sgd(hparams: HParams) -> keras.optimizers.Optimizer:
 
 
 def _check(rule: object, what: str) -> None:
-    """Raises UserError if training cannot use an optimizer; `what` names it."""
+    """Raises UserError if training cannot use an optimizer; `what` names the optimizer in the message."""
     if not isinstance(rule, keras.optimizers.Optimizer):
         raise UserError(
             f"{what} is {type(rule).__name__}, not a keras.optimizers.Optimizer; register a function that takes the "
@@ -83,12 +83,12 @@ def _check(rule: object, what: str) -> None:
     for argument, setting in _SETTINGS.items():
         if getattr(rule, argument):
             raise UserError(
-                f"{what} has Keras' argument {argument}, which training does not use; remove it and use "
+                f"{what} sets Keras' argument {argument}, which training does not use; remove it and set "
                 f"`hparams={setting}`"
             )
     base = keras.optimizers.Optimizer
     if any(getattr(type(rule), name, None) is not getattr(base, name, None) for name in private_names.OF_ALL_VARIABLES):
         raise UserError(
-            f"{what} is Keras' {type(rule).__name__}, which does not update variables separately; register one that "
-            f"only overrides build and update_step"
+            f"{what} is of type {type(rule).__name__}, which does not update each variable separately; register one "
+            f"that overrides only build and update_step"
         )

@@ -1,4 +1,4 @@
-"""Updates of weights: by Adam with TensorFlow's fused kernel, or by any other Keras optimizer."""
+"""Weight updates: by Adam with TensorFlow's fused kernel, or by any other Keras optimizer."""
 
 import collections
 from collections.abc import Callable, Sequence
@@ -14,8 +14,8 @@ from t2t_lite.training.schedule import learning_rate
 class KerasOptimizer(Optimizer):
     """Updates each variable with the `update_step` of a new Keras optimizer, the rule.
 
-    Keras would sum the gradients of all devices again, and decide about steps itself. Here its optimizer only updates
-    variables, with its weight_decay; the trainer controls skipped steps, the update count and the learning rate.
+    Keras itself would sum the gradients of all devices again, and control the steps. Here, the rule only updates
+    variables; the trainer applies the rule's weight_decay, skips steps, counts updates and sets the learning rate.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class KerasOptimizer(Optimizer):
 
 
 def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
-    """Returns a rule's variables by name. The names do not depend on the number of rules made in a process."""
+    """Returns a rule's variables by name. The names do not depend on how many rules the process has created."""
     found, seen = {}, collections.Counter()
     for variable in rule.variables:
         name = (
@@ -84,7 +84,7 @@ class FusedAdam(Optimizer):
             beta1, beta2 = (tf.where(good, beta, 1.0) for beta in (beta1, beta2))
 
         def update(variable: tf.Variable, gradient: tf.Tensor, momentum: tf.Variable, velocity: tf.Variable) -> None:
-            # The fused kernel passes once over the four arrays; separate operations would need about sixteen passes.
+            # The fused kernel makes one pass over the four arrays; separate operations would need about sixteen.
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
                 m=momentum.handle,

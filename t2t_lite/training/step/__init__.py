@@ -1,1 +1,1 @@
-"""One training step: micro-batches, dropout's random numbers, loss, gradients and update."""
+"""One training step: micro-batches, random numbers for dropout, loss, gradients and update."""

@@ -1,4 +1,4 @@
-"""Calls of the training step: one batch that Python reads, or a graph that reads the batches of several steps."""
+"""Calls that run one step on a batch that Python reads, or several steps in a graph that reads their batches."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -26,13 +26,13 @@ class StartedSteps(NamedTuple):
     """Steps that one call gave to the devices."""
 
     last: int  # the number of the last step
-    figures: tf.Tensor  # of each step, for `step_report`: float32 [steps, figures], or [figures] of a single step
-    places: tf.Tensor  # epoch and position of each batch, int64 [steps, 2], or [2]
+    figures: tf.Tensor  # of each step, for `step_report`: float32 [steps, figures], or [figures] for a single step
+    places: tf.Tensor  # epoch and position of each batch: int64 [steps, 2], or [2] for a single step
     waited: tf.Tensor  # seconds spent waiting for all batches
-    begun: float  # the time of the call, from time.monotonic()
+    begun: float  # when the call began, from time.monotonic()
 
     def read(self) -> list[MadeStep]:
-        """Waits until the steps are complete."""
+        """Waits until the steps are complete, and returns them."""
         figures, places = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy())
         first, share = self.last - len(figures) + 1, float(self.waited) / len(figures)
         return [
@@ -42,9 +42,10 @@ class StartedSteps(NamedTuple):
 
 
 class StepCalls:
-    """Runs the steps on a dataset from `distribute_batches` that has "epoch" and "position".
+    """Runs training steps on a dataset from `distribute_batches` whose batches contain "epoch" and "position".
 
-    A call costs time on the host, for which accelerators may have to wait. With `is_several`, it makes several steps.
+    Each call takes time on the host, for which accelerators may have to wait. With `is_several`, one call can make
+    several steps.
     """
 
     def __init__(self, train_step: TrainStep, data: tf.distribute.DistributedDataset, is_several: bool) -> None:
@@ -52,7 +53,7 @@ class StepCalls:
         self._several = tf.function(self._loop, autograph=False) if is_several else None
 
     def start(self, step: int, number: int, requests: Sequence[float]) -> StartedSteps:
-        """Gives `number` steps after `step` to the devices; each of them sends the same requests."""
+        """Starts the `number` steps after `step` on the devices; each step sends the same requests."""
         begun, sent = time.monotonic(), tf.constant(requests, tf.float32, [len(requests)])
         if self._several:
             figures, places, waited = self._several(self._batches, tf.constant(number), sent)
@@ -84,7 +85,7 @@ def _timed_next(batches: Iterator[DistributedBatch]) -> tuple[DistributedBatch, 
     with tf.control_dependencies([start]):
         batch = next(batches)
     with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
-        return batch, tf.maximum(tf.timestamp() - start, 0.0)  # the clock may be set back
+        return batch, tf.maximum(tf.timestamp() - start, 0.0)  # in case the clock is set back
 
 
 def _data_position(batch: DistributedBatch) -> tf.Tensor:

@@ -12,14 +12,14 @@ _PHILOX = 1  # its id among the algorithms of tf.random
 class DropoutSeeds:
     """Generates the random numbers for one step's dropout, for contiguous rows of the global batch.
 
-    Each number is a function of (random seed, step, dropout's place in the model, row in the global batch, element in
-    the row). It does not depend on the number of devices and micro-batches, or on restarts. The function is Philox
-    (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with the key (seed, step) and the counter
-    (place, block). Each row uses consecutive blocks of 8 numbers, as many as its elements need. No two places, rows or
-    steps of a training share a block.
+    Each number is a function of (random seed, step, index of the dropout call in the step, row in the global batch,
+    element in the row). It does not depend on the number of devices and micro-batches, or on restarts. The function is
+    Philox (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with the key (seed, step) and the counter
+    (call, block). Each row uses as many consecutive blocks of 8 numbers as its elements need. No two dropout calls,
+    rows or steps of a run share a block.
 
-    Only the last 32 bits of the seed are used; step is below 2**32. `first_row`, an int64 scalar, is the index of the
-    first of the `rows` in the global batch.
+    Only the last 32 bits of the seed are used, and the step must be below 2**32. `first_row`, an int64 scalar, is the
+    index of the first of the `rows` rows, counted in the global batch.
     """
 
     def __init__(self, random_seed: int, step: tf.Tensor, first_row: tf.Tensor, rows: int | tf.Tensor) -> None:
@@ -29,9 +29,9 @@ class DropoutSeeds:
         self._places = 0
 
     def uint16_like(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns the numbers for the next place in the model: uint16 in the shape of x, uniform from 0 to 65535.
+        """Returns the random numbers for the next dropout call: uint16 in the shape of x, uniform from 0 to 65535.
 
-        x consists of consecutive rows of equal size.
+        x must consist of consecutive rows of equal size.
         """
         self._places += 1
         size = tf.size(x)

@@ -19,9 +19,9 @@ from t2t_lite.training.strategy import all_reduce_sum
 
 
 class EvalSums:
-    """Sums over a split without dropout: sums(batches of `distribute_batches`) -> `TokenSums`.
+    """Computes the sums over a split, without dropout: sums(batches from `distribute_batches`) -> `TokenSums`.
 
-    It computes `num_parallel` micro-batches at the same time.
+    `num_parallel` micro-batches are computed at the same time.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class EvalSums:
     ) -> TokenSums:
         """Returns the sums over all batches and workers. The workers communicate only once, at the end.
 
-        `on_done` is called after each micro-batch with its number of target tokens on all devices, on average. An
-        exception from it ends the evaluation.
+        `on_done` is called after each micro-batch with the average number of target tokens per micro-batch of its
+        batch, over all devices. An exception from `on_done` ends the evaluation.
         """
         totals = np.zeros(4)
         for batch in batches:

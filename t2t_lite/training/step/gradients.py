@@ -1,4 +1,4 @@
-"""Loss and gradients of a micro-batch, and their graph, which all devices of a step call."""
+"""Loss and gradients of a micro-batch, and the graph that computes them on every device."""
 
 from collections.abc import Sequence
 
@@ -49,8 +49,8 @@ def loss_and_gradients(
 class SharedGradients:
     """The graph of `loss_and_gradients` with weights as arguments, traced once for all devices and micro-batches.
 
-    shared(`read_weights()`, inputs, targets, step, first_row, scale) -> [figures, *packed gradients]. `xla_compile`
-    compiles it once for each shape and device.
+    shared(`read_weights()`, inputs, targets, step, first_row, scale) -> [figures, *packed gradients]. With
+    `xla_compile`, XLA compiles the graph once for each shape and device.
     """
 
     def __init__(self, model: Seq2SeqModel, random_seed: int, packs: GradientPacks, xla_compile: bool) -> None:
@@ -64,7 +64,8 @@ class SharedGradients:
             for variable, value in zip(self._variables, values):
                 if scope.get_current_value(variable) is not value:
                     raise UserError(
-                        f"the model assigns its variable {variable.path}; train on one CPU, with `steps_per_call=1`"
+                        f"the model assigns its variable {variable.path} during a step; train on one CPU, with "
+                        f"`steps_per_call=1`"
                     )
             return [figures, *packs.pack(gradients)]
 
@@ -79,7 +80,7 @@ class SharedGradients:
         self._graph = graph.get_concrete_function(weights, ids, ids, number, number, tf.TensorSpec([], tf.float32))
 
     def read_weights(self) -> list[tf.Tensor]:
-        """Returns the weights on the current device."""
+        """Returns the model's variables as tensors on the current device."""
         return [variable.value.read_value() for variable in self._variables]
 
     def __call__(self, weights: list[tf.Tensor], *batch: tf.Tensor) -> list[tf.Tensor]:

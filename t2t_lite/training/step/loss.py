@@ -14,7 +14,7 @@ Number = TypeVar("Number", tf.Tensor, float)
 
 
 class LossSums(NamedTuple, Generic[Number]):
-    """Sums over the real tokens of a batch; divide them by the `tokens` of the whole global batch.
+    """Sums over the real target tokens of a batch; for means, divide them by the `tokens` of the global batch.
 
     Only `smoothed` is differentiable.
     """
@@ -51,7 +51,7 @@ def _model_cross_entropy(
 
 
 def _model_rdrop(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds) -> CrossEntropySums:
-    """Returns the loss of two passes, which use different random numbers from the same seeds."""
+    """Returns the R-Drop loss of two passes, which take different random numbers from the same seeds."""
     hparams = model.hparams
     passes = [factors for _ in range(2) if (factors := model.factors_of_logits(inputs, targets, seeds))]
     if not passes:

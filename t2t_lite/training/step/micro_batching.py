@@ -1,13 +1,13 @@
-"""Gradient accumulation: splits a global batch over devices, and each share into micro-batches that fit memory.
+"""Gradient accumulation: splits a global batch over devices, and each share into micro-batches that fit in memory.
 
 `TrainStep` runs the micro-batches and sums their gradients. The update does not depend on the number of devices and
 micro-batches, up to rounding, because
-- every token's loss is divided by "tokens", the number of target tokens of the global batch, and gradients are summed
+- every token's loss is divided by "tokens", the number of target tokens in the global batch, and gradients are summed
   over micro-batches and devices;
 - padding rows are empty and have no loss;
 - dropout depends on a row's index in the global batch, which starts at "first_row", see `DropoutSeeds`.
 
-A CPU computes two micro-batches at the same time, each in its own thread, because most operations of a step are too
+A CPU computes two micro-batches at the same time, each in its own thread, because most operations in a step are too
 small to be divided among cores.
 """
 
@@ -20,25 +20,25 @@ import tensorflow as tf
 
 from t2t_lite.arrays import static_size
 
-# A batch of `distribute_batches`: on each replica, "inputs" and "targets" and some scalars.
+# A batch from `distribute_batches`: on each replica, "inputs" and "targets" and some scalars.
 DistributedBatch: TypeAlias = dict[str, tf.Tensor | tf.distribute.DistributedValues]
-# One replica's part of it, and the specs of its tensors.
+# One replica's part of such a batch, and the specs of its tensors.
 ReplicaBatch: TypeAlias = dict[str, tf.Tensor]
 ElementSpec: TypeAlias = dict[str, tf.TypeSpec]
 
 
-OnReplica = TypeVar("OnReplica")  # one or several tensors of each replica
+OnReplica = TypeVar("OnReplica")  # one or several tensors from each replica
 
 
 @dataclasses.dataclass(frozen=True)
 class MicroBatches:
     """The limit on the size of micro-batches, and the number computed at once."""
 
-    # positions of the longer side, padding included, that a device holds at once; a longer pair is its own micro-batch.
-    # None: a share is split only for parallel computation
+    # maximum positions (rows times the length of the longer side, padding included) that a device holds at once; a
+    # longer pair gets its own micro-batch. None: a share is split only for parallel computation
     max_tokens: int | None = None
-    # if above 0, both sides are padded to one of a few lengths, and all micro-batches of one length have equally many
-    # rows, so that each has about this many positions. The shapes are then few enough to compile each one
+    # if above 0, both sides are padded to one of a few lengths, and all micro-batches of a length have the same number
+    # of rows, such that each has about this many positions. There are then few enough shapes to compile each of them
     static_tokens: int = 0
     # micro-batches that a device computes at the same time and that share `max_tokens`; 1 with `static_tokens`
     num_parallel: int = 1
@@ -46,7 +46,7 @@ class MicroBatches:
     def shape(
         self, rows: int | tf.Tensor, inputs_length: int | tf.Tensor, targets_length: int | tf.Tensor
     ) -> tuple[int | tf.Tensor, int | tf.Tensor, int | tf.Tensor, int | tf.Tensor]:
-        """Returns (micro-batches, rows of each, inputs length, targets length), ints, for a share of `rows` rows."""
+        """Returns (number of micro-batches, rows in each, inputs length, targets length) for a share of `rows` rows."""
         longest = tf.maximum(inputs_length, targets_length)
         if self.static_tokens:
             longest = inputs_length = targets_length = bucket_length(longest)
@@ -63,7 +63,7 @@ class MicroBatches:
         return tf.maximum(-(-rows // size), 1), size, inputs_length, targets_length
 
     def largest_shape(self, length: int) -> tuple[int, int]:
-        """Returns (rows, length) of the largest micro-batch of pairs of up to `length` tokens. Needs `max_tokens`."""
+        """Returns (rows, length) of the largest micro-batch if sides have up to `length` tokens. Needs `max_tokens`."""
         if not self.static_tokens:
             return max((self.max_tokens or 0) // self.num_parallel // length, 1), length
         _, rows, length, _ = (int(size) for size in self.shape(1, length, length))
@@ -90,7 +90,7 @@ def distribute_batches(
     Returns:
       a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
       padded with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row in the
-      global batch, and "tokens", float32: the number of real target tokens of the whole global batch.
+      global batch, and "tokens", float32: the number of real target tokens in the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -117,7 +117,7 @@ def distribute_batches(
 
         shares = global_batches.flat_map(split)
         if global_batches.cardinality() == tf.data.INFINITE_CARDINALITY:
-            # Otherwise devices would have to agree at each batch on whether it exists.
+            # Otherwise, devices would have to agree before each batch on whether there is one.
             shares = shares.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
         return shares.prefetch(2 * mine)
 
@@ -127,9 +127,9 @@ def distribute_batches(
 class OnMicroBatches(Generic[OnReplica]):
     """Runs a function on every replica for each micro-batch: on_micro_batches(distributed batch) -> results in order.
 
-    The function receives (a replica's batch, number of the micro-batch) and becomes one graph, the same for all
-    micro-batches. `element_spec` is that of `distribute_batches`. `num_parallel` micro-batches run at the same time,
-    each in its own thread; this needs a strategy of one replica.
+    The function receives (a replica's batch, index of the micro-batch) and becomes one graph for all micro-batches.
+    `element_spec` is that of the dataset from `distribute_batches`. `num_parallel` micro-batches run at the same time,
+    each in its own thread; this needs a strategy with one replica.
     """
 
     def __init__(
@@ -161,10 +161,10 @@ def batch_signature(strategy: tf.distribute.Strategy, *specs: object) -> list | 
 
 
 def num_micro_batches(batch: DistributedBatch) -> int:
-    """Returns the number of micro-batches of a batch from `distribute_batches` on each replica."""
+    """Returns the number of micro-batches on each replica for a batch from `distribute_batches`."""
     return static_size(first_replica(batch["targets"]), 0)
 
 
 def first_replica(value: tf.Tensor | tf.distribute.DistributedValues) -> tf.Tensor:
-    """Returns one replica's part of a distributed value that is equal on all replicas."""
+    """Returns the first replica's part of a distributed value; use it for values that are equal on all replicas."""
     return value.values[0] if isinstance(value, tf.distribute.DistributedValues) else value

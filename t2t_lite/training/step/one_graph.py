@@ -17,10 +17,10 @@ from t2t_lite.training.step.report import step_figures
 
 
 class OneGraph:
-    """one_graph(global batch, requests) -> figures, float32, see `TrainStep`.
+    """Makes optimizer steps in one graph: one_graph(global batch, requests) -> figures, see `step_figures`.
 
-    The host reads nothing and nothing branches: an update with non-finite gradients changes nothing. Therefore devices
-    can receive the next step before they complete this one.
+    The host reads nothing to decide about the update: the graph itself skips an update with non-finite gradients.
+    Therefore, devices can receive the next step before they complete this one.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class OneGraph:
         self._graph = tf.function(self._step, input_signature=signature, autograph=False)
 
     def __call__(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
-        """Gives one step on a global batch to the devices; within a graph, becomes part of it."""
+        """Starts one step on a global batch; within a graph, adds the step to that graph."""
         return self._graph(batch, requests) if tf.executing_eagerly() else self._step(batch, requests)
 
     def _step(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
@@ -86,7 +86,7 @@ class OneGraph:
     def _of_micro_batch(
         self, batch: ReplicaBatch, index: tf.Tensor, weights: list[tf.Tensor] | None = None
     ) -> list[tf.Tensor]:
-        # A pure function of (seed, step, rows), independent of devices, micro-batches and restarts.
+        # Dropout depends only on (seed, step, row), not on devices, micro-batches or restarts.
         inputs, targets = batch["inputs"][index], batch["targets"][index]
         first_row = batch["first_row"] + tf.cast(index * tf.shape(targets)[0], tf.int64)
         scale = self._optimizer.loss_scale_value() / batch["tokens"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-# Large enough that exchanging a vector takes much longer than starting the exchange.
+# The size is large enough that exchanging a vector takes much longer than starting the exchange.
 _PACK_BYTES = 64 * 2**20
 
 
@@ -24,11 +24,11 @@ class GradientPacks:
                 start, size = end, 0
 
     def pack(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the vectors."""
+        """Returns the gradients packed into vectors."""
         return [tf.concat([tf.reshape(gradients[index], [-1]) for index in group], 0) for group in self._groups]
 
     def unpack(self, packs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the gradients."""
+        """Returns the gradients that the vectors contain."""
         gradients = []
         for group, pack in zip(self._groups, packs):
             parts = tf.split(pack, [self._sizes[index] for index in group])

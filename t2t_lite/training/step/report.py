@@ -1,4 +1,4 @@
-"""The figures of a training step: a graph packs them into one tensor, which is read here."""
+"""The figures (sums and norm) of a training step: a graph packs them into one tensor, which is read here."""
 
 from typing import NamedTuple
 

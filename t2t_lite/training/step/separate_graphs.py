@@ -16,7 +16,10 @@ from t2t_lite.training.step.report import step_figures
 
 
 class SeparateGraphs:
-    """step(global batch, requests) -> figures, see `step_figures`; computes `num_parallel` micro-batches at once."""
+    """Makes optimizer steps with several graphs: step(global batch, requests) -> figures, see `step_figures`.
+
+    `num_parallel` micro-batches are computed at the same time.
+    """
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class SeparateGraphs:
         return self._update(functools.reduce(_add_one_by_one, self.gradients(batch)), requests)
 
     def _on_replica(self, batch: ReplicaBatch, number: tf.Tensor) -> list[tf.Tensor]:
-        # A pure function of (seed, step, rows), independent of devices, micro-batches and restarts.
+        # Dropout depends only on (seed, step, row), not on devices, micro-batches or restarts.
         inputs, targets = batch["inputs"][number], batch["targets"][number]
         first_row = batch["first_row"] + tf.cast(number * tf.shape(targets)[0], tf.int64)
         scale = self._optimizer.loss_scale_value() / batch["tokens"]
@@ -62,7 +65,10 @@ class SeparateGraphs:
 
 
 def _add_one_by_one(totals: list[tf.Tensor], parts: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns the sums of two lists of tensors and empties the lists; a graph would hold a third copy of gradients."""
+    """Returns the elementwise sums of two lists of tensors, and empties both lists as it goes.
+
+    This frees the gradients one by one; a graph would hold a third copy of them.
+    """
     sums = []
     while totals:
         sums.append(totals.pop() + parts.pop())

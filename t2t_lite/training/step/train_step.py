@@ -12,7 +12,7 @@ from t2t_lite.training.strategy import is_one_cpu
 
 
 class TrainStep:
-    """Makes optimizer steps: step(global batch of `distribute_batches`) -> `StepReport`.
+    """Makes optimizer steps: step(global batch from `distribute_batches`) -> `StepReport`.
 
     `random_seed` seeds dropout, see `DropoutSeeds`. With `xla_compile`, XLA compiles a micro-batch's loss and gradients
     once for each shape. One CPU computes `num_parallel` micro-batches at the same time. Several devices exchange
@@ -43,12 +43,15 @@ class TrainStep:
         return step_report(self.start(batch, tf.zeros([0])).numpy())
 
     def start(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
-        """Gives one step to the devices and returns its figures, see `step_figures`, which GPUs may still be computing.
+        """Starts one step on the devices and returns its figures, which GPUs may still be computing.
 
         Args:
           batch: a global batch.
           requests: numbers that each replica sends, such as 1.0 for "stop", float32 [requests]; the report has their
             sums over all replicas.
+
+        Returns:
+          the figures, see `step_figures`.
         """
         return self._graphs(batch, requests)
 
