@@ -1,10 +1,10 @@
-"""Sets for constituency parsing: the paper's (section 6.3) and one for small treebanks.
+"""Hyperparameter sets for constituency parsing: the paper's (section 6.3) and one for small treebanks.
 
 The paper gives 4 layers and d_model 1024, and says that dropout and learning rates were chosen on section 22 and that
 "all other parameters remained unchanged from the English-to-German base translation model". All other settings are
-those of the base model: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens per batch,
-100,000 steps. Three settings are our own choice: pairs of up to 512 tokens, because trees are two and a half times as
-long as their sentences; a separate embedding matrix for tree symbols, because they share no tokens with the words; and
+the base model's: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens per batch, 100,000
+steps. Three settings are our own choice: pairs of up to 512 tokens, because trees are 2.5 times as long as their
+sentences; a separate embedding matrix for tree symbols, because they share no tokens with the words; and
 the big model's number of steps for semi-supervised training.
 """
 
@@ -14,7 +14,7 @@ from t2t_lite.registry import HPARAMS
 
 @HPARAMS.derive("transformer_base")
 def transformer_parsing(base: HParams) -> HParams:
-    """The paper's parser: 4 + 4 layers of hidden 1024, otherwise transformer_base."""
+    """The paper's parser: 4 + 4 layers of hidden size 1024, otherwise like transformer_base."""
     return base.replace(
         num_encoder_layers=4,
         num_decoder_layers=4,
@@ -32,16 +32,16 @@ def transformer_parsing_semi(parsing: HParams) -> HParams:
 
 @HPARAMS.derive("transformer_parsing")
 def transformer_parsing_small(parsing: HParams) -> HParams:
-    """4 + 3 layers of hidden 256 with pre-norm, SwiGLU and hard alignment: for treebanks of some ten thousand trees.
+    """4 + 3 layers of hidden size 256, pre-norm, SwiGLU and hard alignment, for treebanks of about 10,000 trees.
 
-    With so few trees, pre-norm makes training start at once. `hard_alignment_token`, the id of the symbol for a word,
-    spares the decoder from learning to count words. It needs sources of whole words, as in treebank_parsing.
+    With so few trees, pre-norm makes the loss fall from the start. `hard_alignment_token`, the id of the symbol for a
+    word, saves the decoder from learning to count words. It requires whole-word inputs, as in treebank_parsing.
     """
     hidden_size, warmup = 256, 500
     return parsing.replace(
         num_decoder_layers=3,
         hidden_size=hidden_size,
-        filter_size=688,  # two thirds, because SwiGLU has three matrices instead of two
+        filter_size=688,  # two thirds of 4 * hidden_size, because SwiGLU has three matrices instead of two
         num_heads=4,
         norm_position="pre",
         feed_forward_type="swiglu",

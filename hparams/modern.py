@@ -1,4 +1,4 @@
-"""Improvements since the paper, combined. docs/configurations.md lists the gain of each option on Multi30k."""
+"""Hyperparameter sets that combine improvements since the paper, with gains listed in docs/configurations.md."""
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS
@@ -10,11 +10,11 @@ MODERN = {"norm_position": "pre", "position_encoding": "rotary", "feed_forward_t
 
 @HPARAMS.derive("transformer_base")
 def transformer_modern(base: HParams) -> HParams:
-    """The base model with pre-norm, rotary positions and SwiGLU, at the same number of parameters."""
-    return base.replace(**MODERN, filter_size=1368)  # two thirds, because SwiGLU has three matrices instead of two
+    """The base model with pre-norm, rotary positions and SwiGLU, at about the same number of parameters."""
+    return base.replace(**MODERN, filter_size=1368)  # two thirds of 2048, because SwiGLU has three matrices, not two
 
 
 @HPARAMS.derive("transformer_multi30k")
 def transformer_multi30k_modern(multi30k: HParams) -> HParams:
-    """transformer_multi30k with pre-norm, rotary positions and SwiGLU, at the same number of parameters."""
+    """transformer_multi30k with pre-norm, rotary positions and SwiGLU, at about the same number of parameters."""
     return multi30k.replace(**MODERN, filter_size=168)

@@ -1,4 +1,4 @@
-"""Small sets: one for demonstrations and tests, one for the Multi30k captions."""
+"""Small hyperparameter sets: for demonstrations and tests, for Multi30k and for t2t-lite-reproduce."""
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS
@@ -6,7 +6,7 @@ from t2t_lite.registry import HPARAMS
 
 @HPARAMS.derive("transformer_base")
 def transformer_tiny(base: HParams) -> HParams:
-    """2 + 2 layers of hidden 128: for demonstrations and tests on a laptop."""
+    """2 + 2 layers of hidden size 128, for demonstrations and tests on a laptop."""
     return base.replace(
         num_encoder_layers=2,
         num_decoder_layers=2,
@@ -22,10 +22,10 @@ def transformer_tiny(base: HParams) -> HParams:
 
 @HPARAMS.derive("transformer_base")
 def transformer_multi30k(base: HParams) -> HParams:
-    """4 + 4 layers of hidden 128 as published for Multi30k (Wu et al. 2021, arXiv 2105.14462, "Transformer-tiny").
+    """4 + 4 layers of hidden size 128 as published for Multi30k (Wu et al. 2021, arXiv 2105.14462, "Transformer-tiny").
 
-    The published peak learning rate is 0.005 after 2000 updates. The constant follows from the peak of the paper's
-    schedule, constant * (hidden_size * warmup) ** -0.5.
+    The published peak learning rate is 0.005 after 2000 updates. In the paper's schedule, the peak is constant *
+    (hidden_size * warmup) ** -0.5, which gives the constant.
     """
     warmup = 2000
     hidden_size = 128
@@ -46,11 +46,10 @@ def transformer_multi30k(base: HParams) -> HParams:
 
 @HPARAMS.derive("transformer_base")
 def transformer_base_small(base: HParams) -> HParams:
-    """transformer_base at the size of Multi30k, for t2t-lite-reproduce --scale=small: 3 + 3 layers of hidden 128.
+    """transformer_base scaled to Multi30k, for t2t-lite-reproduce --scale=small: 3 + 3 layers of hidden size 128.
 
-    With half the layers and a quarter of each width, the ratios of table 3 are still possible: its smallest rows have
-    one layer and a key size of 4. The schedule was the best of five for the base model on the dev split
-    (docs/results.md).
+    With half the layers and a quarter of each width, all rows of table 3 can be scaled alike: the smallest have one
+    layer or a key size of 4. The schedule was the best of five for the base model on the dev split (docs/results.md).
     """
     return base.replace(
         num_encoder_layers=3,
@@ -68,7 +67,7 @@ def transformer_base_small(base: HParams) -> HParams:
 
 @HPARAMS.derive("transformer_base_small")
 def transformer_base_tiny(base: HParams) -> HParams:
-    """transformer_base_small with hidden 64 for 600 steps, for t2t-lite-reproduce --scale=tiny."""
+    """transformer_base_small with hidden size 64 and 600 steps, for t2t-lite-reproduce --scale=tiny."""
     return base.replace(
         hidden_size=64,
         filter_size=256,
@@ -77,5 +76,5 @@ def transformer_base_tiny(base: HParams) -> HParams:
         batch_tokens=1000,
         train_steps=600,
         learning_rate_warmup_steps=150,
-        learning_rate_constant=0.3,  # with such a short warm-up, the paper's peak is too high
+        learning_rate_constant=0.3,  # with such a short warm-up, a constant of 1 gives too high a peak
     )

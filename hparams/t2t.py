@@ -1,13 +1,13 @@
-"""tensor2tensor's own sets, whose values differ from the paper's, under its names with the prefix `t2t_`.
+"""tensor2tensor's own hyperparameter sets, which differ from the paper's. Here, their names begin with `t2t_`.
 
-The values are from its last public source (bafdc1b). Differences:
-- Its encoder adds a learned vector for the "target space" to every input. The vector is the same for all sentences of
+The values are from the last public commit of its source, bafdc1b. These sets differ from the originals as follows:
+- Its encoder adds a learned vector for the "target space" to every input. The vector is the same for all sentences in
   a problem, so it is left out here.
 - Its label smoothing gives each wrong token epsilon / (V - 1); ours gives epsilon / V, as in the paper. They differ by
   one part in V.
 - Its batch_size counts tokens of the longer side, including padding, per GPU. `batch_tokens` counts non-padding target
-  tokens over all devices. Sets for 8 GPUs have 8 times its batch_size here, the others have its batch_size.
-- The 250,000 steps are the default of its command, not of its sets; its t2t-avg-all averages 8 checkpoints.
+  tokens over all devices. Sets for 8 GPUs have 8 times its batch_size here, the others its batch_size.
+- The 250,000 steps are the default of its command, not of its sets. Its t2t-avg-all averages 8 checkpoints.
 """
 
 from t2t_lite.config import HParams
@@ -20,7 +20,7 @@ GPUS = 8
 def t2t_transformer_base_v1(base: HParams) -> HParams:
     """tensor2tensor's first base set: the paper's model and schedule, but positions with sines first, then cosines.
 
-    Like all sets here, it has no embedding of the target space.
+    Like all sets here, it has no target-space vector.
     """
     return base.replace(
         position_encoding="sinusoidal_halves",
@@ -32,7 +32,7 @@ def t2t_transformer_base_v1(base: HParams) -> HParams:
 
 @HPARAMS.derive("t2t_transformer_base_v1")
 def t2t_transformer_base_v2(v1: HParams) -> HParams:
-    """tensor2tensor's second base set: pre-norm with a final norm, more dropout, rate constant 2, warm-up 8000."""
+    """tensor2tensor's second base set: pre-norm with a final norm, more dropout, constant 2, warm-up 8000."""
     return v1.replace(
         norm_position="pre",
         attention_dropout=0.1,
@@ -52,8 +52,9 @@ def t2t_transformer_base_v3(v2: HParams) -> HParams:
 def t2t_transformer_base(v3: HParams) -> HParams:
     """tensor2tensor's transformer_base: its third version.
 
-    Pre-norm with a final norm, attention and ReLU dropout 0.1, beta2 0.997, learning rate constant 2, 8000 steps of
-    warm-up, sines in one half of the channels and cosines in the other. No embedding of the target space.
+    It has pre-norm with a final norm, attention and ReLU dropout 0.1, beta2 0.997, learning rate constant 2, 8000
+    warm-up steps, and position encodings with sines in one half of the channels and cosines in the other. It has no
+    target-space vector.
     """
     return v3
 
@@ -72,7 +73,7 @@ def t2t_transformer_big(base: HParams) -> HParams:
 
 @HPARAMS.derive("t2t_transformer_base")
 def t2t_transformer_base_single_gpu(base: HParams) -> HParams:
-    """tensor2tensor's base for one GPU: batches of 1024, 16,000 steps of warm-up.
+    """tensor2tensor's base set for one GPU: batches of 1024 tokens, 16,000 warm-up steps.
 
     Its rate is 0.1 * min(step^-0.5, step * warmup^-1.5), without the factor hidden_size^-0.5 of our schedule; the
     constant compensates for this factor.
@@ -86,7 +87,7 @@ def t2t_transformer_base_single_gpu(base: HParams) -> HParams:
 
 @HPARAMS.derive("t2t_transformer_base")
 def t2t_transformer_tiny(base: HParams) -> HParams:
-    """tensor2tensor's transformer_tiny: 2 + 2 layers of hidden 128."""
+    """tensor2tensor's transformer_tiny: 2 + 2 layers of hidden size 128."""
     return base.replace(
         num_encoder_layers=2,
         num_decoder_layers=2,
@@ -99,7 +100,7 @@ def t2t_transformer_tiny(base: HParams) -> HParams:
 
 @HPARAMS.derive("t2t_transformer_base")
 def t2t_transformer_parsing_base(base: HParams) -> HParams:
-    """tensor2tensor's transformer_parsing_base: 6 + 6 layers of hidden 1024 (the paper has 4), untied embeddings.
+    """tensor2tensor's transformer_parsing_base: 6 + 6 layers of hidden size 1024 (paper: 4 + 4), untied embeddings.
 
     Its source also sets learning_rate=0.05, which has no effect, because the inherited schedule does not read it; it is
     left out here. The rate is 2.0 * hidden_size^-0.5 * min(step^-0.5, step * 16000^-1.5).
@@ -117,7 +118,7 @@ def t2t_transformer_parsing_base(base: HParams) -> HParams:
 
 @HPARAMS.derive("t2t_transformer_big")
 def t2t_transformer_parsing_big(big: HParams) -> HParams:
-    """tensor2tensor's transformer_parsing_big: its big model with residual dropout 0.1, 4000 steps of warm-up.
+    """tensor2tensor's transformer_parsing_big: its big model with residual dropout 0.1, 4000 warm-up steps.
 
     Its source also sets learning_rate=0.05, which has no effect, because the inherited schedule does not read it; it is
     left out here. The rate is 2.0 * hidden_size^-0.5 * min(step^-0.5, step * 4000^-1.5).

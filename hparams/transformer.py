@@ -1,4 +1,4 @@
-"""The paper's exact sets (section 5, table 3): post-norm, beta2 0.98, warm-up 4000, residual dropout only."""
+"""The paper's hyperparameter sets (section 5, table 3): post-norm, beta2 0.98, warm-up 4000, residual dropout only."""
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS

@@ -1,6 +1,7 @@
-"""Variations of the base model: the rows of tables 3 and 1, and attention over parameters from the appendix.
+"""Variations of the base model: the rows of tables 1 and 3, and the appendix's attention over parameters.
 
-Row (A) keeps heads times width at 512, so it changes num_heads only. Row (B) changes d_k and keeps d_v at 64.
+Rows (A) keep the number of heads times their size at 512, so they change only num_heads. Rows (B) change d_k and keep
+d_v at 64.
 """
 
 from t2t_lite.config import HParams
@@ -12,8 +13,8 @@ VARIATIONS = {
     "transformer_h4": ("Table 3 (A): 4 heads of 128.", {"num_heads": 4}),
     "transformer_h16": ("Table 3 (A): 16 heads of 32.", {"num_heads": 16}),
     "transformer_h32": ("Table 3 (A): 32 heads of 16.", {"num_heads": 32}),
-    "transformer_dk16": ("Table 3 (B): keys of 16.", {"attention_key_size": 16}),
-    "transformer_dk32": ("Table 3 (B): keys of 32.", {"attention_key_size": 32}),
+    "transformer_dk16": ("Table 3 (B): key size 16.", {"attention_key_size": 16}),
+    "transformer_dk32": ("Table 3 (B): key size 32.", {"attention_key_size": 32}),
     "transformer_l2": ("Table 3 (C): 2 + 2 layers.", {"num_encoder_layers": 2, "num_decoder_layers": 2}),
     "transformer_l4": ("Table 3 (C): 4 + 4 layers.", {"num_encoder_layers": 4, "num_decoder_layers": 4}),
     "transformer_l8": ("Table 3 (C): 8 + 8 layers.", {"num_encoder_layers": 8, "num_decoder_layers": 8}),
@@ -38,7 +39,7 @@ VARIATIONS = {
         {"feed_forward_type": "attention", "parameter_heads": 16, "parameter_pairs": 512},
     ),
     "transformer_local": (
-        "Table 1's restricted attention: each position sees a neighborhood of 64.",
+        "Table 1's restricted attention: each position sees a neighborhood of size 64.",
         {"self_attention_type": "local"},
     ),
     "transformer_recurrent": (

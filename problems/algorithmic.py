@@ -1,4 +1,4 @@
-"""Algorithmic problems, as in tensor2tensor. They are a quick check of a new model."""
+"""Algorithmic problems, as in tensor2tensor, for quick checks of new models."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,10 @@ MAX_LENGTH = 20
 
 
 class Algorithmic(Problem):
-    """Random words of 1 to MAX_LENGTH letters; an algorithm computes the targets. Each letter is a token."""
+    """The base class of algorithmic problems, whose inputs are random words of 1 to MAX_LENGTH letters.
+
+    Each letter is a token. `solve` computes the targets.
+    """
 
     vocab_kind = "characters"
     vocab_size = 300
@@ -24,7 +27,7 @@ class Algorithmic(Problem):
         raise NotImplementedError
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the pairs of a split. Short words in dev and test may also occur in train."""
+        """Yields the pairs in a split. Short words in dev and test may also occur in train."""
         generator = random.Random(f"{self.data_name} {split}")
         for _ in range(self.num_examples[split]):
             letters = "".join(generator.choices(LETTERS, k=generator.randint(1, MAX_LENGTH)))
@@ -51,8 +54,8 @@ class AlgorithmicReverse(Algorithmic):
 
 @PROBLEMS.register
 class AlgorithmicSort(Algorithmic):
-    """Sort the letters of a word of up to 20 letters."""
+    """Sort the letters in a word of up to 20 letters."""
 
     def solve(self, letters: str) -> str:
-        """Returns the letters in order."""
+        """Returns the letters in alphabetical order."""
         return "".join(sorted(letters))

@@ -92,13 +92,13 @@ class Sentence:
 
 
 def punctuate(parts: list[str], question: bool) -> str:
-    """Joins `parts` into a sentence: attaches commas, removes doubled ones, and adds the capital and final mark."""
+    """Joins `parts` into a sentence: attaches and merges commas, capitalizes the start, adds the final mark."""
     text = " ".join(filter(None, parts)).replace(" ,", ",").replace(",,", ",").rstrip(",")
     return text[0].upper() + text[1:] + ("?" if question else ".")
 
 
 def english_sentence(sentence: Sentence) -> str:
-    """The English text of `sentence`."""
+    """Returns the English text of `sentence`."""
     first, link, second = sentence.first, sentence.link, sentence.second
     if link is None or second is None:
         parts = english_clause(first)
@@ -113,7 +113,7 @@ def english_sentence(sentence: Sentence) -> str:
 
 
 def english_clause(clause: Clause) -> list[str]:
-    """The English words of `clause`, as a list of phrases."""
+    """Returns the English words of `clause` as a list of phrases."""
     front = clause.front
     inverted = clause.question and front != "subject"
     auxiliary, verb = _verb_forms(clause, support=inverted or clause.negated)
@@ -130,7 +130,7 @@ def english_clause(clause: Clause) -> list[str]:
 
 
 def _verb_forms(clause: Clause, support: bool) -> tuple[str, str]:
-    """The auxiliary ("" if none) and the main verb. `support` requires an auxiliary: "do" if there is no other."""
+    """Returns (auxiliary or "", main verb). `support` requires an auxiliary: "do" if there is no other."""
     base, third_form, past_form, particle = clause.verb.english
     modal, subject = clause.modal, clause.subject
     third = subject.person == 3 and not subject.plural
@@ -160,7 +160,7 @@ def _base(verb: Verb) -> str:
 
 
 def _complements(clause: Clause) -> list[str]:
-    """All phrases after the verb in English order, without the phrase at the front."""
+    """Returns the phrases that follow the verb, in English order."""
     roles = ("predicate", "object", "recipient", "companion", "manner", "place", "time")
     return [
         _complement(clause, role)
@@ -181,7 +181,7 @@ def _complement(clause: Clause, role: str) -> str:
 
 
 def english_nominal(nominal: Nominal, subject: bool = False) -> str:
-    """The English text of a noun phrase or pronoun, as a subject or otherwise."""
+    """Returns the English text of a noun phrase or pronoun, in its subject or its object form."""
     if isinstance(nominal, Pronoun):
         return nominal.english[0 if subject else 1]
     if isinstance(nominal, Pair):

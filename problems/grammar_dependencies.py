@@ -1,7 +1,7 @@
-"""Finds dependencies between words in texts of the `grammar_ende` problem, by the grammar's lexicon.
+"""Finds dependencies between words in texts of the `grammar_ende` problem, using the grammar's lexicon.
 
 The rules hold for all sentences that the grammar generates (`grammar_clauses` and `grammar_german` define the word
-order). Where a text is ambiguous, they return nothing.
+order). Ambiguous dependencies are left out.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ _MARKS = ".,?"
 _ENGLISH_NOUNS = {form for noun in NOUNS for form in (noun.english, noun.english_plural) if form}
 _THINGS = {noun.english for noun in NOUNS if noun.kinds[0] != "person"}  # possible antecedents of "it"
 _ENGLISH_PRONOUNS = ("who", "whom", "that")
-# The genders of each form of a German noun. p is the plural.
+# For each form of a German noun, its possible genders; p is the plural of all genders.
 _GERMAN_NOUNS: dict[str, set[str]] = defaultdict(set)
 for _noun in NOUNS:
     for _case in (NOMINATIVE, ACCUSATIVE, DATIVE):
@@ -29,7 +29,7 @@ for _noun in NOUNS:
             _GERMAN_NOUNS[noun_form(_noun, True, _case)].add("p")
 _GERMAN_PRONOUNS = {form for forms in RELATIVE_PRONOUNS.values() for form in forms}
 _PREPOSITIONS = {verb.preposition for verb in VERBS} - {""}
-# The finite present forms of each particle's verbs.
+# For each particle, the finite present forms of its verbs.
 _FINITE: dict[str, set[str]] = defaultdict(set)
 for _verb in VERBS:
     if _verb.prefix:
@@ -47,7 +47,7 @@ def dependencies_of(texts: tuple[str, str], sides: tuple[str, str]) -> list[Depe
 
 
 def english_dependencies(text: str) -> list[tuple[str, int, int]]:
-    """Returns (relation, word, head) triples of an English sentence. Words are split at blanks and counted from 0."""
+    """Returns (relation, word, head) triples for an English sentence. Words are split at spaces and counted from 0."""
     words = _words(text)
     found = []
     for place, word in enumerate(words):
@@ -55,7 +55,7 @@ def english_dependencies(text: str) -> list[tuple[str, int, int]]:
         if word in _ENGLISH_PRONOUNS and place and words[place - 1] in _ENGLISH_NOUNS:
             found.append((RELATIVE, place, place - 1))
         elif word == "it":
-            # The antecedent is before it, or in the main clause after it: "if it sleeps in the park, the dog ..."
+            # The antecedent precedes it, or is in the main clause that follows: "if it sleeps in the park, the dog ..."
             before = [other for other in range(place) if words[other] in _THINGS]
             things = before or [other for other in range(_after_comma(text), len(words)) if words[other] in _THINGS]
             if len(things) == 1:
@@ -70,7 +70,7 @@ def _after_comma(text: str) -> int:
 
 
 def german_dependencies(text: str) -> list[tuple[str, int, int]]:
-    """Returns (relation, word, head) triples of a German sentence. Words are split at blanks and counted from 0."""
+    """Returns (relation, word, head) triples for a German sentence. Words are split at spaces and counted from 0."""
     return _particles(text) + _relative_pronouns(text)
 
 
@@ -90,8 +90,8 @@ def _particles(text: str) -> list[tuple[str, int, int]]:
 
 
 def _relative_pronouns(text: str) -> list[tuple[str, int, int]]:
-    """Finds pronouns after a comma. Their noun is the last one before the comma: "hat den Apfel gesehen, der"."""
-    marked, words = text.split(), [*_words(text, _GERMAN_NOUNS), "", ""]  # two extra, for texts that end with a comma
+    """Finds pronouns after a comma. Each refers to the last noun before the comma: "hat den Apfel gesehen, der"."""
+    marked, words = text.split(), [*_words(text, _GERMAN_NOUNS), "", ""]  # two extra, if the text ends with a comma
     found, inside = [], False
     for comma in (place for place, part in enumerate(marked) if part.endswith(",")):
         if inside:

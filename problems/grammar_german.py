@@ -1,7 +1,4 @@
-"""German for the `grammar_ende` problem: endings, verb forms and word order.
-
-It renders the phrases and clauses of `grammar_clauses`.
-"""
+"""Renders the phrases and clauses of `grammar_clauses` in German: endings, verb forms and word order."""
 
 from t2t_lite.problems.grammar_clauses import (
     Clause,
@@ -49,7 +46,7 @@ CONTRACTIONS = {
 
 
 def german_sentence(sentence: Sentence) -> str:
-    """The German text of `sentence`."""
+    """Returns the German text of `sentence`."""
     first, link, second = sentence.first, sentence.link, sentence.second
     if link is None or second is None:
         parts = german_clause(first)
@@ -62,10 +59,10 @@ def german_sentence(sentence: Sentence) -> str:
 
 
 def german_clause(clause: Clause, order: str = "main", front: str | None = None) -> list[str]:
-    """The German words of `clause`, as a list of phrases.
+    """Returns the German words of `clause` as a list of phrases.
 
-    The order is "main" (the verb is second), "final" (the verb is last) or "infinitive" (with "zu", no subject).
-    `front` overrides the clause's own first field.
+    `order` is "main" (the verb is second), "final" (the verb is last) or "infinitive" (with "zu", no subject).
+    `front` overrides `clause.front`.
     """
     front = clause.front if front is None else front
     finite, tail = _verb_forms(clause, order)
@@ -83,7 +80,7 @@ def german_clause(clause: Clause, order: str = "main", front: str | None = None)
 
 
 def _fields(clause: Clause) -> dict[str, str]:
-    """The phrases of `clause` without its verbs, in neutral order."""
+    """Returns the phrases of `clause` by role, without its verbs and in neutral order."""
     verb, time = clause.verb, clause.time.german if clause.time else ""
     direct = None if verb.preposition else clause.object
     no = clause.negated and is_indefinite(direct)
@@ -110,14 +107,14 @@ def _fields(clause: Clause) -> dict[str, str]:
 
 
 def _time_follows_object(clause: Clause, direct: Nominal | None) -> bool:
-    """Whether the time of `clause` follows its object. `direct` is the object if it has no preposition."""
+    """Returns whether the time of `clause` follows `direct`, its object if it has no preposition, else None."""
     if clause.time is None or direct is None or isinstance(direct, Pronoun):
         return False
     return is_definite(direct) if clause.time.middle else clause.negated and not is_indefinite(direct)
 
 
 def _adverbials(clause: Clause) -> dict[str, str]:
-    """The adverbials after the object and the predicate, in neutral order."""
+    """Returns the predicate and the adverbials that follow the object, in neutral order."""
     fields = {}
     for role in ("manner", "companion", "place", "predicate"):
         value = getattr(clause, role)
@@ -129,12 +126,12 @@ def _adverbials(clause: Clause) -> dict[str, str]:
 
 
 def is_indefinite(nominal: Nominal | None) -> bool:
-    """Whether a negated clause takes "kein" with `nominal` as its object."""
+    """Returns whether "kein" negates a clause whose object is `nominal`."""
     return isinstance(nominal, NounPhrase) and nominal.determiner in (A, BARE) and "name" not in nominal.noun.kinds
 
 
 def is_definite(nominal: Nominal) -> bool:
-    """Whether adverbs such as "oft" follow `nominal` as an object."""
+    """Returns whether adverbs such as "oft" follow `nominal` if it is the object."""
     if not isinstance(nominal, NounPhrase):
         return True
     determiner = nominal.determiner
@@ -144,7 +141,7 @@ def is_definite(nominal: Nominal) -> bool:
 
 
 def _verb_forms(clause: Clause, order: str) -> tuple[str, list[str]]:
-    """The finite verb (or the infinitive with "zu"), and the verb forms at the end of the clause."""
+    """Returns the finite verb (or the infinitive with "zu") and the verb parts at the end of the clause."""
     verb, subject = clause.verb, clause.subject
     infinitive, third, participle = verb.german
     if order == "infinitive":
@@ -168,7 +165,7 @@ def _agree(subject: Nominal, first: str, third: str, plural: str) -> str:
 
 
 def prepositional_phrase(preposition: str, nominal: Nominal, case: int) -> str:
-    """`preposition` with `nominal` in `case`. The preposition merges with the definite article: "im", "zur"."""
+    """Returns `preposition` with `nominal` in `case`. Some prepositions merge with a definite article: "im", "zur"."""
     text = german_nominal(nominal, case, relative=False)
     article, _, rest = text.partition(" ")
     merged = CONTRACTIONS.get((preposition, article)) if isinstance(nominal, NounPhrase) else None
@@ -176,7 +173,7 @@ def prepositional_phrase(preposition: str, nominal: Nominal, case: int) -> str:
 
 
 def german_nominal(nominal: Nominal, case: int, negated: bool = False, relative: bool = True) -> str:
-    """The German text of a noun phrase or pronoun in the case NOMINATIVE, ACCUSATIVE or DATIVE.
+    """Returns the German text of a noun phrase or pronoun in the case NOMINATIVE, ACCUSATIVE or DATIVE.
 
     `negated` turns its determiner into "kein". `relative` says whether to append its relative clause, if any.
     """
@@ -203,12 +200,12 @@ def _gender(phrase: NounPhrase) -> str:
 
 
 def noun_form(noun: Noun, plural: bool, case: int) -> str:
-    """The form of `noun` in a number and case. Plural datives and weak nouns end in -n."""
+    """Returns the form of `noun` in a number and a case. Dative plurals and inflected weak nouns end in -n."""
     if plural:
         return noun.german_plural + ("n" if case == DATIVE and noun.german_plural[-1] not in "ns" else "")
     return noun.german + ("n" if noun.weak and case != NOMINATIVE else "")
 
 
 def relative_clause(clause: Clause) -> list[str]:
-    """A relative clause between commas."""
+    """Returns a relative clause between commas."""
     return [",", *german_clause(clause, "final"), ","]

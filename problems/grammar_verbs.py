@@ -8,9 +8,11 @@ from t2t_lite.problems.grammar_words import ACCUSATIVE, DATIVE
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb. `english`: base, third person, past and particle. `german`: infinitive, third person and participle.
+    """A verb in both languages.
 
-    The object is in `case`, after `preposition` if there is one. `places` names the kind of place phrase.
+    `english` has the base form, third person, past and particle; `german` has the infinitive, third person and
+    participle. The object is in `case`, after `preposition` if there is one. `places` names the group of prepositions
+    for place phrases.
     """
 
     english: tuple[str, str, str, str]
@@ -29,12 +31,12 @@ class Verb:
     stative: bool = False  # no modal verbs, no time phrases
     first: str = ""  # German first person if it differs from the infinitive without its n
     plural: str = ""  # German plural if it differs from the infinitive
-    preterite: str = ""  # German past singular if the past is not the perfect
+    preterite: str = ""  # German preterite (singular) if it is used instead of the perfect
 
 
 @dataclass(frozen=True, slots=True)
 class Modal:
-    """A modal verb: English plain and third-person forms (`to` if an infinitive with "to" follows), German forms."""
+    """A modal verb. `english` has the plain and third-person forms; `to` is set if an infinitive with "to" follows."""
 
     english: tuple[str, str]
     german: tuple[str, str, str]  # first person, third person, plural
@@ -42,7 +44,7 @@ class Modal:
 
 
 def _verb(english: str, german: str, subjects: str = "person", objects: str = "", **options: Any) -> Verb:
-    """Reads "base third past [particle]" and "[prefix|]infinitive third participle"."""
+    """Parses a verb from "base third past [particle]" and "[prefix|]infinitive third participle"."""
     base, third, past, *particle = english.split(maxsplit=3)
     prefix, _, forms = german.rpartition("|")
     infinitive, third_german, participle = forms.split()

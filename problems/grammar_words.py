@@ -1,10 +1,10 @@
-"""The lexicon of the `grammar_ende` problem: English words, each with exactly one German translation.
+"""The lexicon of the `grammar_ende` problem: English words and their German translations.
 
-Words have kinds ("person", "food", ...). Verbs choose subjects and objects by kind, and nouns choose adjectives by
-kind, so that sentences are plausible. Some kinds have a further meaning: "he" and "she" nouns take that pronoun, "kin"
-nouns usually have a possessive, "free" nouns never have one, and "state" adjectives are predicates. The English alone
-must determine the German, so the lexicon omits English words with two common translations or with equal present and
-past ("read").
+Words have kinds ("person", "food", ...), which limit the subjects and objects of a verb and the adjectives of a noun,
+so that sentences are plausible. Some kinds have another meaning: "he" and "she" nouns take that pronoun, "kin" nouns
+usually have a possessive, "free" nouns never have one, and "state" adjectives can be predicates. The English alone must
+determine the German, so the lexicon omits English words with two common translations, and verbs with the same form in
+the present and the past ("read").
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Noun:
 
 @dataclass(frozen=True, slots=True)
 class Adjective:
-    """An adjective: `german` as a predicate, `stem` before endings, `kinds` of the nouns it describes."""
+    """An adjective. `german` is its predicate form, `stem` its form before endings. It describes nouns of `kinds`."""
 
     english: str
     german: str
@@ -92,7 +92,7 @@ class Link:
 
 
 def _noun(english: str, german: str, gender: str, kinds: str, weak: bool = False) -> Noun:
-    """Reads "singular/plural" pairs. A noun without a plural is a mass noun."""
+    """Makes a noun from "singular/plural" pairs. A noun without a plural is uncountable."""
     return Noun(*_pair(english), *_pair(german), gender, tuple(kinds.split()), weak)
 
 

@@ -29,11 +29,11 @@ _SHA256 = {
 
 
 class Multi30k(Problem):
-    """The base class of the language pairs. English is the forward source."""
+    """The base class of the language pairs, whose source language is English."""
 
     source_language = "en"
     vocab_size = 6000
-    byte_fallback = False  # the published results were measured without it
+    byte_fallback = False  # the results in docs/results.md were measured without it
     num_shards = 4
 
     @property
@@ -46,7 +46,7 @@ class Multi30k(Problem):
         )
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the captions of a split. The test split is test_2016_flickr."""
+        """Yields the pairs of captions in a split. The test split is test_2016_flickr."""
         prefix = _FILE_PREFIXES[split]
         return read_parallel(files[f"{prefix}.en.gz"], files[f"{prefix}.{self.target_language}.gz"])
 
@@ -60,7 +60,7 @@ class Multi30kEnde(Multi30k):
 
 @PROBLEMS.register
 class Multi30kEndeSeparate(Multi30kEnde):
-    """As multi30k_ende, with a vocabulary for each side."""
+    """Like multi30k_ende, with a vocabulary for each side."""
 
     vocab_size = 4000
     shared_vocabulary = False
@@ -68,16 +68,16 @@ class Multi30kEndeSeparate(Multi30kEnde):
 
 @PROBLEMS.register
 class Multi30kEndeTokenised(Multi30kEnde):
-    """As multi30k_ende, with the text of published figures: lower-cased, with Moses' punctuation and tokens.
+    """Like multi30k_ende, preprocessed as for published scores: lower-cased, normalized and tokenized by Moses.
 
-    The steps and their order are those of the data set's own token files. All plain-text files have this text, so
-    outputs are scored as they are (`--metric=paper_bleu --tokenized`).
+    The steps and their order are the same as in the data set's own tokenized files. The plain-text files contain the
+    preprocessed text, so outputs are scored as they are (`--metric=paper_bleu --tokenized`).
     """
 
     vocab_size = 10_000
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the captions of a split as tokens, separated by blanks."""
+        """Yields the pairs of captions in a split, as tokens separated by spaces."""
         languages = (self.source_language, self.target_language)
         for pair in super().examples(split, files):
             yield Example(*(_moses_tokens(text, language) for text, language in zip(pair, languages)))
@@ -104,7 +104,7 @@ class Multi30kEnfr(Multi30k):
 
 @PROBLEMS.register
 class Multi30kEndefr(Mixture):
-    """English captions into German and French: a sentence begins with <2de> or <2fr>; 58,000 pairs."""
+    """English captions to German or French, selected by the first token, <2de> or <2fr>: 58,000 pairs."""
 
     source_language = "en"
     vocab_size = 8000

@@ -1,7 +1,7 @@
 """Constituency parsing (section 6.3 of the paper) on the Wall Street Journal or any other treebank.
 
-The inputs are the words of a sentence, separated by blanks; the target is its tree. The model learns to write the
-symbols of the tree, see `t2t_lite.trees.linear`. Treebanks are licensed, so the user provides the files.
+The inputs are the words of a sentence, separated by spaces; the targets are its tree. The model learns to write the
+tree as symbols, see `t2t_lite.trees.linear`. Treebanks are licensed, so the user provides the files.
 """
 
 import bisect
@@ -22,15 +22,15 @@ from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_s
 
 # The standard split of the Wall Street Journal by section.
 SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
-# Held-out shares of a treebank without a defined split.
+# The shares to hold out from a treebank without a standard split.
 HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
 _SEED = 1
-_SPLIT_NOTE = ", ".join(f"{share:.0%} of the trees to {split}" for split, share in HELD_OUT_SHARE.items())
-_SPLIT_NOTE = f"at random (seed {_SEED}), {_SPLIT_NOTE}, the others to train"
-_NEAR = 4  # symbols
+_SPLIT_NOTE = ", ".join(f"{share:.0%} to {split}" for split, share in HELD_OUT_SHARE.items())
+_SPLIT_NOTE = f"split at random (seed {_SEED}): {_SPLIT_NOTE}, the rest to train"
+_NEAR = 4  # maximum distance between near brackets, in symbols
 NEAR_BRACKET = f"closing bracket -> its opening one, at most {_NEAR} symbols before"
 FAR_BRACKET = "closing bracket -> its opening one, farther away"
-_MAX_LISTED = 20  # maximum number of malformed trees that are listed
+_MAX_LISTED = 20  # maximum number of malformed trees to list
 
 
 class Parsing(Problem):
@@ -44,7 +44,10 @@ class Parsing(Problem):
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         if is_reversed:
-            raise UserError(f"'{self.data_name}{REVERSED_SUFFIX}': a parsing problem cannot be reversed", status=2)
+            raise UserError(
+                f"'{self.data_name}{REVERSED_SUFFIX}': a parsing problem cannot be reversed; remove the suffix",
+                status=2,
+            )
         # Paths must be absolute, because the manifest records them and workers on other machines read them.
         super().__init__(False, **{flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items()})
         self._malformed: dict[str, Malformed] = {}
@@ -55,7 +58,7 @@ class Parsing(Problem):
         return tuple(OwnFile(file) for flag in self.options for file in self._files(flag))
 
     def symbols_of(self, side: str) -> tuple[str, ...]:
-        """Returns the leaf symbol for the targets, which makes it the first token, see `hard_alignment_token`."""
+        """Returns the leaf symbol for the targets, so that it becomes their first token, see `hard_alignment_token`."""
         return (WORD,) if side == "targets" else ()
 
     def for_model(self, example: Example) -> Example:
@@ -63,9 +66,9 @@ class Parsing(Problem):
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
 
     def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
-        """Returns the head of each word's constituent, and the opening bracket of each closing bracket.
+        """Returns the head that each word depends on, and the opening bracket of each closing bracket.
 
-        Brackets are symbols that the model writes. Texts that are not trees have no dependencies.
+        Brackets are counted among the symbols that the model writes. Targets that are not a tree have no dependencies.
         """
         try:
             tree = parse_brackets(targets)[0]
@@ -83,7 +86,7 @@ class Parsing(Problem):
         ]
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
-        """Returns notes about the malformed trees of all splits."""
+        """Returns notes about the malformed trees in all splits."""
         if self.options:
             for split in SPLITS[1:]:
                 collections.deque(self.examples(split, files), maxlen=0)
@@ -99,7 +102,7 @@ class Parsing(Problem):
         return list(dict.fromkeys(found))
 
     def _read(self, paths: list[Path]) -> Iterator[Example]:
-        """Yields a pair for each tree of the files, with `Unusable` sides for each malformed tree."""
+        """Yields a pair for each tree in the files, with `Unusable` sides if the tree is malformed."""
         for path in paths:
             for tree in read_trees(path):
                 if isinstance(tree, Malformed):
@@ -113,10 +116,10 @@ class Parsing(Problem):
 class WsjParsing(Parsing):
     """Penn Treebank, Wall Street Journal: --treebank=FOLDER with wsj_*.mrg; sections 02-21, 22, 23; 16,000 tokens."""
 
-    flags = {"treebank": "folders or files with trees of the Wall Street Journal (wsj_0001.mrg), separated by commas"}
+    flags = {"treebank": "folders or files with trees of the Wall Street Journal (wsj_*.mrg), separated by commas"}
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the trees of a split: by section, or a random share of all trees if sections are missing."""
+        """Yields the trees in a split: by section, or a random share of all trees if sections are missing."""
         paths = self._files("treebank")
         if not paths:
             raise UserError(f"problem '{self.data_name}' needs `treebank=FOLDER`, with the files wsj_*.mrg", status=2)
@@ -128,9 +131,12 @@ class WsjParsing(Parsing):
         """Returns notes about how the treebank is split."""
         missing = self._missing_sections()
         if not missing:
-            message = "splits by section: train 02-21, dev 22, test 23"
+            message = "the trees are split by section: train 02-21, dev 22, test 23"
         else:
-            message = f"sections {', '.join(f'{section:02}' for section in missing)} are missing: {_SPLIT_NOTE}"
+            message = (
+                f"sections {', '.join(f'{section:02}' for section in missing)} are missing, "
+                f"so the trees are {_SPLIT_NOTE}"
+            )
         return [message, *super().notes(files)]
 
     def _missing_sections(self) -> list[int]:
@@ -140,12 +146,12 @@ class WsjParsing(Parsing):
 
 @PROBLEMS.register
 class TreebankParsing(Parsing):
-    """Any trees: --treebank=F to be split, or --train_trees=F, --dev_trees=F, --test_trees=F: files or folders."""
+    """Any trees, as files or folders F: --treebank=F to split, or --train_trees=F, --dev_trees=F, --test_trees=F."""
 
     vocab_kind = "words"
     vocab_size = 10_000
     flags = {
-        "treebank": "files or folders with trees to divide into splits, separated by commas",
+        "treebank": "files or folders with trees to split into train, dev and test, separated by commas",
         "train_trees": "files or folders with trees that are all used for training",
         "dev_trees": "files or folders with trees for the dev split (default: a share of --treebank)",
         "test_trees": "files or folders with trees for the test split (default: a share of --treebank)",
@@ -163,7 +169,7 @@ class TreebankParsing(Parsing):
                 )
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the trees given for a split. For train, or if none are given, also yields its share of --treebank."""
+        """Yields the trees given for a split and, for train or if none are given, the split's share of --treebank."""
         if not self.options:
             raise UserError(f"problem '{self.data_name}' needs `treebank=PATH` or `train_trees=PATH`", status=2)
         yield from self._read(self._files(f"{split}_trees"))
@@ -172,10 +178,10 @@ class TreebankParsing(Parsing):
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about how --treebank is split."""
-        message = [f"`treebank` is divided: {_SPLIT_NOTE}"] if "treebank" in self.options else []
+        message = [f"the trees in `treebank` are {_SPLIT_NOTE}"] if "treebank" in self.options else []
         for split in HELD_OUT_SHARE if message else ():
             if f"{split}_trees" in self.options:
-                message.append(f"`{split}_trees` is the {split} split; its share of `treebank` is not used")
+                message.append(f"`{split}_trees` is the {split} split; that split's share of `treebank` is not used")
         return [*message, *super().notes(files)]
 
 

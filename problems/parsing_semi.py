@@ -1,8 +1,8 @@
 """Semi-supervised parsing: Wall Street Journal trees plus trees made by other parsers (section 6.3 of the paper).
 
-The corpora are those of Vinyals et al. 2015: about 11 million sentences on which two parsers agreed (the
-"high-confidence" corpus), and the "BerkeleyParser" corpus of other treebanks and about 7 million parsed sentences.
-Neither was published, so the user provides files with trees for both.
+Vinyals et al. 2015 describe the corpora: the "high-confidence" corpus, about 11 million sentences on which two parsers
+agreed, and the "BerkeleyParser" corpus, which consists of other treebanks and about 7 million parsed sentences. Neither
+was published, so the user provides files with trees for one or both.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,10 +18,10 @@ _CORPORA = {"high_confidence": "high_confidence_trees", "berkeley_parser": "berk
 
 
 class ParsedCorpus(Parsing):
-    """Trees that are used only for training."""
+    """The base class of corpora that are used only for training."""
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields all trees for train, and no trees for other splits."""
+        """Yields all trees for train, and none for other splits."""
         return self._read([file for flag in self.flags for file in self._files(flag)] if split == "train" else [])
 
 
@@ -34,14 +34,14 @@ class HighConfidenceTrees(ParsedCorpus):
 
 @PROBLEMS.register
 class BerkeleyParserTrees(ParsedCorpus):
-    """Part of wsj_parsing_semi: --berkeley_parser=F, trees by the BerkeleyParser and of other treebanks; train only."""
+    """Part of wsj_parsing_semi: --berkeley_parser=F, trees from the BerkeleyParser and other treebanks; train only."""
 
     flags = {"berkeley_parser": "files or folders with trees from the BerkeleyParser or other treebanks"}
 
 
 @PROBLEMS.register
 class WsjParsingSemi(Mixture, Parsing):
-    """wsj_parsing plus --high_confidence=F, --berkeley_parser=F, each tree once; dev, test of WSJ; 32,000 tokens."""
+    """wsj_parsing plus --high_confidence=F, --berkeley_parser=F, each tree once; WSJ dev and test; 32,000 tokens."""
 
     vocab_size = 32_000
     num_shards = 100

@@ -1,4 +1,4 @@
-"""The user's own text, without writing code: one file per side with one sentence per line, or tab-separated files."""
+"""A problem for the user's own text: one file per side with one sentence per line, or tab-separated files."""
 
 import collections
 import glob
@@ -18,32 +18,32 @@ from t2t_lite.registry import PROBLEMS
 from t2t_lite.settings import parse_bool
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
-_SHORT = 40  # the length ratio is not checked for texts with at most this many characters
+_SHORT = 40  # the length ratio is checked only if the longer side has more characters than this
 _FILES = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
 _HELD_OUT_SHARE, _MAX_HELD_OUT = 0.05, 2000
 
 
 class _Held(NamedTuple):
-    """A held-out pair of the training text, and its split. Its source is in no other split."""
+    """A pair held out from the training text, and its split. Its source is in no other split."""
 
     split: str
     pair: Example
 
 
 def _help(split: str) -> dict[str, str]:
-    default = "" if split == "train" else " (default: split off the training text)"
+    default = "" if split == "train" else " (default: pairs held out from the training text)"
     return {
-        f"{split}_source": f"the source sentences of {split}, one per line, plain or gzip; several files separated by "
-        f"commas, or a pattern such as part*.en{default}",
-        f"{split}_target": f"their translations in the same order, in the same number of files ({split})",
-        f"{split}_tsv": f"a file with SOURCE<tab>TRANSLATION on each line ({split}), instead of two files; - for "
+        f"{split}_source": f"the {split} sources, one sentence per line, plain or gzip: a file, several files "
+        f"separated by commas, or a pattern such as part*.en{default}",
+        f"{split}_target": f"the translations of the {split} sources, in the same order and the same number of files",
+        f"{split}_tsv": f"a {split} file with SOURCE<tab>TRANSLATION on each line, instead of two files; - for "
         f"standard input",
     }
 
 
 @PROBLEMS.register
 class TextPairs(Problem):
-    """Your own text: --train_source=F --train_target=F, or --train_tsv=F; dev and test likewise, or split off."""
+    """Your own text: --train_source=F --train_target=F, or --train_tsv=F; dev and test likewise, or held out."""
 
     vocab_size = 8000
     num_shards = 10
@@ -52,11 +52,12 @@ class TextPairs(Problem):
         **_help("train"),
         **_help("dev"),
         **_help("test"),
-        "max_characters": f"training pairs with a longer side are dropped (default: {_NUMBERS['max_characters']})",
-        "max_ratio": f"training pairs with a higher length ratio are dropped (default: {_NUMBERS['max_ratio']})",
-        "held_out": "number of pairs to split off for each of dev and test that has no files, with different sources "
+        "max_characters": f"drop training pairs with more characters than this on a side "
+        f"(default: {_NUMBERS['max_characters']})",
+        "max_ratio": f"drop training pairs with a higher length ratio than this (default: {_NUMBERS['max_ratio']})",
+        "held_out": "number of training pairs, with different sources, to hold out for each split without files "
         "(default: 5%% of all sources, at most 2000)",
-        "split_seed": f"seed that selects the pairs to split off (default: {_NUMBERS['split_seed']})",
+        "split_seed": f"seed that selects the held-out pairs (default: {_NUMBERS['split_seed']})",
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
     }
     switches = frozenset({"drop_duplicates"})
@@ -83,7 +84,7 @@ class TextPairs(Problem):
         source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
         if source != target:
             has, lacks = ("source", "target") if source else ("target", "source")
-            raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`", status=2)
+            raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`; pass both", status=2)
         if source and tsv:
             raise UserError(f"`{split}_tsv` has both sides; remove `{split}_source` and `{split}_target`", status=2)
 
@@ -103,7 +104,7 @@ class TextPairs(Problem):
         return tuple(split for split in SPLITS[1:] if split not in self._split_off())
 
     def keep_streams(self, tmp_dir: Path) -> None:
-        """Copies standard input or a pipe to a file."""
+        """Copies standard input and pipes to files in `tmp_dir`."""
         for name in (name for name in _FILES if name in self.options):
             stream = Path(self.options[name])
             if not stream.exists() or stream.is_dir():
@@ -133,7 +134,7 @@ class TextPairs(Problem):
         ]
 
     def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields all pairs of the training text, line by line."""
+        """Yields all pairs in the training text, line by line."""
         return self._noting_held_out() if self._split_off() else self._read("train")
 
     def split_of(self, example: Example) -> str:
@@ -144,7 +145,7 @@ class TextPairs(Problem):
         return held.split if held else "train"
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the pairs of a split, including unusable ones, which `drop_reason` finds."""
+        """Yields the pairs in a split, including unusable ones, which `drop_reason` rejects."""
         if not self._split_off() or split not in ("train", *self._split_off()):
             return self._read(split)
         if split == "train":
@@ -180,12 +181,15 @@ class TextPairs(Problem):
         return None
 
     def _read(self, split: str) -> Iterator[Example]:
-        """Yields the pairs of a split's files. With --drop_duplicates, repeated pairs are `Unusable`."""
+        """Yields the pairs in a split's files.
+
+        With --drop_duplicates, repeated training pairs and those with a source in dev or test are `Unusable`.
+        """
         pairs = itertools.chain.from_iterable(self._read_each(split))
         return self._without_repeated(pairs) if split == "train" and self._drops else pairs
 
     def _read_each(self, split: str) -> list[Iterator[Example]]:
-        """Returns the pairs of each file, or of each pair of files."""
+        """Returns an iterator over the pairs for each TSV file, or for each two parallel files."""
         if f"{split}_tsv" in self.options:
             return [read_tsv(file) for file in self._files(f"{split}_tsv")]
         if f"{split}_source" not in self.options:
@@ -193,13 +197,13 @@ class TextPairs(Problem):
         sources, targets = (self._files(f"{split}_{side}") for side in ("source", "target"))
         if len(sources) != len(targets):
             raise UserError(
-                f"`{split}_source` has {len(sources)} files and `{split}_target` {len(targets)}; each source file "
-                f"needs its translations, in the same order"
+                f"`{split}_source` has {len(sources)} files and `{split}_target` {len(targets)}; pass one "
+                f"file of translations for each source file, in the same order"
             )
         return [read_any_parallel(*files) for files in zip(sources, targets)]
 
     def _files(self, name: str) -> list[Path]:
-        """Returns the files that a flag names by paths and patterns, separated by commas."""
+        """Returns the files that match the comma-separated paths and patterns of a flag."""
         whole = Path(self.options[name])
         if whole.exists():  # a file name may contain commas or brackets
             found = [whole]
@@ -237,7 +241,7 @@ class TextPairs(Problem):
         """Returns a hash of a pair's source, because all pairs with the same source must be in one split."""
         from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, text_hash
 
-        # Multiplication by an odd number permutes all 64-bit numbers (Knuth's constant, 2**64 / golden ratio).
+        # Multiplying by an odd number permutes the 64-bit numbers. The constant is Knuth's, 2**64 / golden ratio.
         return (
             text_hash(pair.inputs[:HASHED_CHARACTERS])
             * (2 * self._numbers["split_seed"] * 0x9E3779B97F4A7C15 + 1)
@@ -247,11 +251,11 @@ class TextPairs(Problem):
     def _find_held_out(self) -> dict[int, _Held]:
         if self._held_out is None:
             collections.deque(self._noting_held_out(), maxlen=0)
-        assert self._held_out is not None  # it is set at the end of the text
+        assert self._held_out is not None  # set at the end of the text
         return self._held_out
 
     def _noting_held_out(self) -> Iterator[Example]:
-        """Yields the training text. At its end, holds out the pairs whose sources have the lowest hashes."""
+        """Yields all training pairs. At the end, holds out the pairs whose sources have the lowest hashes."""
         splits, usable, drop_reasons = self._split_off(), 0, collections.Counter()
         taken = {self._hash(pair) for split in self.separate_splits() for pair in self._read(split)}
         most = (self._numbers["held_out"] or _MAX_HELD_OUT) * len(splits)
@@ -272,14 +276,14 @@ class TextPairs(Problem):
             if len(lowest) > most:
                 is_complete = False
                 del lowest[-heapq.heappop(highest_first)]
-        # Estimate the number of sources from the highest of the lowest hashes (Bar-Yossef et al. 2002).
+        # Estimate the number of sources from the highest of the kept hashes (Bar-Yossef et al. 2002).
         sources = len(lowest) if is_complete else min(usable, most * 2**64 // -highest_first[0])
         each = self._numbers["held_out"] or max(1, min(_MAX_HELD_OUT, int(sources * _HELD_OUT_SHARE)))
         if is_complete and len(splits) * each >= sources:
             counts = ", ".join(f"{count:,} ({drop_reason})" for drop_reason, count in drop_reasons.items())
             raise UserError(
-                f"the training text has {usable} usable pairs{f' (dropped: {counts})' if counts else ''} of {sources} "
-                f"different sources, too few to split off {each} for each of {' and '.join(splits)}; pass "
+                f"the training text has {usable} usable pairs{f' (dropped: {counts})' if counts else ''} "
+                f"with {sources} different sources, too few to hold out {each} each for {' and '.join(splits)}; pass "
                 f"`dev_source` and `dev_target`, or a smaller `held_out`"
             )
         ranked = sorted(lowest)[: len(splits) * each]
@@ -289,12 +293,13 @@ class TextPairs(Problem):
 
 def _needs_text() -> UserError:
     return UserError(
-        "problem 'text_pairs' needs your text: `train_source=FILE` `train_target=FILE`, or `train_tsv=FILE`", status=2
+        "problem 'text_pairs' needs your text; pass `train_source=FILE` and `train_target=FILE`, or `train_tsv=FILE`",
+        status=2,
     )
 
 
 def _whole_paths(value: str) -> str:
-    """Makes comma-separated paths or patterns absolute. "-" is standard input.
+    """Returns comma-separated paths or patterns as absolute ones; "-" becomes standard input.
 
     They must be absolute, because the manifest records them and workers on other machines read them.
     """

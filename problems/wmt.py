@@ -11,9 +11,10 @@ _TEXT_FILES = {"train": "train", "dev": "newstest2013", "test": "newstest2014"}
 
 
 class Wmt(Problem):
-    """The base class of the language pairs. English is the forward source; dev is newstest2013, test is newstest2014.
+    """The base class of the language pairs, whose source language is English.
 
-    Text files that the user provides are named `train.de-en.en`, `newstest2013.de-en.de` and so on.
+    The dev split is newstest2013, the test split newstest2014. Text files that the user provides must have names such
+    as `train.de-en.en` and `newstest2013.de-en.de`.
     """
 
     source_language = "en"
@@ -28,12 +29,12 @@ class Wmt(Problem):
 
     @property
     def sources(self) -> tuple[TfdsSource, ...]:
-        """The data set of tensorflow-datasets, or text files."""
+        """The data set from tensorflow-datasets, or the text files that replace it."""
         placed = tuple(self._text_file(split, side) for split in _TEXT_FILES for side in ("en", self.target_language))
         return (TfdsSource(f"wmt14_translate/{self._pair}", placed, url="http://www.statmt.org"),)
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the pairs of a split."""
+        """Yields the pairs in a split."""
         (source,) = self.sources
         if source.name in files:
             from t2t_lite.data.tfds_source import read_pairs

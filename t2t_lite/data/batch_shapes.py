@@ -1,4 +1,4 @@
-"""Batches of few shapes, so that XLA compiles one step per shape. Each pair goes to the smallest shape that fits it."""
+"""Batches with few shapes, because XLA compiles a step for each shape. Pairs go to the smallest shape that fits."""
 
 import heapq
 import itertools
@@ -7,26 +7,26 @@ import numpy as np
 
 # Compiling a step takes about a minute per shape on a GPU; more shapes reduce padding.
 MOST_SHAPES = 40
-# There are at least this many batches per shape, because a shape's last batches are mixed with pairs of another shape.
+# At least this many batches per shape on average, because a shape's leftover pairs are padded to a larger shape.
 _BATCHES_OF_SHAPE = 3
-# Rows are a multiple of this, so that 2, 4 or 8 devices get equal shares; batches of few rows have any number.
+# Rows are a multiple of this, so that 2, 4 or 8 devices get equal shares; small batches may have any number.
 _ROWS = 8
 
 
 def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, batches: int) -> np.ndarray:
-    """Returns the shapes of batches, int64 [shapes, 3]: inputs length, targets length and rows, in ascending order.
+    """Returns batch shapes in ascending order, int64 [shapes, 3]: inputs length, targets length, rows.
 
-    The space of lengths is repeatedly divided in two, each time in the part with the most padding. A batch of any shape
-    has about `batch_tokens` target tokens, and the last shape fits the longest pairs.
+    The pairs are repeatedly divided in two by length, each time where this saves the most padding; each part gets a
+    shape. A batch of any shape has about `batch_tokens` target tokens. The last shape fits the longest pairs.
 
     Args:
-      lengths: lengths of the inputs and targets of some pairs, int64 [2, pairs].
-      batch_tokens: real target tokens per batch.
-      longest: the length of the longest side of all pairs.
+      lengths: lengths of inputs and targets in a sample of pairs, int64 [2, pairs].
+      batch_tokens: target tokens per batch, excluding padding.
+      longest: the length of the longest side in all pairs, not only the sample.
       batches: number of batches per window of pairs; fewer batches get fewer shapes.
     """
     most = min(MOST_SHAPES - 1, max(batches // _BATCHES_OF_SHAPE, 1))
-    numbers = itertools.count()  # breaks ties, so that the parts are never compared
+    numbers = itertools.count()  # breaks ties, so that arrays are never compared
     parts = [(-_division(lengths)[0], next(numbers), lengths)]
     while len(parts) < most and parts[0][0] < 0:
         part = heapq.heappop(parts)[2]
@@ -44,7 +44,7 @@ def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, bat
 
 
 def _division(lengths: np.ndarray) -> tuple[int, np.ndarray]:
-    """Returns (positions saved by a division in two, which pairs are on the short side, bool [pairs])."""
+    """Returns (positions saved by the best division in two, mask of the pairs in the shorter part, bool [pairs])."""
     pairs = lengths.shape[1]
     best = (0, np.ones(pairs, bool))
     for side in lengths:
@@ -52,7 +52,7 @@ def _division(lengths: np.ndarray) -> tuple[int, np.ndarray]:
         ascending = lengths[:, order]
         short = np.maximum.accumulate(ascending, axis=1).sum(axis=0)
         long = np.maximum.accumulate(ascending[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
-        before = np.flatnonzero(np.diff(side[order]))  # the last pairs before the length changes
+        before = np.flatnonzero(np.diff(side[order]))  # the last pair of each length except the longest
         if not len(before):
             continue
         saved = short[-1] * pairs - short[before] * (before + 1) - long[before + 1] * (pairs - before - 1)
@@ -70,18 +70,18 @@ def smallest_shapes(lengths: np.ndarray, shapes: np.ndarray) -> np.ndarray:
 
 
 def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Divides pairs into batches. A batch has the smallest shape that fits its pairs and that they can fill.
+    """Divides pairs into batches of the given shapes.
 
-    The remaining pairs of a shape join those of the next larger shape. Only batches of the last shape may have fewer
-    rows.
+    Each pair goes to the smallest shape that fits it. Pairs that do not fill a batch move on to the next larger shape,
+    so only batches of the last shape may have fewer rows.
 
     Args:
-      lengths: lengths of the inputs and targets, int64 [2, pairs].
-      draws: random numbers that order the pairs of a shape, int64 [pairs].
+      lengths: lengths of inputs and targets, int64 [2, pairs].
+      draws: random numbers that order the pairs of the same shape, int64 [pairs].
       shapes: see `learn_batch_shapes`.
 
     Returns:
-      (the order of pairs, the number of pairs in each batch, the shape of each batch), all int64.
+      (the order of pairs, the number of pairs in each batch, the index of each batch's shape), all int64.
     """
     smallest = smallest_shapes(lengths, shapes)
     order = np.lexsort((draws, smallest))

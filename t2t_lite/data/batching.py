@@ -1,4 +1,4 @@
-"""Divides pairs into batches of similar lengths with the same number of target tokens."""
+"""Divides pairs into batches with similar lengths and about the same number of target tokens."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,8 +7,8 @@ from t2t_lite.arrays import Array
 from t2t_lite.data.batch_shapes import fill_shapes
 
 _LONGEST = 2**15  # when sorting by target length, longer texts count as this long
-_DRAWS = 2**24  # upper bound of the random numbers that order pairs of equal lengths
-# By both lengths, a set of batches is divided between these shares, at a different place in each epoch.
+_DRAWS = 2**24  # upper bound of the random numbers that order pairs of equal length
+# When batching by both lengths, each division gives its first part a random share of the batches in this range.
 _SHARES = 0.35, 0.65
 
 
@@ -19,15 +19,15 @@ def cut_into_batches(
     seed: tf.Tensor | None,
     batch_by: str = "targets",
 ) -> Array:
-    """Returns the pairs of each batch, int64 [batches, (rows)], in random order.
+    """Returns the indices of the pairs in each batch, int64 [batches, (rows)]; the batches are in random order.
 
-    A batch by "both" lengths has little padding on either side, and batches differ between epochs. "targets", the order
-    of versions up to 0.9, minimizes padding on the target side.
+    Batching by "both" lengths leaves little padding on either side and gives different batches in each epoch. Batching
+    by "targets", as in versions up to 0.9, minimizes padding on the target side.
 
     Args:
-      input_lengths, target_lengths: in tokens, int64 [pairs].
+      input_lengths, target_lengths: lengths in tokens, int64 [pairs].
       batch_tokens: approximate number of target tokens per batch.
-      seed: seed of the random order, int64 [2]; None: batches keep the order of their creation.
+      seed: seed of the random order, int64 [2]; None: batches stay in the order in which they are made.
       batch_by: "both" or "targets".
     """
     total = tf.reduce_sum(target_lengths)
@@ -48,7 +48,7 @@ def cut_into_batches(
 def cut_into_shapes(
     input_lengths: tf.Tensor, target_lengths: tf.Tensor, seed: tf.Tensor, shapes: np.ndarray
 ) -> tuple[Array, tf.Tensor]:
-    """Returns the pairs of each batch, int64 [batches, (rows)], and the batches' shapes, int64 [batches, 3].
+    """Returns (the indices of the pairs in each batch, int64 [batches, (rows)]; batch shapes, int64 [batches, 3]).
 
     A shape is (inputs length, targets length, rows), see `learn_batch_shapes`. Batches are in random order.
     """
@@ -64,12 +64,12 @@ def cut_into_shapes(
 
 
 def _random_order(batches: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    # A new seed, because the pairs' seed would use the same random numbers for the order of batches.
+    # A new seed, because the old one would give the batches the same random numbers as the pairs.
     return tf.argsort(tf.random.stateless_uniform(tf.reshape(batches, [1]), fold_in(seed, 1)))
 
 
 def fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
-    """Returns a new seed, int64 [2], for each number."""
+    """Returns a new seed, int64 [2], derived from a seed and a number."""
     return tf.random.experimental.stateless_fold_in(seed, number)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -105,9 +105,9 @@ def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple
     """Divides pairs in two recursively, each time by the side that leaves less padding, until each part is a batch.
 
     Args:
-      lengths: lengths of the inputs and targets, int64 [2, pairs].
+      lengths: lengths of inputs and targets, int64 [2, pairs].
       draws: random numbers that order pairs of equal length, int64 [pairs].
-      shares: where to divide, float32 [batches]: the share of the batches on the first side of each division.
+      shares: the share of the batches in the first part of each division, float32 [batches].
 
     Returns:
       (the order of pairs, the batch of each pair in this order), both int64 [pairs].
@@ -133,7 +133,10 @@ def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple
 
 
 def _first_part(lengths: np.ndarray, order: np.ndarray, share: float) -> tuple[np.ndarray, int]:
-    """Returns (the first pairs of an order, with this share of target tokens; both parts' positions, with padding)."""
+    """Divides pairs into two parts. Returns (the first part, the number of positions in both parts with padding).
+
+    The first part is the start of `order`, with about `share` of the target tokens.
+    """
     tokens = np.cumsum(lengths[1][order])
     end = int(np.searchsorted(tokens, tokens[-1] * share))
     sides = (order[:end], order[end:])

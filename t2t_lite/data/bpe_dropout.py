@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class BpeDropout:
     """Splits encoded texts into characters and merges them again, leaving out merges at random.
 
-    Before each merge, every possible merge is dropped with probability `rate`. The best remaining merge is then made,
-    and a word is finished if none remains (algorithm 1). With a rate of 0, the tokens equal the vocabulary's `encode`.
-    Symbols, bytes and unknown tokens stay as they are.
+    Before each merge, every possible merge is dropped with probability `rate`. The best remaining merge is then made;
+    if none remains, the word is finished (algorithm 1). With a rate of 0, the tokens are the same as from the
+    vocabulary's `encode`. Symbols, bytes and unknown tokens do not change.
 
     Args:
-      vocabulary: the vocabulary of the ids, with byte-pair tokens.
+      vocabulary: the vocabulary, which has byte-pair tokens.
       rate: the probability of leaving out a merge.
     """
 
@@ -39,17 +39,17 @@ class BpeDropout:
         self._leaf_counts = np.array([len(of_token) for of_token in leaves])
         self._leaf_starts = np.cumsum(self._leaf_counts) - self._leaf_counts
         self._leaves = np.array([leaf for of_token in leaves for leaf in of_token])
-        # A leading blank starts a word, unless some token contains an inner blank.
+        # A token with a leading space starts a word, unless some tokens contain spaces elsewhere.
         has_words = not any(BLANK in token[1:] for token in ids)
         self._starts_word = np.array([has_words and token.startswith(BLANK) for token in tokens])
         self._is_fixed = ~np.isin(np.arange(self._size), list(ids.values()))
 
     def __call__(self, flat: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Retokenizes texts, and returns them in the form of the arguments.
+        """Retokenizes texts and returns their ids and lengths in the same form as the arguments.
 
         Args:
           flat: int [tokens], the ids of all texts, one text after the other, including end symbols.
-          lengths: int [texts], the number of tokens of each text.
+          lengths: int [texts], the number of tokens in each text.
           rng: decides which merges to leave out.
         """
         counts = self._leaf_counts[flat]
@@ -74,7 +74,7 @@ class BpeDropout:
             places, merged = places[kept], merged[kept]
             if not len(places):
                 break
-            # The best merge of each word, the leftmost of equal ones. Words are consecutive.
+            # In each word, the best merge; of equally good ones, the leftmost.
             order = np.lexsort((places, self._costs[merged], word[places]))
             best = order[np.flatnonzero(np.diff(word[places][order], prepend=-1))]
             ids[places[best]] = merged[best]
@@ -92,7 +92,7 @@ class BpeDropout:
         return ids[order], word[order]
 
     def _possible(self, ids: np.ndarray, word: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns where two neighbours in a word can be merged, and the ids of the merged tokens."""
+        """Returns the positions of tokens that can be merged with the next token in the word, and the merged ids."""
         keys = ids[:-1] * self._size + ids[1:]
         found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         places = np.flatnonzero((self._keys[found] == keys) & (word[:-1] == word[1:]))
@@ -100,7 +100,7 @@ class BpeDropout:
 
 
 def _merges(ids: dict[str, int], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the pairs of tokens that form a token, as sorted numbers first * size + second, and the ids formed."""
+    """Returns the pairs of tokens that can be merged, as sorted numbers first * size + second, and the merged ids."""
     pairs = {
         ids[token[:cut]] * size + ids[token[cut:]]: id
         for token, id in ids.items()
@@ -123,10 +123,10 @@ def _ranges(counts: np.ndarray) -> np.ndarray:
 
 
 class NewTokens:
-    """Retokenizes the pairs of a data window, as a function of seed, epoch and window number.
+    """Retokenizes the pairs in a data window, as a function of seed, epoch and window number.
 
     Args:
-      sides: the dropout of the inputs and the targets; None keeps their tokens.
+      sides: the BPE dropout for inputs and for targets; None keeps the tokens of that side.
       longest: maximum number of tokens; a text that would exceed it keeps its old tokens.
     """
 
@@ -176,14 +176,14 @@ class NewTokens:
 def make_new_tokens(
     problem: Problem, data_dir: Path, manifest: Manifest | None, rate: float, max_length: int
 ) -> NewTokens:
-    """Returns the BPE dropout for a problem's data, for each side that has byte-pair tokens.
+    """Returns the BPE dropout for the data of a problem, on each side that has byte-pair tokens.
 
     Args:
       problem: the problem, possibly reversed.
       data_dir: the folder with the data and its vocabularies.
       manifest: the data's manifest.
       rate: the probability of leaving out a merge.
-      max_length: maximum number of tokens on a pair's side in training.
+      max_length: maximum number of tokens on either side of a training pair.
 
     Raises:
       UserError: if no side has byte-pair tokens, or the data has no manifest.

@@ -1,4 +1,4 @@
-"""Inspects shards and plots: the number of examples, lengths, tokens per word, padding, and samples as text."""
+"""Inspects shards (number of examples, lengths, tokens per word, padding, samples as text) and plots the results."""
 
 import collections
 import re
@@ -29,11 +29,11 @@ _MAX_TOKENS_PER_WORD = 10
 
 
 class Padding(NamedTuple):
-    """The padding of one side of batches."""
+    """The padding on one side of a set of batches."""
 
     lengths: np.ndarray  # the length to which each batch is padded: its longest text in tokens, int64 [batches]
-    tokens: np.ndarray  # the number of real tokens of each batch, int64 [batches]
-    rows: np.ndarray  # the number of texts of each batch, int64 [batches]
+    tokens: np.ndarray  # the number of tokens in each batch without padding, int64 [batches]
+    rows: np.ndarray  # the number of texts in each batch, int64 [batches]
 
     @property
     def shares(self) -> np.ndarray:
@@ -42,7 +42,7 @@ class Padding(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of padding in all positions of all batches."""
+        """The share of padding among the positions of all batches."""
         return float(1 - self.tokens.sum() / max(1, (self.lengths * self.rows).sum()))
 
 
@@ -51,9 +51,9 @@ def padding_of_batches(
 ) -> tuple[Padding, Padding]:
     """Returns the padding of inputs and targets if examples are batched as in training.
 
-    Lengths of inputs and targets are in tokens including the end symbol, int64 [examples] each. Examples with a side
-    longer than `max_length` are left out. Batches have `batch_tokens` target tokens; for `batch_by` see
-    `cut_into_batches`.
+    `lengths` has the lengths of inputs and of targets in tokens, including the end symbol, int64 [examples] each.
+    Examples with a side longer than `max_length` are left out. Batches have about `batch_tokens` target tokens; for
+    `batch_by`, see `cut_into_batches`.
     """
     kept = np.maximum(*lengths) <= max_length
     inputs, targets = (side[kept] for side in lengths)
@@ -75,32 +75,32 @@ def padding_of_batches(
 
 @dataclass
 class Inspection:
-    """The content of the shards of one split."""
+    """The content of one split's shards."""
 
-    manifest: Manifest  # the manifest of the data
-    split: str  # the split of the shards
+    manifest: Manifest
+    split: str
     paths: list[Path]  # the shards
     vocabularies: tuple[Vocabulary, Vocabulary]  # the vocabularies of inputs and targets
     # for each side, a histogram of lengths in tokens, including the end symbol
     lengths: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {s: collections.Counter() for s in SIDES}
     )
-    # the same histogram for the longer side of each example, which training compares with max_length
+    # a histogram of the length of each example's longer side, which training compares with max_length
     longer_sides: collections.Counter[int] = field(default_factory=collections.Counter)
-    # for each side, a histogram of the number of tokens per word; words are separated by blanks
+    # for each side, a histogram of the number of tokens per word; words are separated by spaces
     tokens_per_word: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {s: collections.Counter() for s in SIDES}
     )
-    # for each side, the padding of batches with training's defaults, `batch_tokens` and `max_length`
+    # for each side, the padding of batches with training's default `batch_tokens` and `max_length`
     padding: dict[str, Padding] = field(default_factory=dict)
     # number of unknown tokens on each side
     unknown: collections.Counter[str] = field(default_factory=collections.Counter)
-    # the first examples: the token texts of each side
+    # the first examples: the texts of the tokens on each side
     texts: list[tuple[list[str], list[str]]] = field(default_factory=list)
 
     @property
     def examples(self) -> int:
-        """Number of examples."""
+        """The number of examples."""
         return sum(self.longer_sides.values())
 
     def longer_than(self, max_length: int) -> int:
@@ -109,9 +109,10 @@ class Inspection:
 
 
 def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int = 3) -> Inspection:
-    """Inspects all shards of a split of the forward problem, and returns `num_texts` of its examples as text.
+    """Inspects all shards of a split. The result contains the first `num_texts` examples as text.
 
-    Raises a UserError if there is no such data, or a shard is damaged.
+    `problem_name` is the name of the forward problem. Raises a UserError if there is no such data, or a shard is
+    damaged.
     """
     manifest = manifest_of_file(data_dir / FILENAME.format(problem_name))
     if split not in manifest.splits:
@@ -121,9 +122,9 @@ def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int 
 
 
 def inspect_shard(path: Path, num_texts: int = 3) -> Inspection:
-    """Inspects one shard. Its file name contains the problem and the split.
+    """Inspects one shard, whose file name contains the problem and the split.
 
-    Raises a UserError if the file name is not a shard's, its manifest is missing, or it is damaged.
+    Raises a UserError if the file is not named like a shard, its manifest is missing, or it is damaged.
     """
     match = re.fullmatch(r"(.+)-(train|dev|test)-\d+-of-\d+", path.name)
     if not match:
@@ -165,10 +166,10 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
 
 
 def plot_inspection(found: Inspection, title: str, file: Path) -> None:
-    """Plots three panels into a file, which appears once it is complete.
+    """Plots an inspection into a file, which appears once it is complete.
 
-    Lengths are shown as a histogram of the share of texts, tokens per word as a histogram of the share of words, and
-    padding as a point for each batch at its padded length.
+    The three panels show the share of texts by length, the share of words by number of tokens, and the padding of each
+    batch by its padded length.
     """
     figure = make_figure(14, 4.5)
     lengths, words, padding = figure.subplots(1, 3)
@@ -221,7 +222,7 @@ def _draw_words(axes: "Axes", words: dict[str, collections.Counter[int]]) -> Non
             continue
         total = counter.total()
         shares = [100 * counter[tokens] / total for tokens in shown[:-1]]
-        shares.append(100 - sum(shares))  # words with at least as many tokens
+        shares.append(100 - sum(shares))  # words with this number of tokens or more
         places = [tokens + (number - (len(words) - 1) / 2) * width for tokens in shown]
         axes.bar(places, shares, width, color=color, label=f"{side}: {mean(counter):.2f} on average")
     axes.set_xticks(shown, [*map(str, shown[:-1]), f"{shown[-1]}+"])

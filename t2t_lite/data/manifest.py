@@ -1,4 +1,4 @@
-"""The manifest of a data directory: the splits and shards, their sources and their vocabularies."""
+"""The manifest of a data directory: its splits and shards, their sources and their vocabularies."""
 
 import dataclasses
 import hashlib
@@ -24,11 +24,11 @@ class VocabularyEntry(TypedDict):
 
 
 class StatisticsEntry(TypedDict):
-    """The pairs of a split in the manifest."""
+    """Statistics of the pairs in a split, as the manifest stores them."""
 
     dropped: dict[str, int]  # number of dropped pairs by drop reason
-    overlap: NotRequired[dict[str, int]]  # number of pairs whose source is also in another split; since 0.9
-    # By "inputs", "targets" and "longer", a histogram: length in tokens (with the end symbol) -> number of examples.
+    overlap: NotRequired[dict[str, int]]  # number of pairs whose source is also in another split, by split; since 0.9
+    # For "inputs", "targets" and "longer", a histogram: length in tokens (with the end symbol) -> number of examples.
     # "longer" is the longer side of each example; data from early versions lacks it.
     lengths: dict[str, dict[str, int]]
 
@@ -49,16 +49,16 @@ class Manifest:
     vocabulary: VocabularyEntry  # the shared vocabulary, or the vocabulary of the forward targets
     splits: dict[str, SplitEntry]  # the complete splits, by name
     sources: dict[str, str]  # SHA-256 of each source file, by name
-    # like `vocabulary`, for the forward inputs; None if both sides share one
+    # the vocabulary of the forward inputs; None if both sides share one
     inputs_vocabulary: VocabularyEntry | None = None
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # the flags that affect the records
     train_pairs: int = 0  # number of pairs in the train split, dropped ones included
-    # the split being generated, or {}: {"split", "plan", "shards": the complete ones}
+    # the split that is being generated, or {}: its name "split", its "plan" digest, its complete "shards"
     unfinished: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def vocabularies(self) -> tuple[VocabularyEntry, VocabularyEntry]:
-        """The entries of the vocabularies of the forward inputs and targets; equal if both sides share one."""
+        """The vocabulary entries for the forward inputs and targets; equal if both sides share a vocabulary."""
         return self.inputs_vocabulary or self.vocabulary, self.vocabulary
 
     def digest(self) -> str:
@@ -75,7 +75,7 @@ class Manifest:
             raise UserError(f"the data in {data_dir} was imported without a {split} split; use another split")
 
     def longest(self, split: str, max_length: int) -> int:
-        """Returns the length in tokens of a split's longest side of at most `max_length` tokens."""
+        """Returns the greatest length of a side in a split, in tokens, that does not exceed `max_length`."""
         histograms = self.splits[split]["lengths"].values()
         return max(int(length) for histogram in histograms for length in histogram if int(length) <= max_length)
 
@@ -85,7 +85,7 @@ class Manifest:
         return sum(int(length) * number for length, number in histogram.items()) / sum(histogram.values())
 
     def shards_of_plan(self, split: str, plan: str) -> dict[str, int]:
-        """Returns {file name: bytes} for the shards of a split that were written with a plan."""
+        """Returns {file name: bytes} for a split's shards that were written with the given plan."""
         known = {}
         for made in (self.splits.get(split, {}), self.unfinished):
             if made.get("split", split) == split and made.get("plan") == plan:
@@ -120,7 +120,7 @@ def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
 def manifest_of_file(path: Path) -> Manifest:
     """Returns the manifest in a file. Raises a UserError if the file does not exist or is damaged."""
     if not path.exists():
-        raise UserError(f"no such file: {path}; t2t-lite-datagen writes it beside the data")
+        raise UserError(f"no such file: {path}; generate the data with t2t-lite-datagen")
     try:
         manifest = Manifest(**json.loads(path.read_text(encoding="utf-8")))
         _require_parts(manifest)
@@ -142,7 +142,7 @@ def _require_parts(manifest: Manifest) -> None:
 
 
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:
-    """Returns the manifest after checking the data directory against it, and that the split has pairs.
+    """Returns the manifest, after checking that the data directory matches it and that the split has pairs.
 
     Raises a UserError if the data does not exist, a shard is missing or truncated, or the vocabulary differs.
     """

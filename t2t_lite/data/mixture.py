@@ -17,8 +17,8 @@ class Part:
 
     Args:
       problem: the problem's name; "x_rev" swaps its sides.
-      weight: its share of the training pairs, relative to the weights of the other parts; 0: its size determines it.
-      tag: a token before each source sentence, followed by a blank: "<2de>".
+      weight: its share of the training pairs, relative to the weights of the other parts; 0: its size decides.
+      tag: a token to put before each source sentence, such as "<2de>"; a space follows it.
       splits: the splits that it contributes to; a corpus of back-translations contributes only to "train".
     """
 
@@ -31,11 +31,11 @@ class Part:
 class Mixture(Problem):
     """A problem with the pairs of several problems. Subclass it, set `parts`, and register it.
 
-    A part with flags of its own receives the values of flags that the mixture also has.
+    If the mixture has a flag of one of its parts, it passes the value on to that part.
 
-    Either no part has a weight, and every pair is used once; or all parts have weights. Then every pair is used at
-    least once, and parts whose share exceeds their size are repeated. dev and test contain the pairs of each part once,
-    one part after the other. Equal calls yield equal pairs in the same order.
+    Either no part has a weight and every pair is used once, or all parts have weights. With weights, every pair is used
+    at least once, and parts that are too small for their share are repeated. dev and test contain the pairs of each
+    part once, one part after the other. The same call always yields the same pairs in the same order.
     """
 
     parts: tuple[Part, ...] = ()
@@ -62,7 +62,7 @@ class Mixture(Problem):
         return tuple(dict.fromkeys(source for part in self.parts for source in self._problem(part).sources))
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the pairs of a split."""
+        """Yields the pairs in a split."""
         parts = [number for number, part in enumerate(self.parts) if split in part.splits]
         if split != "train":
             for number in parts:
@@ -90,7 +90,8 @@ class Mixture(Problem):
             problem = self._problems[part.problem] = get_problem(part.problem, **options)
             if problem.has_inputs != self.has_inputs:
                 raise UserError(
-                    f"'{self.data_name}': has_inputs is {self.has_inputs}, but not for its part '{problem.name}'"
+                    f"'{self.data_name}': has_inputs is {self.has_inputs}, but differs in its part '{problem.name}'; "
+                    f"combine only parts with the same has_inputs"
                 )
         self._problems[part.problem].tmp_dir = self.tmp_dir
         return self._problems[part.problem]
@@ -99,7 +100,10 @@ class Mixture(Problem):
         if number not in self._sizes:
             self._sizes[number] = sum(1 for _ in self._pairs(number, "train", files))
             if not self._sizes[number]:
-                raise UserError(f"'{self.data_name}': the part '{self.parts[number].problem}' has no train examples")
+                raise UserError(
+                    f"'{self.data_name}': the part '{self.parts[number].problem}' has no train examples; "
+                    f"check its sources"
+                )
         return self._sizes[number]
 
     def _pairs(self, number: int, split: str, files: Mapping[str, Path]) -> Iterator[Example]:

@@ -1,14 +1,14 @@
-"""Concatenation of training pairs, so that a model also learns long texts (Nguyen et al. 2021, arXiv 2105.01691)."""
+"""Concatenates training pairs, so that a model also learns long texts (Nguyen et al. 2021, arXiv 2105.01691)."""
 
 import tensorflow as tf
 
 
 class PairConcatenation:
-    """Appends another pair to some of a window's pairs, at random. Every pair keeps its own place in the epoch too.
+    """Appends another pair to some pairs in a window, at random. Each pair also keeps its own place in the epoch.
 
     Args:
       rate: the probability of appending a pair.
-      longest: maximum number of tokens on a side; a pair stays alone if both together would exceed it.
+      longest: maximum number of tokens on a side; a pair stays alone if the joined pair would exceed it.
     """
 
     def __init__(self, rate: float, longest: int) -> None:
@@ -37,12 +37,12 @@ class PairConcatenation:
 
 
 def _appended(texts: tf.RaggedTensor, others: tf.Tensor, appends: tf.Tensor) -> tf.RaggedTensor:
-    """Appends other texts of the window where `appends`, in place of the end symbol."""
+    """Replaces the end symbol with another text from the window where `appends` is true."""
     other_texts = tf.gather(texts, others)
     without_end = _shortened(texts, texts.row_lengths() - tf.cast(appends, tf.int64))
     return tf.concat([without_end, _shortened(other_texts, tf.where(appends, other_texts.row_lengths(), 0))], axis=1)
 
 
 def _shortened(texts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the first tokens of each text, int64 [texts] of them."""
+    """Returns the first `lengths` tokens of each text; `lengths` is int64 [texts]."""
     return tf.ragged.boolean_mask(texts, tf.ragged.range(texts.row_lengths()) < lengths[:, tf.newaxis])

@@ -20,13 +20,13 @@ from t2t_lite.errors import UserError
 
 # Batches are formed within windows of about this many pairs; a batch never spans two windows.
 WINDOW = 2**17
-# Number of pairs, in shard order, whose lengths determine the shapes of batches.
+# Number of pairs, in shard order, whose lengths determine the batch shapes.
 _SAMPLE = 2**15
 
 
 @contextlib.contextmanager
 def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
-    """Turns TensorFlow's error about an unreadable record inside the block into a UserError."""
+    """Converts a TensorFlow error about an unreadable record, raised inside the block, into a UserError."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
@@ -80,8 +80,8 @@ def batches(
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
     Each batch has about `batch_tokens` target tokens, excluding padding. Every window of about WINDOW pairs is divided
-    into equal shares, so there is no short last batch (with `shapes`, the longest pairs may form one). Only pairs
-    longer than `max_length` are dropped.
+    evenly, so there is no short last batch (but with `shapes`, the longest pairs may form one). Only pairs longer than
+    `max_length` are dropped.
 
     Args:
       problem: the problem; a reversed problem swaps the sides.
@@ -92,10 +92,10 @@ def batches(
       max_length: maximum number of tokens on either side of a pair; longer pairs are dropped. None keeps all.
       seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
       epoch: counted from 0.
-      shapes: the possible shapes of batches, which are padded with empty rows, see `learn_batch_shapes`; needs a seed,
-        and makes `batch_by` irrelevant.
-      new_tokens: retokenizes texts, as a function of seed, epoch and window; needs a seed.
-      concatenation: appends other pairs to some pairs, after `new_tokens`; needs a seed.
+      shapes: the possible batch shapes, see `learn_batch_shapes`. Batches are padded with empty rows, and `batch_by`
+        is ignored. Needs a seed.
+      new_tokens: retokenizes texts, as a function of seed, epoch and window. Needs a seed.
+      concatenation: appends other pairs to some pairs, after `new_tokens`. Needs a seed.
     """
     manifest = read_manifest(data_dir, problem)
     window = WINDOW if manifest is None else max(1, window_size(manifest.splits[split]["examples"]))
@@ -140,7 +140,7 @@ def _shards(problem: Problem, data_dir: Path, split: str, manifest: Manifest | N
 
 
 def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_length: int) -> np.ndarray:
-    """Returns the shapes of training batches, see `learn_batch_shapes`. They do not depend on seed and devices."""
+    """Returns the shapes of training batches, see `learn_batch_shapes`. They do not depend on seed or devices."""
     manifest = read_manifest(data_dir, problem)
     records = tf.data.TFRecordDataset(_shards(problem, data_dir, "train", manifest)).batch(_SAMPLE)
     sides = _parse(next(iter(records)), problem.is_reversed, max_length)
@@ -175,12 +175,12 @@ def epochs(
     Args:
       problem, data_dir, batch_tokens, batch_by, max_length, seed: see `batches`.
       first_epoch: the epoch to start with.
-      skip: number of batches of the first epoch to skip, because they were already used.
+      skip: number of batches in the first epoch to skip, because they were already used.
       bpe_dropout: the probability of leaving out a merge of byte-pair tokens, see `BpeDropout`.
-      pair_concatenation: the probability of appending another pair to a pair, see `PairConcatenation`.
+      pair_concatenation: the probability of appending another pair to each pair, see `PairConcatenation`.
 
     Returns:
-      a dataset like that of `batches`, with additional int64 scalars "epoch" and "position" in each batch.
+      a dataset like the one from `batches`, with additional int64 scalars "epoch" and "position" in each batch.
     """
     shapes = None
     if batch_by == "shapes":

@@ -1,4 +1,4 @@
-"""The base class of problems: the source of pairs, the vocabularies, and how outputs are searched and scored."""
+"""The base class of problems, which define their pairs and vocabularies, and how outputs are searched and scored."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ class Dependency(NamedTuple):
       relation: a short, readable name for the dependency: "relative pronoun -> its noun".
       side: "inputs" or "targets".
       word: the index of the dependent word in the text as the model reads or writes it, see `Problem.for_model`; words
-        are separated by blanks and counted from 0.
+        are separated by spaces and counted from 0.
       head: the index of the word that it depends on.
     """
 
@@ -83,7 +83,7 @@ class OwnFile:
 
 @dataclass(frozen=True)
 class TfdsSource:
-    """A data set of tensorflow-datasets; `--tmp_dir` is its data_dir.
+    """A data set from tensorflow-datasets; `--tmp_dir` is its data_dir.
 
     Args:
       name: name and configuration: "wmt14_translate/de-en".
@@ -101,7 +101,7 @@ _T = TypeVar("_T")
 
 
 class Problem:
-    """A task as pairs of texts. Subclass it, implement `examples`, and register it with `@PROBLEMS.register`.
+    """A task defined by pairs of texts. Subclass it, implement `examples`, and register it with `@PROBLEMS.register`.
 
     Class attributes are the problem's settings; the defaults suit translation. A problem `x` is also available as
     `x_rev`, which has the same data with swapped sides.
@@ -115,7 +115,7 @@ class Problem:
     vocab_file: str = ""  # an existing vocabulary to use instead; "INPUTS,TARGETS" for one vocabulary per side
     symbols: tuple[str, ...] = ()  # texts that are always one token, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
-    num_shards: int = 10  # files of the train split; dev and test are one file each
+    num_shards: int = 10  # number of files for the train split; dev and test have one file each
     source_language: str = ""  # BCP 47 code of the forward inputs; "": unknown or several
     target_language: str = ""  # BCP 47 code of the forward targets, for tokenizers of metrics
     has_inputs: bool = True  # False: targets only; all inputs are "", and lines to decode are beginnings of outputs
@@ -124,7 +124,7 @@ class Problem:
     sources: tuple[AnySource, ...] = ()
     published_counts: Mapping[str, int] = {}  # number of pairs per split; a test split must match exactly
     flags: Mapping[str, str] = {}  # additional flags for t2t-lite-datagen, each with its help text
-    switches: frozenset[str] = frozenset()  # flags that may be given without a value, which then is "True"
+    switches: frozenset[str] = frozenset()  # flags that may be given without a value, which is then "True"
     checks_text: bool = False  # whether to check the text for common defects and report them
     tmp_dir: Path | None = None  # `--tmp_dir` during data generation, for anything that a problem fetches itself
 
@@ -144,7 +144,7 @@ class Problem:
 
     @property
     def writes_trees(self) -> bool:
-        """Whether outputs are trees, which is what the metric scores."""
+        """Whether the metric scores trees, so that outputs are trees."""
         return metric_needs(self.metric) == TREES
 
     @property
@@ -156,7 +156,8 @@ class Problem:
     def vocab_filenames(self) -> tuple[str, str]:
         """The vocabulary file names in `--data_dir`: forward inputs, forward targets; equal if they share one.
 
-        If the text yields fewer tokens than `vocab_size`, the file name contains their number, see `vocab_filename`.
+        If the text yields fewer tokens than `vocab_size`, the file names contain the actual number, see
+        `vocab_filename`.
         """
         inputs, targets = (self.vocab_filename(side, self.vocab_size) for side in Example._fields)
         return inputs, targets
@@ -173,7 +174,7 @@ class Problem:
         return (side == "targets" and self.targets_vocab_kind) or self.vocab_kind
 
     def in_direction(self, pair: Iterable[_T]) -> tuple[_T, _T]:
-        """Reorders a pair that belongs to the forward (inputs, targets) into the direction of this problem."""
+        """Returns a pair, given as the forward (inputs, targets), in the direction of this problem."""
         inputs, targets = pair
         return (targets, inputs) if self.is_reversed else (inputs, targets)
 
@@ -210,7 +211,7 @@ class Problem:
 
         Args:
           split: "train", "dev" or "test".
-          files: the path of each of `sources` by name, already checked.
+          files: the paths of `sources` by name, already checked.
         """
         old = "; it replaces tensor2tensor's generate_samples" if hasattr(self, "generate_samples") else ""
         raise UserError(f"problem '{self.name}' has no method examples(self, split, files) that yields its pairs{old}")
@@ -223,7 +224,7 @@ class Problem:
         del tmp_dir
 
     def separate_splits(self) -> tuple[str, ...]:
-        """Returns those of the dev and test splits that are not taken from the training text."""
+        """Returns which of the splits dev and test are not taken from the training text."""
         return SPLITS[1:]
 
     def for_model(self, example: Example) -> Example:
@@ -231,7 +232,7 @@ class Problem:
         return example
 
     def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
-        """Returns known dependencies between words of each side; by default none.
+        """Returns known dependencies between the words on each side; none by default.
 
         Args:
           inputs, targets: a pair in the direction of this problem, as in its plain-text files.
@@ -240,7 +241,7 @@ class Problem:
         return []
 
     def drop_reason(self, split: str, example: Example) -> str | None:
-        """Returns why a pair is dropped, in a few words, which the manifest counts; None keeps the pair."""
+        """Returns a short reason to drop a pair, or None to keep it. The manifest counts pairs by reason."""
         for side in example if self.has_inputs else example[1:]:
             if isinstance(side, Unusable):
                 return str(side)
@@ -249,11 +250,11 @@ class Problem:
         return None
 
     def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields all pairs of the training files, including pairs that are dropped or go to other splits."""
+        """Yields all pairs in the training files, including pairs that are dropped or go to other splits."""
         return self.examples("train", files)
 
     def split_of(self, example: Example) -> str:
-        """Returns the split of a pair from `raw_pairs`; long texts may be truncated."""
+        """Returns the split of a pair from `raw_pairs`, whose texts may be truncated."""
         del example
         return "train"
 
@@ -267,7 +268,7 @@ def get_problem(name: str, **options: str) -> Problem:
     """Returns the problem registered as `name`; the suffix `_rev` swaps its sides.
 
     Args:
-      name: the name.
+      name: the name, with or without the suffix.
       options: values for the problem's `flags`.
 
     Raises:
@@ -280,7 +281,7 @@ def get_problem(name: str, **options: str) -> Problem:
     return _checked(PROBLEMS[name](**options))
 
 
-# Methods renamed since version 0.1; a problem that still defines an old one would be ignored silently.
+# Methods renamed since version 0.1; if a problem still defined an old one, it would be ignored silently.
 _RENAMED = {"flaw": "drop_reason", "remarks": "notes", "check_given": "check_options"}
 
 
@@ -291,7 +292,7 @@ def _checked(problem: Problem) -> Problem:
             raise UserError(f"problem '{problem.name}' has no option '{option}'{hint}", status=2)
     for old, new in _RENAMED.items():
         if hasattr(problem, old):
-            raise UserError(f"problem '{problem.name}': the method {old} is called {new} since version 0.2; rename it")
+            raise UserError(f"problem '{problem.name}': the method {old} became {new} in version 0.2; rename it")
     try:
         inspect.signature(problem.examples).bind("train", {})
     except TypeError as error:

@@ -13,13 +13,13 @@ from typing import Protocol
 from t2t_lite.data.problem import Example, Unusable, WithMore
 from t2t_lite.errors import UserError
 
-# The longest line that the decoder keeps in memory. It uses far fewer tokens (`max_input_length`).
+# The decoder keeps at most this many bytes of a line in memory. Its model reads far less (`max_input_length`).
 MAX_BYTES = 2**20
 _GZIP = b"\x1f\x8b"  # the first bytes of gzip files
 
 
 class ByteLines(Protocol):
-    """The methods needed of a binary file."""
+    """The methods that a binary file must have."""
 
     def readline(self, limit: int = -1, /) -> bytes:
         """Returns the next line, or its next `limit` bytes."""
@@ -76,7 +76,7 @@ def _without_end(line: bytes) -> bytes:
 def refuse(where: str, problem: str, text: str) -> str:
     """The strict `invalid` callback of `split_lines`: raises UserError."""
     del text
-    raise UserError(f"{where}: {problem}; convert it first")
+    raise UserError(f"{where}: {problem}; convert the file to UTF-8")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -90,10 +90,10 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> Iterator[str]:
-    """Yields the lines of any input. Replaces invalid bytes by U+FFFD, cuts long lines, and calls `warn` for each."""
+    """Yields the lines of any input. Replaces invalid bytes with U+FFFD, cuts long lines, and warns about each."""
 
     def invalid(where: str, problem: str, text: str) -> str:
-        warn(f"{where}: {problem}" + ("; replaced by U+FFFD" if problem.startswith("not UTF-8") else ""))
+        warn(f"{where}: {problem}" + ("; invalid bytes become U+FFFD" if problem.startswith("not UTF-8") else ""))
         return text
 
     return split_lines(stream, name, invalid, MAX_BYTES)
@@ -126,7 +126,7 @@ def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
-    """Yields the pairs of two files with one sentence per line, including pairs with an empty side.
+    """Yields the pairs in two files with one sentence per line, including pairs with an empty side.
 
     Raises a UserError if one file has more lines than the other, or a line is not UTF-8.
     """
@@ -146,9 +146,9 @@ def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
 
 
 def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
-    """Yields the pairs of two files with one sentence per line, one pair for each line of the longer file.
+    """Yields the pairs in two files with one sentence per line, one pair for each line of the longer file.
 
-    A line that is not UTF-8 or is missing in the shorter file becomes an `Unusable` with the reason.
+    A line that is not UTF-8 or is missing from the shorter file becomes an `Unusable` with the reason.
     """
     missing = Unusable("a line that the other file does not have")
     for pair in itertools.zip_longest(_any_lines(inputs), _any_lines(targets), fillvalue=missing):
@@ -156,7 +156,7 @@ def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
 
 
 def read_tsv(path: Path) -> Iterator[Example]:
-    """Yields the pairs of a file with inputs, a tab and targets in each line.
+    """Yields the pairs in a file that has inputs, a tab and targets on each line.
 
     If a line has more columns, the first two are used and the targets become `WithMore`. A line that has only one
     column or is not UTF-8 becomes a pair with an `Unusable`, which contains the reason.

@@ -1,4 +1,4 @@
-"""Pairs from tensorflow-datasets: downloads a data set, or reads a prepared one."""
+"""Downloads, prepares and reads data sets from tensorflow-datasets."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
 
 
 def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[Example]:
-    """Yields the pairs of a prepared data set in file order. `folder` contains one version of it.
+    """Yields the pairs in a prepared data set, in file order. `folder` contains one version of it.
 
     `inputs` and `targets` are the feature names of the two sides: "en", "de". Raises a UserError if the split or a
     feature does not exist, or a file is damaged.

@@ -9,7 +9,7 @@ from t2t_lite.data.vocab import Vocabulary
 
 
 def mean(counter: Mapping[int, int]) -> float:
-    """Returns the mean of a histogram, 0 if it is empty."""
+    """Returns the mean of a histogram; 0 if it is empty."""
     return sum(value * count for value, count in counter.items()) / max(1, sum(counter.values()))
 
 
@@ -24,13 +24,13 @@ def quantile(counter: Mapping[int, int], share: float) -> int:
 
 
 class WordCounter:
-    """Counts the tokens of each word. Words are separated by blanks, and a blank belongs to the word after it."""
+    """Counts the tokens in each word. Words are separated by spaces, and a space belongs to the word after it."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         texts = [vocabulary.bytes_of(token) for token in range(vocabulary.size)]
-        # The blank between two runs of letters and digits is omitted.
+        # After these tokens, the space between two runs of letters and digits is omitted.
         self._ends_run = np.array([vocabulary.ends_run(token) for token in range(vocabulary.size)])
-        # This does not apply to padding and end symbols.
+        # False for padding and end symbols.
         self._is_text = np.array([bool(text) for text in texts]) | self._ends_run
         self._is_blank = np.array([text.isspace() for text in texts])
         self._starts_with_blank = np.array([text[:1].isspace() for text in texts])
@@ -39,9 +39,9 @@ class WordCounter:
         self._is_word = np.array([start.isalnum() for start in starts])
 
     def tokens_per_word(self, ids: np.ndarray, row_lengths: np.ndarray) -> collections.Counter[int]:
-        """Returns a histogram of the number of words with 1, 2, ... tokens. End symbols are not counted.
+        """Returns {number of tokens: number of words with that many tokens}. End symbols are not counted.
 
-        `ids` are the token ids of all texts, int [tokens]; `row_lengths` is the number of tokens of each text, int
+        `ids` are the token ids of all texts, int [tokens]; `row_lengths` is the number of tokens in each text, int
         [texts].
         """
         rows = np.repeat(np.arange(len(row_lengths)), row_lengths)[self._is_text[ids]]
@@ -56,7 +56,7 @@ class WordCounter:
         return collections.Counter({int(tokens): int(counts[tokens]) for tokens in np.flatnonzero(counts)})
 
     def _after_run(self, ids: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """Returns which ids begin a word by beginning a run, after an omitted blank or a token that ends with one."""
+        """Returns which ids begin both a run and a word: after an omitted space, or a token that ends with a space."""
         begins_run = first.copy()
         begins_run[1:] |= self._ends_run[ids[:-1]]
         is_word = self._is_word[ids[begins_run]]

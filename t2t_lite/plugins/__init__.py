@@ -1,7 +1,7 @@
-"""Loads all registered code: the built-in problems and hparams sets, and plug-ins.
+"""Loads all code that registers names: the built-in problems and hyperparameter sets, and plug-ins.
 
-A plug-in is an installed package with an entry point in the group `t2t_lite.plugins`, or a folder of the user
-(`--t2t_usr_dir`). Only this module of the library imports `problems/` and `hparams/`, and only on request.
+A plug-in is an installed package with an entry point in the group `t2t_lite.plugins`, or a user folder
+(`--t2t_usr_dir`). In the library, only this module imports `problems/` and `hparams/`, and only on request.
 """
 
 import importlib
@@ -67,7 +67,7 @@ def load_usr_dir(usr_dir: str) -> None:
     """
     folder = Path(usr_dir).expanduser().absolute()
     if not folder.is_dir():
-        raise UserError(f"`t2t_usr_dir={usr_dir}` is not a folder")
+        raise UserError(f"`t2t_usr_dir={usr_dir}` is not a folder; pass the folder with your plug-in")
     # A unique package name, so that the folder neither shadows nor is shadowed by an installed package.
     package = f"t2t_usr_dir_{re.sub(r'[^a-zA-Z0-9_]', '_', str(folder))}"
     if package in sys.modules:
@@ -75,7 +75,7 @@ def load_usr_dir(usr_dir: str) -> None:
     init = folder / "__init__.py"
     names = [path.stem for path in sorted(folder.glob("*.py"))]
     if not names:
-        raise UserError(f"`t2t_usr_dir={usr_dir}` has no Python file")
+        raise UserError(f"`t2t_usr_dir={usr_dir}` has no Python file; pass the folder with your plug-in")
 
     def load() -> None:
         if init.exists():
@@ -99,7 +99,7 @@ def load_usr_dir(usr_dir: str) -> None:
             raise
     if before == [len(registry.names()) for registry in REGISTRIES]:
         raise UserError(
-            f"`t2t_usr_dir={usr_dir}` does not register anything, such as a problem, an hparams set or a model"
+            f"`t2t_usr_dir={usr_dir}` registers nothing; register a problem, an hparam set, a model or the like in it"
         )
 
 

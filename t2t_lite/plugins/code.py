@@ -1,4 +1,4 @@
-"""Computes checksums of plug-in code. They tell whether stored results of the code are still valid."""
+"""Computes checksums of plug-in code, which tell whether results stored earlier are still valid."""
 
 import hashlib
 import importlib.metadata
@@ -14,12 +14,12 @@ from t2t_lite.registry import Origin, Registry
 
 
 def code_digest(names: Iterable[tuple[Registry, str]]) -> str:
-    """Returns a checksum of the code that registered names; "" if all of it is built in.
+    """Returns a checksum of the code that registered `names`; "" if all of it is built in.
 
-    It covers all Python files of a plug-in's folder or package, because the plug-in may import any of them. For names
+    It covers all Python files in a plug-in's folder or package, because the plug-in may import any of them. For names
     registered by a program, it covers the file that registers them. It does not cover code that a plug-in imports from
-    elsewhere. If a file changed after loading, this process still runs the old code, which other processes cannot know,
-    so the checksum is random and matches no other. The same holds for code without a file, such as a notebook's.
+    elsewhere. If a file has changed since it was loaded, this process still runs the old code, which no file contains,
+    so the checksum is random and matches no other. So is the checksum of code without a file, such as in a notebook.
 
     `names` are pairs of a registry and a name registered there.
     """
@@ -40,7 +40,7 @@ def _digest(origin: Origin, since: float) -> str:
 
 
 def _roots(origin: Origin) -> list[Path]:
-    """Returns the files and folders of the code."""
+    """Returns the files and folders that contain the code of an origin."""
     if origin.kind != "package":
         return [Path(origin.where)]
     modules = {

@@ -1,4 +1,4 @@
-"""The plug-in folders that the user trusts. Their code runs when a run directory names them."""
+"""Remembers the plug-in folders that the user trusts. Their code runs if a run directory names them."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from t2t_lite.files import write_text
 
 
 def trusted_list() -> Path:
-    """Returns the path of the list of trusted folders, in the user's configuration folder."""
+    """Returns the path of the file that lists the trusted folders, in the user's configuration folder."""
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(config) / "t2t-lite" / "trusted_plugins.json"
 
@@ -20,7 +20,7 @@ def is_trusted(folder: Path) -> bool:
 
 
 def trust(folder: Path) -> None:
-    """Adds a folder to the list. Raises UserError if the list is damaged."""
+    """Adds a folder to the list of trusted folders. Raises UserError if the list is damaged."""
     folders = sorted({*_read(), str(Path(folder).resolve())})
     path = trusted_list()
     path.parent.mkdir(parents=True, exist_ok=True)

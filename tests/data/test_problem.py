@@ -252,7 +252,7 @@ def test_a_file_that_cannot_be_fetched_is_an_error_with_a_remedy(tmp_path, url):
 def test_a_problem_with_an_old_method_name_is_an_error_with_the_new_name(old, new, registered):
     problem = type("OldProblemForTest", (Problem,), {old: lambda self, *arguments: None})
     registered(PROBLEMS, "old_problem_for_test", problem)
-    with pytest.raises(UserError, match=f"the method {old} is called {new} since version 0.2; rename it"):
+    with pytest.raises(UserError, match=f"the method {old} became {new} in version 0.2; rename it"):
         get_problem("old_problem_for_test")
 
 

@@ -98,7 +98,7 @@ def test_bytes_that_are_not_utf8_are_replaced_and_reported_with_their_line(raw, 
     assert lines == ["ä", "", text]
     (warning,) = warnings
     assert warning.startswith("input, line 3: not UTF-8 (")
-    assert warning.endswith("); replaced by U+FFFD")
+    assert warning.endswith("); invalid bytes become U+FFFD")
 
 
 def test_lines_around_one_that_is_not_utf8_are_unchanged():
@@ -113,7 +113,9 @@ def test_the_byte_order_mark_is_removed_from_a_first_line_that_is_not_utf8():
 
 
 def test_a_warning_names_the_error_and_its_position():
-    assert read(b"ab\xffc\n")[1] == ["input, line 1: not UTF-8 (invalid start byte at byte 2); replaced by U+FFFD"]
+    assert read(b"ab\xffc\n")[1] == [
+        "input, line 1: not UTF-8 (invalid start byte at byte 2); invalid bytes become U+FFFD"
+    ]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])

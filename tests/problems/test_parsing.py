@@ -55,7 +55,7 @@ def test_the_wall_street_journal_is_split_by_section(tmp_path, nested):
             assert example.inputs == f"the {word} sleeps ."
             assert example.targets == CLEAN.format(word=word)
     (message,) = get_problem("wsj_parsing", treebank=str(tmp_path)).notes({})
-    assert message == "splits by section: train 02-21, dev 22, test 23"
+    assert message == "the trees are split by section: train 02-21, dev 22, test 23"
 
 
 def test_with_missing_sections_trees_are_split_at_random_and_this_is_reported(tmp_path):
@@ -69,7 +69,7 @@ def test_with_missing_sections_trees_are_split_at_random_and_this_is_reported(tm
     assert found == {split: nouns(pairs("wsj_parsing", split, treebank=tmp_path)) for split in SPLITS}
     (message,) = get_problem("wsj_parsing", treebank=str(tmp_path)).notes({})
     assert message.startswith(
-        "sections 20, 21, 22, 23 are missing: at random (seed 1), 5% of the trees to dev, 5% of the"
+        "sections 20, 21, 22, 23 are missing, so the trees are split at random (seed 1): 5% to dev, 5% to test"
     )
 
 
@@ -99,8 +99,8 @@ def test_an_unused_share_of_a_split_treebank_is_reported(tmp_path):
     write_wsj(tmp_path, [30], nested=False)
     options = {flag: str(tmp_path) for flag in ("treebank", "dev_trees")}
     shares, left = get_problem("treebank_parsing", **options).notes({})
-    assert "5% of the trees to dev, 5% of the trees to test, the others to train" in shares
-    assert left == "`dev_trees` is the dev split; its share of `treebank` is not used"
+    assert "5% to dev, 5% to test, the rest to train" in shares
+    assert left == "`dev_trees` is the dev split; that split's share of `treebank` is not used"
 
 
 @pytest.mark.parametrize("paths", ["", "a.ptb,", ",a.ptb", "a.ptb, ,a.ptb"])

@@ -235,7 +235,7 @@ def test_the_vocabulary_of_an_interrupted_run_is_not_used_for_other_text(made, f
         shared_vocabulary = False
 
     def interrupt(line):
-        if line.endswith("tokens of targets"):
+        if line.endswith("tokens from targets"):
             raise Stop
 
     with pytest.raises(Stop):

@@ -1,8 +1,8 @@
-"""Data generation on Apache Beam, for clusters. The shards equal those of `split_writer` byte for byte.
+"""Data generation on Apache Beam, for clusters. Writes the same shards as `split_writer`, byte for byte.
 
 Workers read the sources and write the shards themselves, so --tmp_dir and --data_dir must be on a shared file system.
 Each worker encodes its own range of the text, after skipping the text before it, which costs little compared to
-encoding. Records go through Beam's shuffle. Shards are sorted in memory, so use enough of them (--num_shards).
+encoding. Records go through Beam's shuffle. Each shard is sorted in memory, so use enough shards (--num_shards).
 """
 
 import functools
@@ -68,8 +68,8 @@ class _Task:
 def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers: int) -> None:
     """Writes the missing shards of a split with Beam.
 
-    `runner` is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); `options` are flags of the
-    pipeline, separated by blanks; the text is divided into `num_workers` ranges, or RANGES if it is 0. Raises a
+    `runner` is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); `options` are flags for
+    the pipeline, separated by spaces; the text is divided into `num_workers` ranges, or RANGES if that is 0. Raises a
     UserError if Beam is not installed or does not know the runner.
     """
     if not job.missing_shards() and job.name in job.manifest.splits:

@@ -13,7 +13,7 @@ from t2t_lite.errors import UserError
 # A larger sample slows down learning without improving the tokens.
 SAMPLE_PAIRS = 200_000
 FIRST_PAIRS = 100  # number of pairs to compare when detecting equal splits
-# Truncates texts in the sample to bound its memory. Hashes use the same prefix, so they stay the same.
+# The sample keeps only this many characters of a text, to limit memory. Hashes use no more, so they do not change.
 SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 
@@ -27,7 +27,7 @@ class CorpusStatistics:
     sample: list[tuple[int, Example]]
 
     def texts(self, sides: Iterable[str]) -> list[str]:
-        """Returns the texts of the given sides of the sample."""
+        """Returns the sample's texts on the given sides."""
         sides = list(sides)
         return [getattr(pair, side) for _, pair in self.sample for side in sides]
 
@@ -39,9 +39,9 @@ def corpus_statistics(
     count_pair: Callable[[int], None],
     size: int = SAMPLE_PAIRS,
 ) -> CorpusStatistics:
-    """Reads `raw_pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
+    """Reads `pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
 
-    `checks` receives each pair; after each, `count_pair` receives the number of pairs so far. Raises a UserError if an
+    For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair. Raises a UserError if an
     element of `pairs` is not an `Example`.
     """
     generator = random.Random(size)
@@ -57,7 +57,8 @@ def corpus_statistics(
             )
         if pair.inputs and not problem.has_inputs:
             raise UserError(
-                f"problem '{problem.data_name}' has no inputs (has_inputs=False), but pair {count} is {pair!r:.60}"
+                f"problem '{problem.data_name}' has no inputs (has_inputs=False), but pair {count} is {pair!r:.60}; "
+                f"leave its inputs empty"
             )
         if count <= FIRST_PAIRS:
             first_pairs.append(pair)
@@ -82,7 +83,7 @@ def corpus_statistics(
 def examine_corpus(
     problem: Problem, files: dict[str, Path], say: Callable[[str], None], report: Callable[[TextChecks], None]
 ) -> CorpusStatistics:
-    """Computes the statistics of a problem's training text and reports defects of the text.
+    """Computes the statistics of a problem's training text and reports its defects.
 
     `say` receives lines about progress; `report` receives the text checks if the problem requests them. Raises a
     UserError if no pair is usable.
@@ -112,7 +113,7 @@ def examine_corpus(
 
 
 def no_examples(problem: Problem, split: str) -> UserError:
-    """Returns the error for a split without any pair."""
+    """Returns the error for a split without pairs."""
     return UserError(
         f"problem '{problem.data_name}' has no {split} examples, but train, dev and test must not be empty; check its "
         f"sources and its examples(split, files)"
@@ -124,7 +125,7 @@ def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:
     cut, seen = _cut(pair), problem.for_model(pair)
     if seen is pair:
         return cut, cut
-    # Cut at a blank, because half a symbol at the end would count as another symbol.
+    # Cut at a space, because half a symbol at the end would count as another symbol.
     return cut, Example(
         *(side if len(side) < SAMPLE_CHARACTERS else side[:SAMPLE_CHARACTERS].rpartition(" ")[0] for side in seen)
     )

@@ -11,7 +11,7 @@ from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import INCOMPLETE, is_same_file
 
-# The setting that names the other toolkit from whose shards the data was imported.
+# The setting that names the toolkit whose shards were imported.
 IMPORTED = "from"
 
 
@@ -32,7 +32,10 @@ def generation_settings(problem: Problem, max_cases: int) -> dict:
 
 
 def rare_character_settings(problem: Problem, manifest: Manifest | None) -> dict:
-    """Returns the BPE settings for rare characters; for data older than these settings, the fixed values used then."""
+    """Returns the BPE settings for rare characters: the manifest's, or the problem's without a manifest.
+
+    For data that is older than these settings, these are the values that were fixed then.
+    """
     if manifest is None:
         return {"byte_fallback": problem.byte_fallback, "character_coverage": problem.character_coverage}
     before = {"byte_fallback": False, "character_coverage": 1.0} | manifest.settings
@@ -62,7 +65,7 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
 
 
 def check_sources_in_place(manifest: Manifest, tmp_dir: Path, data_dir: Path) -> None:
-    """Raises UserError if a source has changed. Complete data needs no sources, but existing ones must be unchanged."""
+    """Raises UserError if a source in `tmp_dir` has changed. The sources of complete data may be missing."""
     found = {name: tmp_dir / name for name in manifest.sources if (tmp_dir / name).is_file()}
     check_unchanged(found, {name: manifest.sources[name] for name in found}, data_dir)
 

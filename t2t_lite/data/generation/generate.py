@@ -43,7 +43,7 @@ def generate(
     Args:
       problem: the problem; a reversed problem uses the forward problem's data.
       data_dir: the folder to write to.
-      tmp_dir: the folder of the source files; missing ones are downloaded into it.
+      tmp_dir: the folder with the source files; missing ones are downloaded into it.
       say: receives lines about progress.
       options: additional options; except for max_cases, they do not affect the data.
 
@@ -102,14 +102,14 @@ def _folder(data_dir: Path) -> Iterator[None]:
 
 @dataclasses.dataclass
 class _Pass:
-    """One run of data generation: its steps, in order."""
+    """The steps of one run of data generation, in order."""
 
     problem: Problem
     files: dict[str, Path]
     data_dir: Path
     say: Callable[[str], None]
     options: GenerateOptions
-    # The first pairs of the splits read in this run, to detect equal splits.
+    # The first pairs of each split that this run has read, to detect equal splits.
     first_pairs: dict[str, list[Example]] = dataclasses.field(default_factory=dict)
 
     def run(self, manifest: Manifest | None) -> Manifest:

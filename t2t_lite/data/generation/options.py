@@ -1,4 +1,4 @@
-"""Options of data generation, which are keywords of `t2t_lite.generate_data` and flags of t2t-lite-datagen."""
+"""The options of data generation: keyword arguments of `t2t_lite.generate_data` and flags of t2t-lite-datagen."""
 
 import copy
 import dataclasses
@@ -10,30 +10,30 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.options import Options, option
 
 _KINDS = ("bpe", "wordpiece", "characters", "bytes", "words")
-# The options that change settings of the problem.
+# The options that override the problem's settings.
 _SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file")
 
 
 @dataclasses.dataclass(frozen=True)
 class GenerateOptions(Options):
-    """Options of data generation. num_workers and runner change no data."""
+    """Options of data generation. num_workers and runner do not affect the data."""
 
-    num_workers: int = option(0, "parallel workers", unset="one per core", at_least=0)
+    num_workers: int = option(0, "number of parallel workers", unset="one per core", at_least=0)
     max_cases: int = option(0, "maximum number of train pairs (the first ones are used)", unset="all", at_least=0)
-    num_shards: int | None = option(None, "files of the train split", unset="the problem's", at_least=1)
+    num_shards: int | None = option(None, "number of files for the train split", unset="the problem's", at_least=1)
     vocab_kind: str | None = option(None, "kind of tokens", unset="the problem's", choices=_KINDS)
     vocab_size: int | None = option(None, "number of tokens", unset="the problem's", at_least=1)
     vocab_file: str | PathLike | None = option(
         None,
         "use an existing vocabulary: a t2t-lite file, a SentencePiece model, tensor2tensor subwords or tokens, or a "
-        "list of WordPiece tokens; with --from=t2t also bytes",
+        "list of WordPiece tokens; with --from=t2t, also the word bytes",
     )
     runner: str = option("", "generate with Apache Beam: direct, or the name of a Beam runner (extra beam)")
-    beam_options: str = option("", "flags for the Beam pipeline, separated by blanks", metavar="FLAGS")
+    beam_options: str = option("", "flags for the Beam pipeline, separated by spaces", metavar="FLAGS")
     report: Callable[[Any], None] = lambda checks: None  # receives the `TextChecks` of the user's text
 
     def applied_to(self, problem: Problem) -> Problem:
-        """Returns a copy of a problem with the settings that these options change."""
+        """Returns a copy of a problem whose settings these options override."""
         problem = copy.copy(problem)
         for name in _SETTINGS:
             if (value := getattr(self, name)) is not None:

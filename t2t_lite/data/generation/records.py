@@ -1,6 +1,6 @@
 """Encodes pairs of texts as records, and counts them.
 
-A record is a serialised tf.train.Example with int64 lists `inputs` and `targets` per pair.
+A record is a serialised tf.train.Example, one for each pair, with the int64 lists `inputs` and `targets`.
 """
 
 import collections
@@ -34,12 +34,12 @@ class Statistics:
 
     @property
     def examples(self) -> int:
-        """Number of records."""
+        """The number of records."""
         return sum(self.lengths["inputs"].values())
 
     @property
     def pairs(self) -> int:
-        """Number of pairs, dropped ones included."""
+        """The number of pairs, including dropped ones."""
         return self.examples + sum(self.dropped.values())
 
     def add(self, other: "Statistics") -> "Statistics":
@@ -78,7 +78,7 @@ def encode_pairs(
     vocabularies: Sequence[Vocabulary],
     held_out: Mapping[str, Collection[str]] = types.MappingProxyType({}),
 ) -> tuple[list[bytes], Statistics]:
-    """Returns (records of the pairs that the problem keeps, in order; statistics of all pairs).
+    """Returns (the records of the pairs that the problem keeps, in order; the statistics of all pairs).
 
     Args:
       problem: the problem.
@@ -109,7 +109,7 @@ def encode_pairs(
 
 
 def comparison_text(problem: Problem, pair: Example) -> str:
-    """Returns the text used to compare pairs of different splits: the inputs if there are any."""
+    """Returns the text by which pairs in different splits are compared: the inputs, if any, else the targets."""
     return pair.inputs if problem.has_inputs else pair.targets
 
 

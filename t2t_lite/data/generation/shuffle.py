@@ -65,7 +65,7 @@ def make_plan(
       total: number of pairs, if known.
       vocabularies: the vocabularies of inputs and targets.
       sources: the checksum of each source by name.
-      max_cases: maximum number of pairs of the train split; 0: all.
+      max_cases: maximum number of pairs in the train split; 0: all.
     """
     num_shards = problem.shards_of(split)
     return Plan(
@@ -78,7 +78,7 @@ def make_plan(
 
 
 def buckets_of_chunk(plan: Plan, number: int, records: Sequence[bytes]) -> list[list[bytes]]:
-    """Returns the records of a chunk by random bucket, in their original order within each bucket."""
+    """Assigns the records of a chunk to random buckets; returns each bucket's records in their original order."""
     buckets = [[] for _ in range(plan.num_shards * plan.buckets_per_shard)]
     draws = random.Random(f"{SEED} {plan.split} chunk {number}").choices(range(len(buckets)), k=len(records))
     for bucket, record in zip(draws, records):

@@ -15,7 +15,7 @@ from t2t_lite.files import INCOMPLETE, file_sha256
 
 
 def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
-    """Returns the path of each of a problem's sources by name. Existing files are used and never modified.
+    """Returns the paths of a problem's sources by name. Existing files are used and never modified.
 
     Raises a UserError if a source is missing and cannot be downloaded, or has the wrong checksum.
     """
@@ -85,13 +85,14 @@ def source_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data_dir: Path) -> None:
-    """Raises UserError if other sources were used for the data in `data_dir`."""
+    """Raises UserError if the data in `data_dir` was made from other sources."""
     found = source_digests(files)
     for name in sorted(found.keys() | recorded.keys()):
         if name not in found or name not in recorded:
             state = "was not" if name not in recorded else "was"
             raise UserError(
-                f"the data in {data_dir} {state} made from {name}; use another `data_dir`, or remove that data"
+                f"unlike this run, the data in {data_dir} {state} made from {name}; "
+                f"use another `data_dir`, or remove that data"
             )
         if found[name] != recorded[name]:
             raise UserError(
@@ -124,7 +125,7 @@ def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
 
 
 def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
-    """Returns the folder of a data set's newest version prepared in `tmp_dir`, or None."""
+    """Returns the folder of the newest version of a data set that is prepared in `tmp_dir`, or None."""
     prepared = [path.parent for path in (tmp_dir / source.name).glob("*/dataset_info.json")]
     prepared = [path for path in prepared if "incomplete" not in path.name]  # unfinished folders of tensorflow-datasets
     return max(prepared, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()], default=None)
@@ -137,7 +138,7 @@ def _prepared(source: TfdsSource, tmp_dir: Path) -> Path:
 
     try:
         return prepare(source, tmp_dir)
-    except Exception as error:  # network, checksum, permission and parsing errors require the same user action
+    except Exception as error:  # network, checksum, permission and parsing errors have the same remedy
         reason = (str(error).strip() or type(error).__name__).split("\n")[0]
         raise UserError(
             f"cannot download {source.name} to {tmp_dir} ({reason}); {_by_hand([source], tmp_dir)}"
@@ -169,7 +170,7 @@ def _fetch(source: Source, path: Path, problem: Problem) -> None:
         part = keras.utils.get_file(
             part_name, source.url, file_hash=source.sha256, cache_dir=str(path.parent), cache_subdir=""
         )
-    except Exception as error:  # urllib, checksum and permission errors require the same user action
+    except Exception as error:  # urllib, checksum and permission errors have the same remedy
         path.with_name(part_name).unlink(missing_ok=True)
         reason = str(error).split("\n")[0]
         raise UserError(

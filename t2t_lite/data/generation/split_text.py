@@ -44,7 +44,7 @@ def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_
 
 
 def held_out_sources(problem: Problem, split: str, data_dir: Path) -> dict[str, frozenset[str]]:
-    """Returns the sources of the splits to compare a split with: train with dev and test, test with dev."""
+    """Returns the sources of the splits that a split is compared with: train with dev and test, test with dev."""
     side = SIDES[0] if problem.has_inputs else SIDES[1]
     return {
         other: frozenset(read_lines(data_dir / problem.text_filename(other, side)))
@@ -53,7 +53,7 @@ def held_out_sources(problem: Problem, split: str, data_dir: Path) -> dict[str, 
 
 
 def equal_splits(first_pairs: dict[str, list[Example]], split: str) -> list[str]:
-    """Returns a note for each other split with the same first pairs, as if the problem's examples ignored the split."""
+    """Returns a note for each other split with the same first pairs, a sign that `examples` ignores the split."""
     return [
         f"{split} begins with the same {len(first_pairs[split])} pairs as {other}: if all pairs are the same, its "
         f"scores mean nothing; use different pairs for each split"

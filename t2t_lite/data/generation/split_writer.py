@@ -25,7 +25,7 @@ _R = TypeVar("_R")
 
 
 def split_pairs(problem: Problem, split: str, files: dict[str, Path], max_cases: int) -> Iterator[Example]:
-    """Yields the pairs of a split to use: for train the first `max_cases`, or all if that is 0."""
+    """Yields the pairs to use from a split: for train, the first `max_cases`, or all if that is 0."""
     limit = max_cases if split == "train" and max_cases else None
     return itertools.islice(problem.examples(split, files), limit)
 
@@ -34,10 +34,10 @@ def split_pairs(problem: Problem, split: str, files: dict[str, Path], max_cases:
 class SplitJob:
     """The generation of one split."""
 
-    problem: Problem  # the problem
+    problem: Problem
     plan: Plan  # how the records are distributed
     files: dict[str, Path]  # the sources by name
-    max_cases: int  # maximum number of pairs of the train split; 0: all
+    max_cases: int  # maximum number of pairs in the train split; 0: all
     vocabularies: tuple[Vocabulary, Vocabulary]  # the vocabularies of inputs and targets
     data_dir: Path  # the folder for the shards
     manifest: Manifest  # records each shard and, when it is done, the split

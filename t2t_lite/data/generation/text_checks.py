@@ -63,9 +63,9 @@ class LineAlignment:
 # Up to this number, distinct pairs are counted exactly; above it, the number is estimated from a random subset.
 MAX_HASHES = 2**18
 HASHED_CHARACTERS = 2000
-MAX_JUDGED = 10_000  # number of pairs to judge the direction of
-# How much more likely the swapped order must be, in nats per trigram. None of Multi30k's 29,000 pairs reaches half
-# of this margin.
+MAX_JUDGED = 10_000  # maximum number of pairs whose direction is judged
+# The swapped order must be more likely by this margin, in nats per trigram. None of Multi30k's 29,000 pairs reaches
+# half of it.
 SWAPPED_MARGIN = 0.3
 _LINES = 5  # number of example lines to show
 REPEATED = "a repeated pair"
@@ -80,7 +80,7 @@ class Finding:
     count: int = 0  # number of pairs with the defect
     lines: list[int] = field(default_factory=list)  # the line numbers of the first such pairs, from 1
     is_estimate: bool = False  # whether the count is estimated from a sample
-    of: int | None = None  # number of pairs checked, if not all pairs of the training text
+    of: int | None = None  # number of pairs checked, if not all pairs in the training text
 
     def note(self, line: int) -> None:
         """Counts one more pair."""
@@ -92,12 +92,12 @@ class Finding:
 class TextChecks:
     """Checks the pairs of a training text one by one, and compares them with dev and test.
 
-    `splits` are the pairs of "dev" and "test" if they have their own files.
+    `splits` maps "dev" and "test" to their pairs, if they have their own files.
 
     Attributes:
       pairs: number of pairs.
       lines: number of lines on each side.
-      words: for each side, "inputs" or "targets", a histogram of the number of words in usable texts.
+      words: for each side, "inputs" or "targets", a histogram of the number of words per usable text.
       reversed_splits: the names of the `splits` in which most pairs seem to have the opposite direction.
     """
 
@@ -138,7 +138,7 @@ class TextChecks:
                 other.overlap.note(self.pairs)
 
     def judge_directions(self, numbered: Sequence[tuple[int, Example]]) -> None:
-        """Looks for swapped sides in a random sample of (number of the pair, counted from 1; pair)."""
+        """Looks for swapped sides in a random sample of the training pairs, given as (number from 1, pair)."""
         # Drawn at random, because the sample may be in text order.
         judged = sorted(random.Random(MAX_JUDGED).sample(list(numbered), min(len(numbered), MAX_JUDGED)))
         usual = Usual(pair for _, pair in judged)
@@ -252,7 +252,7 @@ def text_hash(text: str) -> int:
 
 
 class Usual:
-    """Trigram counts of each side of some pairs."""
+    """The trigram counts of each side in a set of pairs."""
 
     def __init__(self, pairs: Iterable[Example]) -> None:
         self.counts: list[collections.Counter[str]] = [collections.Counter(), collections.Counter()]
@@ -263,10 +263,11 @@ class Usual:
 
 
 def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None, own: bool = True) -> list[int]:
-    """Returns the numbers of the (number, pair) whose sides seem to be swapped, judged by character trigrams.
+    """Returns the numbers of the pairs whose sides seem to be swapped, judged by character trigrams.
 
-    `usual` are the trigram counts of each language; None: those of the given pairs. If they include the given pairs
-    (`own`), a pair's trigrams are subtracted before judging it, so that it is not evidence for itself.
+    `numbered` contains (number, pair). `usual` has the trigram counts of each side; None: they are counted in the given
+    pairs. If the counts include the given pairs (`own`), a pair's trigrams are subtracted before it is judged, so that
+    it is not evidence for itself.
     """
     usual, found = usual or Usual(pair for _, pair in numbered), []
     for number, pair in numbered:

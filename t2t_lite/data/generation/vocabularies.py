@@ -54,7 +54,7 @@ def make_vocabularies(
 
 
 def check_vocab_file(problem: Problem) -> None:
-    """Raises UserError if `vocab_file` does not fit the problem, before its text is read."""
+    """Raises UserError if `vocab_file` does not fit the problem. Does not read the problem's text."""
     with tempfile.TemporaryDirectory() as folder:
         for name in filter(None, _imported(problem)):
             try:
@@ -96,6 +96,6 @@ def _learn(
     kind = problem.kind_of(sides[0])
     if kind != "bytes":
         unit = {"bpe": "BPE tokens", "wordpiece": "WordPiece tokens"}.get(kind, kind)
-        say(f"{problem.data_name}: learning {problem.vocab_size} {unit} of {' and '.join(sides)}")
+        say(f"{problem.data_name}: learning {problem.vocab_size} {unit} from {' and '.join(sides)}")
     symbols = problem.symbols_of(sides[0])
     train_vocabulary(statistics.texts(sides), problem.vocab_size, path, kind, symbols, **rare_characters)

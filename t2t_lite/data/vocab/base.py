@@ -35,7 +35,7 @@ class Vocabulary(ABC):
 
     size: int
     unknown_id: int | None = UNKNOWN_ID  # None: there is no unknown token, and id 2 is an ordinary token
-    starts_with_blank = False  # whether a token's text includes the blank before the word; decode removes the first one
+    starts_with_blank = False  # whether tokens include the space before a word; decode removes the first space
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -54,28 +54,28 @@ class Vocabulary(ABC):
         """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
-        """Returns the same as `encode`, outside of graphs and possibly faster."""
+        """Returns the same ids as `encode`. Works only outside of graphs and may be faster."""
         import tensorflow as tf
 
         return self.encode(tf.constant(texts, tf.string))
 
     @abstractmethod
     def _text_of(self, token: int) -> str:
-        """Returns a token's text, blanks included."""
+        """Returns a token's text, including spaces."""
 
     def _byte_of(self, token: int) -> int | None:
         """Returns a token's byte, or None if it stands for whole characters."""
         return None
 
     def bytes_of(self, token: int) -> bytes:
-        """Returns a token's UTF-8 text, of which a byte token has only a part; b"" for no text."""
+        """Returns a token's text in UTF-8, which may be part of a character for a byte token; b"" if it has no text."""
         if token in (PAD_ID, EOS_ID):
             return b""
         byte = self._byte_of(token)
         return self._text_of(token).encode("utf-8") if byte is None else bytes([byte])
 
     def ends_run(self, token: int) -> bool:
-        """Returns whether a token ends a run of characters; the blank between two runs may be omitted."""
+        """Returns whether a token ends a run of characters. The space between two runs may be omitted."""
         return False
 
     def resources(self) -> list[object]:
@@ -103,7 +103,7 @@ class Vocabulary(ABC):
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
         """Converts the ids of one text to the texts of its tokens, up to the end symbol and without padding.
 
-        Their concatenation is the text, but some vocabularies put a blank before the first word. In a run of byte
+        Their concatenation is the text, but some vocabularies put a space before the first word. In a run of byte
         tokens, the first token gets the text of the whole run, and the others get "". Raises a UserError if an id is
         outside the vocabulary.
         """

@@ -50,7 +50,7 @@ def train_vocabulary(
 
     Args:
       size: number of tokens; fewer if the text does not yield enough.
-      kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at blanks).
+      kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at whitespace).
       symbols: texts that are always one token (ignored by "characters" and "bytes"); with "words" they come first.
       byte_fallback, character_coverage: for "bpe", see `train_bpe`.
 
@@ -76,10 +76,10 @@ def train_vocabulary(
 
 
 def import_vocabulary(source: Path, path: Path) -> None:
-    """Imports a vocabulary file: copies a t2t-lite file, renumbers a SentencePiece model or a list of WordPiece tokens.
+    """Imports a vocabulary file: copies t2t-lite files, renumbers SentencePiece models and lists of WordPiece tokens.
 
-    tensor2tensor's subwords and tokens keep their ids. A list of WordPiece tokens has one token per line, and tokens
-    that continue a word begin with "##".
+    tensor2tensor's subwords and tokens keep their ids. Lists of WordPiece tokens have one token per line; tokens that
+    continue a word begin with "##".
 
     Raises a UserError if the file does not exist or has none of these formats.
     """
@@ -103,6 +103,6 @@ def import_vocabulary(source: Path, path: Path) -> None:
             open_vocabulary(partial)
     except (UserError, UnicodeDecodeError) as error:
         raise UserError(
-            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model, subwords or tokens of tensor2tensor or "
+            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model, tensor2tensor's subwords or tokens, or "
             f"a list of WordPiece tokens ({error})"
         ) from error

@@ -16,7 +16,7 @@ from t2t_lite.system.quiet import stderr_held_back
 if TYPE_CHECKING:
     import tensorflow as tf
 
-BLANK = "\u2581"  # how SentencePiece writes a blank
+BLANK = "\u2581"  # how SentencePiece writes a space
 # In SentencePiece's files: the model type of byte pairs, and the piece types of ordinary text.
 _BYTE_PAIRS = 2
 _UNSET, _ORDINARY = 0, 1
@@ -30,7 +30,7 @@ class SentencePieceVocabulary(Vocabulary):
     Raises a UserError if the file is not such a model.
     """
 
-    starts_with_blank = True  # SentencePiece's own decode drops all blanks at the start of a text
+    starts_with_blank = True  # SentencePiece's own decode drops all spaces at the start of a text
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -40,7 +40,7 @@ class SentencePieceVocabulary(Vocabulary):
         except RuntimeError as error:
             raise UserError(f"{path} is not a vocabulary file; generate the data again (t2t-lite-datagen)") from error
         if (processor.pad_id(), processor.eos_id(), processor.unk_id()) != (PAD_ID, EOS_ID, UNKNOWN_ID):
-            raise UserError(f"{path} does not number padding, end and unknown 0, 1, 2; make it with t2t-lite-datagen")
+            raise UserError(f"{path} does not use ids 0, 1, 2 for padding, end, unknown; make it with t2t-lite-datagen")
         self.size = processor.get_piece_size()
         self._processor, self._model = processor, model
         self._tokens = processor.id_to_piece(list(range(self.size)))
@@ -54,22 +54,22 @@ class SentencePieceVocabulary(Vocabulary):
 
         from t2t_lite.data.vocab.tf_text import tensorflow_text
 
-        # Outside of the graph that is traced first, so that other graphs can use it, too. Holds back a line that
-        # tensorflow-text's copy of SentencePiece prints for every model.
+        # Created outside of the current graph, so that other graphs can use it, too. A line that tensorflow-text's
+        # copy of SentencePiece prints for every model is held back.
         with tf.init_scope(), stderr_held_back():
             return tensorflow_text.SentencepieceTokenizer(model=self._model, add_eos=True)
 
     def tokens(self) -> list[str]:
-        """Returns the text of every token by id, with `BLANK` for a blank; ids 0 to 2 are symbols."""
+        """Returns the text of every token by id, with `BLANK` for a space; ids 0 to 2 are symbols."""
         return self._tokens
 
     @property
     def is_bpe(self) -> bool:
-        """Whether the tokens are byte pairs rather than those of a unigram model."""
+        """Whether the tokens are byte pairs rather than unigram tokens."""
         return self._proto().trainer_spec.model_type == _BYTE_PAIRS
 
     def merge_scores(self) -> dict[int, float]:
-        """Returns the score of each ordinary token by id: of two possible merges, the higher one is made."""
+        """Returns the score of each ordinary token by id: of two possible merges, the higher-scoring one is made."""
         pieces = enumerate(self._proto().pieces)
         return {id: piece.score for id, piece in pieces if piece.type in (_UNSET, _ORDINARY)}
 
@@ -80,7 +80,7 @@ class SentencePieceVocabulary(Vocabulary):
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """See `Vocabulary`."""
-        # One by one, because for a list SentencePiece starts a thread, which takes ten times as long as a short text.
+        # One by one, because for a list, SentencePiece starts a thread, which takes ten times as long as a short text.
         return [self._processor.encode(text, out_type=int, add_eos=True) for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
@@ -88,13 +88,13 @@ class SentencePieceVocabulary(Vocabulary):
         import tensorflow as tf
 
         if tf.executing_eagerly():
-            # Not the TensorFlow op: setting TensorFlow's seed, as every training does, discards its model.
+            # Not the TensorFlow op, because setting TensorFlow's seed, as training does, discards the op's model.
             lines = tf.convert_to_tensor(texts, tf.string).numpy()
             return self.encode_all([line.decode("utf-8", errors="replace") for line in lines])
         return self._tokenizer.tokenize(texts)
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
-        """Returns the same as `encode`, outside of graphs and without protocol buffers, in 40% of the time."""
+        """Returns the same ids as the TensorFlow op. Works only outside of graphs and takes 40% of the op's time."""
         return as_ragged(self.ids_of(texts))
 
     def resources(self) -> list[object]:
@@ -118,7 +118,7 @@ def train_bpe(
     """Learns byte-pair tokens from sentences and returns them as a SentencePiece model.
 
     The same texts give the same model. Encoding is lossless: with `byte_fallback`, for any text without U+2581, which
-    SentencePiece uses for blanks; without it, for texts whose characters all have tokens.
+    SentencePiece uses for spaces; without it, for texts whose characters all have tokens.
 
     Args:
       size: number of tokens; fewer if the text does not yield enough.
@@ -166,7 +166,7 @@ def train_bpe(
 def renumbered(model: bytes) -> bytes:
     """Renumbers a SentencePiece model, so that ids 0, 1, 2 are padding, end and unknown. Removes the start symbol.
 
-    The other tokens keep their order, so that texts are tokenized as before. Raises a UserError if it is not a
+    The other tokens keep their order, so that texts are tokenized as before. Raises a UserError if `model` is not a
     SentencePiece model.
     """
     from google.protobuf import message

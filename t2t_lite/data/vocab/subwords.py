@@ -1,6 +1,6 @@
 """tensor2tensor's subword vocabularies (`vocab.*.subwords`), with the ids and texts of its SubwordTextEncoder.
 
-A text is split into runs of letters and digits and runs of other characters; a single blank between two runs is
+A text is split into runs of letters and digits and runs of other characters; a single space between two runs is
 omitted. Each run ends with "_" and is written greedily as the longest subwords from its start. "\\\\" and "\\u" stand
 for a backslash and "_", and "\\123;" for the character with this number if the vocabulary lacks it. Encoding is
 therefore lossless for any text.
@@ -29,7 +29,7 @@ _RESERVED = 2  # padding and end
 # Characters used in escapes; every vocabulary contains them.
 _ESCAPES = frozenset("\\_u;0123456789")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
-NO_CHARACTER = "\u3013"  # replaces a number that is not a character's
+NO_CHARACTER = "\u3013"  # replaces an escape whose number is not a valid code point
 
 
 class SubwordVocabulary(Vocabulary):
@@ -59,7 +59,7 @@ class SubwordVocabulary(Vocabulary):
         return with_end_symbol(self._ops.encode(texts))
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
-        """See `Vocabulary`; in Python, which is twice as fast as a graph because most runs of a text repeat."""
+        """See `Vocabulary`. Works in Python, twice as fast as in a graph, because most runs in a text repeat."""
         return as_ragged(self.ids_of(texts))
 
     def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
@@ -71,7 +71,10 @@ class SubwordVocabulary(Vocabulary):
         return token >= _RESERVED and self._own[token].endswith(END_OF_RUN)
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
-        """See `Vocabulary`. A run's first subword gets the blank before the run, and with escapes the whole run."""
+        """See `Vocabulary`.
+
+        A run's first subword gets the space before the run and, if the run has escapes, the text of the whole run.
+        """
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in ids:
             if not 0 <= token < self.size:
@@ -130,7 +133,7 @@ def is_alphanumeric(character: str) -> bool:
 
 
 def split_runs(text: str) -> list[str]:
-    """Splits a text into runs of letters and digits and runs of others, without single blanks between two runs."""
+    """Splits a text into runs of letters and digits and runs of others, without single spaces between two runs."""
     runs = ["".join(group) for _, group in itertools.groupby(text, is_alphanumeric)]
     return [run for number, run in enumerate(runs) if run != " " or number in (0, len(runs) - 1)]
 

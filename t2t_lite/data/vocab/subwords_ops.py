@@ -13,7 +13,7 @@ from t2t_lite.data.vocab.tf_text import tensorflow_text
 # Marks subwords that continue a run in the word tokenizer; it does not occur in texts.
 _CONTINUES = "\ue000\ue001"
 _UNKNOWN = "\ue001\ue000"
-# Longer runs are not text.
+# Longer runs do not occur in real text.
 _MOST_BYTES = 2**20
 
 
@@ -63,7 +63,7 @@ class SubwordOps:
         run_of = tf.cumsum(tf.cast(starts, tf.int64)) - 1
         text_of_run = tf.boolean_mask(text_of, starts)
         joined = tf.strings.unsorted_segment_join(escaped, run_of, tf.size(text_of_run))
-        # A single blank between two runs is omitted.
+        # A single space between two runs is omitted.
         other = tf.fill(tf.minimum(tf.shape(text_of_run), 1), tf.constant(-1, tf.int64))
         is_first = text_of_run != tf.concat([other, text_of_run[:-1]], 0)
         is_last = text_of_run != tf.concat([text_of_run[1:], other], 0)
@@ -96,7 +96,7 @@ class SubwordOps:
         return _joined(runs.with_flat_values(tf.strings.join([blanks, texts])))
 
     def _unescaped(self, runs: tf.Tensor) -> tf.Tensor:
-        """Returns the texts of runs [runs]."""
+        """Returns the texts of escaped runs, strings [runs]."""
         runs = tf.strings.regex_replace(runs, r"\\\\", _BACKSLASH)
         runs = tf.strings.regex_replace(runs, r"\\u", END_OF_RUN)
         runs = tf.strings.regex_replace(runs, r"\\0*([0-9]{1,7});", _NUMBER + rb"\1" + _NUMBER)
@@ -112,11 +112,11 @@ class SubwordOps:
         )
         whole = _joined(parts.with_flat_values(tf.where(is_number, characters, parts.flat_values)))
         parts = tf.strings.split(whole, _BACKSLASH)
-        # Not as a separator, which would be omitted between two empty parts.
+        # Prepended to each part, because a separator would be omitted between two empty parts.
         before = tf.where(tf.ragged.range(parts.row_lengths()).flat_values > 0, "\\", "")
         return _joined(parts.with_flat_values(tf.strings.join([before, parts.flat_values])))
 
 
 def _joined(parts: tf.RaggedTensor) -> tf.Tensor:
-    """Joins strings [rows, (parts)] to strings [rows], without using the longest row's memory for each row."""
+    """Joins strings [rows, (parts)] to strings [rows], without padding all rows to the longest."""
     return tf.strings.unsorted_segment_join(parts.flat_values, parts.value_rowids(), tf.cast(parts.nrows(), tf.int32))

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 _RESERVED = ["<pad>", "<EOS>"]
-# tensor2tensor's names for the token of unknown words, which usually has the next id.
+# tensor2tensor's names for the token of unknown words, which usually follows the reserved tokens.
 _UNKNOWN = ("UNK", "<UNK>", "<unk>")
 # The subwords that a subword list needs to spell characters that it lacks.
 _ESCAPES = [character.encode() for character in "\\_u;0123456789"]
-# The characters at which Python splits a text, as code points for TensorFlow's regular expressions.
+# The whitespace at which Python splits a text, as code points for TensorFlow's regular expressions.
 _WHITE_SPACE = r"[\t-\r\x1c-\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]+"
 
 
 class T2tTokenVocabulary(Vocabulary):
-    """Tokens separated by blanks, such as those of a text split by byte-pair encoding.
+    """Tokens separated by spaces, as in a text that was split by byte-pair encoding.
 
-    A word that is not in the list becomes the unknown token; if there is none, it is an error.
+    A word that is not in the list becomes the unknown token; without an unknown token, it is an error.
     """
 
     starts_with_blank = True
@@ -62,7 +62,7 @@ class T2tTokenVocabulary(Vocabulary):
         for row, text in zip(rows, texts):
             if None in row:
                 raise UserError(
-                    f"{self.path} has no token '{text.split()[row.index(None)]}' and none like UNK for unknown words"
+                    f"{self.path} has no token '{text.split()[row.index(None)]}', and no UNK for unknown words"
                 )
         return [[*(id for id in row if id is not None), EOS_ID] for row in rows]
 
@@ -72,7 +72,7 @@ class T2tTokenVocabulary(Vocabulary):
 
         ids = self._table.lookup(tf.strings.split(tf.strings.regex_replace(texts, _WHITE_SPACE, " ")))
         has_ids = tf.debugging.assert_non_negative(
-            ids.flat_values, f"{self.path} lacks a token and has none like UNK for unknown words"
+            ids.flat_values, f"{self.path} lacks a token, and has no UNK for unknown words"
         )
         with tf.control_dependencies([] if has_ids is None else [has_ids]):
             return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))

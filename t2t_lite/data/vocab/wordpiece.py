@@ -2,8 +2,8 @@
 
 The file is JSON: {"kind": ..., "pieces": [...]}. Ids 0 to 2 are padding, end and unknown. Ids 3 to 258 are the 256
 bytes, which encode all text without tokens, so that encoding is lossless (except for NUL with WordPiece). The other
-tokens follow. WordPiece tokens include the blank before a word (" the"), and continuations of a word begin with "##".
-An imported list has neither blanks nor bytes: see `PlainListVocabulary`.
+tokens follow. WordPiece tokens include the space before a word (" the"), and continuations of a word begin with "##".
+An imported list has neither spaces nor bytes: see `PlainListVocabulary`.
 
 Everything is implemented twice: in plain Python, for `ids_of`, and as TensorFlow ops, in `wordpiece_ops.py`.
 """
@@ -55,7 +55,7 @@ _CHINESE = (
 def parts_pattern(of_code_point: Callable[[int], str]) -> str:
     """Returns the regular expression for the parts of a text; `of_code_point` writes a character in its dialect.
 
-    A part is a word or any other single character, each with the blank before it; or a blank on its own.
+    A part is a word or any other single character, each with the space before it; or a space on its own.
     """
     letters = "".join(
         f"{first}-{last}" if isinstance(first, str) else f"{of_code_point(first)}-{of_code_point(int(last))}"
@@ -111,8 +111,8 @@ class TokenListVocabulary(Vocabulary):
 class PlainListVocabulary(Vocabulary):
     """An imported list of WordPiece tokens. Tokens that continue a word begin with "##".
 
-    Texts are split at blanks and punctuation, as in BERT, and decoded with a blank between any two words. A list
-    without capital letters is used for lower-cased text. Words without tokens are unknown.
+    Texts are split at whitespace and punctuation, as in BERT, and decoded with a space between any two words. If the
+    list has no capital letters, texts are lower-cased. Words without tokens are unknown.
     """
 
     starts_with_blank = True
@@ -198,7 +198,7 @@ class _Words:
         if self._symbols is None:
             return self._part.findall(text)
         found, end = [], 0
-        # Symbols come first, because a blank before one would otherwise be joined with its first character.
+        # Symbols come first, because a space before one would otherwise be joined with its first character.
         for symbol in self._symbols.finditer(text):
             found += [*self._part.findall(text[end : symbol.start()]), symbol.group()]
             end = symbol.end()
@@ -208,7 +208,7 @@ class _Words:
 def longest_first(word: str, ids: Mapping[str, int]) -> list[int]:
     """Returns the ids of a word: its longest token, then the longest "##..." of the rest, and so on.
 
-    Returns [] if a rest has no token, or the word is very long.
+    Returns [] if no token matches at some point, or the word is too long.
     """
     if len(word.encode("utf-8", errors="replace")) > _MAX_WORD_BYTES:
         return []

@@ -31,7 +31,7 @@ def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[s
             or list(symbols).count(symbol) > 1
         ):
             raise UserError(
-                f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, too long or listed twice"
+                f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, is too long or is listed twice"
             )
     room = size - FIRST_TOKEN - len(symbols)
     if kind != "bytes" and room < 1:
@@ -59,8 +59,8 @@ def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -
         counts.update(words)
     words = [(word.decode(), count) for word, count in _by_frequency(counts) if word.decode() not in symbols]
     words = words[:MAX_WORDS]
-    # The learner searches for the minimum frequency of tokens. All words above this threshold are tokens, so it is at
-    # least the frequency of the last word that fits, and rarely more than sixteen times that.
+    # The learner searches for the minimum frequency of tokens. All words above this threshold become tokens, so it is
+    # at least the frequency of the last word that fits, and rarely more than sixteen times that frequency.
     least = words[min(size, len(words)) - 1][1]
     tokens = learner.learn(
         words,

@@ -65,7 +65,7 @@ def cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
         texts = tf.strings.regex_replace(texts, "\x00", "\ufffd")
         if not symbols:
             return tensorflow_text.regex_split(texts, pattern, pattern)
-        # Split at symbols first, because a blank before one would otherwise be joined with its first character.
+        # Split at symbols first, because a space before one would otherwise be joined with its first character.
         around = tensorflow_text.regex_split(texts, escaped, escaped)
         parts = tensorflow_text.regex_split(around.flat_values, pattern, pattern)
         return around.with_flat_values(parts).merge_dims(1, 2)

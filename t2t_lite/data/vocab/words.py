@@ -28,7 +28,7 @@ _CLOSED = 1000
 
 
 class WordVocabulary(Vocabulary):
-    """Words separated by blanks, from the parsed content of a file; other words are unknown."""
+    """Words separated by whitespace, from the parsed content of a file; other words are unknown."""
 
     starts_with_blank = True
 
