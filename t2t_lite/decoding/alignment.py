@@ -9,7 +9,7 @@ import numpy as np
 def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str]) -> str:
     """Links each output word to the source word that its tokens attend to most.
 
-    The weights are float [output tokens, source tokens]; `source` and `output` are the texts of the tokens, see
+    `weights` are float [output tokens, source tokens]; `source` and `output` are the texts of the tokens, see
     `words_of_tokens`. Returns "i-j ..." in Pharaoh format: one pair for each output word j, in order, with its source
     word i. Both indices start at 0.
     """

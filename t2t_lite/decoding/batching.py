@@ -1,4 +1,4 @@
-"""Shared by all engines: batches of sentences of similar length, and the scores of given outputs."""
+"""Code that all engines share: it groups sentences of similar length into batches, and scores given outputs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -24,7 +24,7 @@ def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callab
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns sequences of ids as one padded array, int32 [batch, length]."""
+    """Returns sequences of ids as one array, int32 [batch, length], with padding."""
     ids = np.full([len(sequences), max((len(sequence) for sequence in sequences), default=0)], PAD_ID, np.int32)
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = sequence
@@ -34,10 +34,10 @@ def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
 def output_scores(
     outputs: Sequence[Sequence[int]], log_probs: Callable[[], Iterable[float]], alpha: float
 ) -> list[tuple[float, float]]:
-    """Returns (log-probability / length penalty, log-probability) of given outputs.
+    """Returns (log-probability / length penalty, log-probability) for each output.
 
     Raises ValueError if an output contains padding, which cannot be scored.
     """
     if any(PAD_ID in output for output in outputs):
-        raise ValueError(f"an output to score contains id {PAD_ID}, which is padding, not a token")
+        raise ValueError(f"an output to score contains id {PAD_ID}, which is padding; remove it")
     return [(each / length_penalty(len(output), alpha), each) for each, output in zip(log_probs(), outputs)]

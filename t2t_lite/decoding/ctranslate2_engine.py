@@ -1,8 +1,8 @@
 """The CTranslate2 engine: searches an exported model without TensorFlow.
 
-Like our own search, CTranslate2 keeps the hypotheses with the best log-probabilities, but it ranks finished ones by
-log-probability / length^alpha. Therefore this engine reranks its n-best lists by the length penalty of Wu et al., and
-searches until twice the beam size of hypotheses are finished: with fewer, our best one may be missing.
+Like this package's own search, CTranslate2 keeps the hypotheses with the best log-probabilities, but it ranks finished
+ones by log-probability / length^alpha. Therefore this engine reranks its n-best lists by the length penalty of Wu et
+al., and searches until 2 * beam_size hypotheses are finished: with fewer, the best one by this penalty may be missing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,13 @@ from t2t_lite.errors import UserError
 from t2t_lite.system.cores import num_cores
 from t2t_lite.system.installed import check_installed
 
-# A search ends when this many times the beam size of hypotheses are finished.
+# A search ends when PATIENCE * beam_size hypotheses are finished.
 PATIENCE = 2
-# The minimum source length that batching assumes, because outputs take memory, too.
+# Batching counts shorter sources as this many tokens, because their outputs take memory, too.
 _MIN_LENGTH = 32
-# Larger batches are no faster and need more memory.
+# The largest useful batch: larger ones are no faster and need more memory.
 _BATCH_TOKENS = 1024
-# The required values of some settings, because CTranslate2 has no equivalent of other values.
+# The settings for which this engine supports only one value.
 _ONLY = {
     "coverage_penalty": 0.0,
     "diverse_beam_groups": 1,
@@ -39,11 +39,11 @@ _ONLY = {
 
 
 class CTranslate2Engine:
-    """An `Engine` with a model in CTranslate2's format, in a folder with model.bin.
+    """An `Engine` that runs a model in CTranslate2's format, from a folder with model.bin.
 
-    `positions_limit` is the name of the limit `max_positions` in messages. The model gives the attention of its decoder
-    layer `alignment_layer` and has the checksum `digest`. `options.warn` also receives a line about settings whose
-    effect differs from TensorFlow's.
+    `positions_limit` is the name of the limit `max_positions` in messages. `alignment_layer` is the only decoder layer
+    whose attention the model returns, and `digest` is the checksum of the model. `options.warn` also receives a line
+    if sampling ignores random_seed.
     """
 
     name = "ctranslate2"
@@ -93,7 +93,8 @@ class CTranslate2Engine:
             self._warn("CTranslate2 samples with its own random numbers; random_seed has no effect")
         requests = [_Request.of(query, row, self._limit) for row in query.rows]
         found = self._searched(query, requests)
-        # A batch has a single limit, its longest line's. Lines whose outputs exceed their own limit are searched again.
+        # A batch has one length limit, the largest of its lines' limits. Lines whose outputs exceed their own limit are
+        # searched again.
         limits = {request.row: request.limit for request in requests}
         too_long = [
             request for request in requests if any(len(each.ids) > limits[request.row] for each in found[request.row])
@@ -119,12 +120,12 @@ class CTranslate2Engine:
         """See `Engine`."""
         _check_layer(layer, self._alignment_layer)
         sources, outputs = pairs
-        # The only token of a blank line receives all attention, 1; CTranslate2 returns none for it.
+        # The only token of a blank line receives an attention of 1; CTranslate2 returns no weights for it.
         found = [np.ones([len(output), 1], np.float32) for output in outputs]
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
         longer = [row for row, source in enumerate(sources) if len(source) > 1]
         for rows in by_length(longer, lengths, lambda length: settings.batch_tokens // length):
-            # Each output is forced; the step after it gives the end symbol's attention, whatever token it predicts.
+            # Each output is forced; the step after it returns the attention of the end symbol, whatever it predicts.
             results = self._translator.translate_batch(
                 [self._named(sources[row], self._inputs_tokens) for row in rows],
                 target_prefix=[self._named(outputs[row][:-1], self._tokens) for row in rows],
@@ -142,19 +143,19 @@ class CTranslate2Engine:
 
     @property
     def attention_layers(self) -> dict[str, int]:
-        """None: see `attention`."""
+        """Empty, because `attention` is not supported."""
         return {}
 
     def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         """See `Engine`."""
-        raise UserError("CTranslate2 gives no attention weights of single heads; use the TensorFlow engine")
+        raise UserError("CTranslate2 returns no attention weights of single heads; use the TensorFlow engine")
 
     def description(self) -> dict[str, Any]:
         """See `Engine`."""
         return {"engine": self.name, "model": self._digest}
 
     def _searched(self, query: Query, requests: "Sequence[_Request]", report: bool = True) -> dict[int, list[Found]]:
-        """Returns the hypotheses of lines, best first."""
+        """Returns the hypotheses of each line: best first, or samples in drawing order."""
         found: dict[int, list[Found]] = {}
         waiting = [
             (batch, self._translator.translate_batch(**self._options(query, batch), asynchronous=True))
@@ -188,14 +189,14 @@ class CTranslate2Engine:
             options |= {
                 "beam_size": 1,
                 "num_hypotheses": settings.beam_size,
-                # CTranslate2 does not check this, and would read beyond the vocabulary.
+                # CTranslate2 does not check this value and would read beyond the vocabulary.
                 "sampling_topk": min(settings.sampling_keep_top_k, len(self._tokens)),
                 "sampling_topp": settings.sampling_keep_top_p,
                 "sampling_temperature": settings.sampling_temp,
             }
         else:
             patience = PATIENCE if settings.beam_size > 1 else 1
-            finished = settings.beam_size * patience  # all, because our best may not be among CTranslate2's best
+            finished = settings.beam_size * patience  # all: CTranslate2 may rank our best hypothesis lower
             options |= {"beam_size": settings.beam_size, "patience": patience, "num_hypotheses": finished}
         if query.prefixes is not None:
             options["target_prefix"] = [self._named(request.prefix, self._tokens) for request in batch]
@@ -210,9 +211,9 @@ class CTranslate2Engine:
         return _ranked(found, settings)
 
     def _with_exact_scores(self, query: Query, found: dict[int, list[Found]]) -> dict[int, list[Found]]:
-        """Returns hypotheses with the log-probabilities of all their tokens.
+        """Returns the hypotheses with exact scores, from the log-probabilities of all their tokens.
 
-        CTranslate2's search omits the prefix, and normalizes without the tokens that outputs never contain.
+        The scores of CTranslate2's search omit the prefix, and its probabilities sum to 1 over allowed tokens only.
         """
         flat = [(row, each) for row, beams in found.items() for each in beams]
         pairs = Pairs([query.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
@@ -224,7 +225,7 @@ class CTranslate2Engine:
         return {row: _ranked(beams, query.settings) for row, beams in exact.items()}
 
     def _log_probs(self, pairs: Pairs, settings: DecodeHParams) -> list[float]:
-        """Returns the log-probability of each output, without the end symbol if the output lacks it."""
+        """Returns the log-probability of each output; the end symbol counts only if the output has one."""
         sources, outputs = pairs
         ended = [bool(output) and output[-1] == EOS_ID for output in outputs]
         results = self._translator.score_batch(
@@ -241,7 +242,7 @@ class CTranslate2Engine:
 
 
 class _Request(NamedTuple):
-    """A line to search for."""
+    """A line to decode."""
 
     row: int
     source: list[int]
@@ -259,7 +260,7 @@ class _Request(NamedTuple):
 
 
 def _batches(requests: Sequence[_Request], batch_tokens: int) -> Iterator[list[_Request]]:
-    """Divides lines with the same minimum length into batches of similar length, longest first."""
+    """Divides lines into batches with equal minimum lengths and similar source lengths, longest first."""
     for shortest in sorted({request.min_length for request in requests}):
         same = [request for request in requests if request.min_length == shortest]
         lengths = [len(request.source) for request in same]
@@ -272,27 +273,27 @@ def _cut(found: dict[int, list[Found]], number: int) -> dict[int, list[Found]]:
 
 
 def _ranked(found: list[Found], settings: DecodeHParams) -> list[Found]:
-    """Returns hypotheses by score; samples stay in the order in which they were drawn."""
+    """Returns hypotheses sorted by score, best first; samples stay in drawing order."""
     return found if settings.sampling_method == "random" else sorted(found, key=lambda each: -each.score)
 
 
 def check_settings(settings: DecodeHParams, needs: Needs, alignment_layer: int | None = None) -> None:
-    """Raises UserError if CTranslate2 does not support the settings and needs; `alignment_layer` is the model's."""
+    """Raises UserError if the engine does not support the settings or needs; `alignment_layer` is the model's."""
     for name, value in _ONLY.items():
         if (given := getattr(settings, name)) != value:
-            hint = "; the weights have the precision of the export" if name == "precision" else ""
+            hint = " (the weights have the precision of the export)" if name == "precision" else ""
             raise _cannot(f"{name}={given}{hint}")
     if needs.phrases:
         raise _cannot("phrases that outputs must contain")
     if needs.constraints:
-        raise _cannot("constraints, such as those of trees")
+        raise _cannot("constraints on outputs, such as trees")
     if alignment_layer is not None:
         _check_layer(needs.alignment_layer, alignment_layer)
 
 
 def _check_layer(layer: int | None, alignment_layer: int) -> None:
     if layer is not None and layer != alignment_layer:
-        raise _cannot(f"the attention of layer {layer}: an export has only that of layer {alignment_layer}")
+        raise _cannot(f"the attention of layer {layer}: the export has only that of layer {alignment_layer}")
 
 
 def _cannot(what: str) -> UserError:

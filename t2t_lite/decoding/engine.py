@@ -1,6 +1,6 @@
 """The interface of engines, which turn token ids and search settings into hypotheses and do not handle text.
 
-Everything around them (tokens, files, text prefixes, trees, n-best output) is shared by all engines.
+All engines share everything else (tokenization, files, text prefixes, trees, n-best output).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ ENGINES = ("tensorflow", "ctranslate2")
 
 
 class Lines(NamedTuple):
-    """Lines to search for; see `Translator.translate`. All sequences have one entry per line."""
+    """Lines to decode; see `Translator.translate`. All sequences have one entry per line."""
 
     texts: Sequence[str]
     prefixes: Sequence[str] | None = None
@@ -28,19 +28,19 @@ class Lines(NamedTuple):
     on_done: Callable[[int], None] | None = None
     constraints: "Sequence[LineConstraint] | str" = ()
     phrases: Sequence[Sequence[str]] | None = None
-    with_scores: bool = True  # whether scores and log-probabilities must be exact; if not, they only need to rank
-    warm_up: bool = False  # whether to compile now rather than at first use
+    with_scores: bool = True  # whether scores and log-probabilities must be exact; if not, they need only rank outputs
+    warm_up: bool = False  # whether to compile the search now, see `Translator.warm_up`
     check: Callable[[], None] | None = None
 
 
 class Query(NamedTuple):
-    """Lines to search for, as token ids. All sequences have one entry per line."""
+    """Lines to decode, as token ids. All sequences have one entry per line."""
 
     lines: Lines  # without blank phrases
     sources: Sequence[list[int]]  # ids including the end symbol
     prefixes: Sequence[list[int]] | None  # ids that outputs begin with, excluding the end symbol
     constraints: "Sequence[LineConstraint]"
-    rows: Sequence[int]  # the indices of the lines to search; the other lines are blank
+    rows: Sequence[int]  # the indices of the lines to decode; the other lines are blank
     settings: DecodeHParams
     num_wanted: int  # number of hypotheses wanted per line; 0: all
 
@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
     """The result of a search."""
 
     found: Mapping[int, list[Found]]  # by row of the query: best first, or samples in drawing order
-    warnings: Mapping[int, str]  # by row: why its output is not as expected
+    warnings: Mapping[int, str]  # by row: why its output is cut or lacks phrases
 
 
 class Pairs(NamedTuple):
@@ -73,19 +73,19 @@ class Pairs(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What a decoding requires of an engine besides its settings."""
+    """What a request needs from an engine besides its settings."""
 
     phrases: bool = False
     constraints: bool = False
-    alignment_layer: int | None = None  # a decoder layer; None: no alignments, or the default layer's
+    alignment_layer: int | None = None  # the decoder layer for alignments; None: no alignments, or the default layer
 
 
 class Engine(Protocol):
-    """A model that searches, scores and attends. Its methods are thread-safe.
+    """A model that decodes lines, scores outputs and returns attention weights. Its methods are thread-safe.
 
     Attributes:
       name: its name in `ENGINES`.
-      model_name: what reports call the model.
+      model_name: the name of the model in reports.
       max_positions: the longest sequence on either side, in tokens; None: unlimited.
       positions_limit: the name of that limit in messages.
       num_threads: number of batches searched in parallel.
@@ -104,37 +104,37 @@ class Engine(Protocol):
         ...
 
     def check(self, settings: DecodeHParams, needs: Needs) -> None:
-        """Raises UserError, which names the reason, if the engine does not support the settings and needs."""
+        """Raises UserError with the reason if the engine does not support the settings or needs."""
 
     def search(self, query: Query) -> Outcome:
-        """Searches the outputs of lines.
+        """Searches for the outputs of lines.
 
-        Raises UserError if the engine or the vocabulary does not support the query, or memory does not suffice.
+        Raises UserError if the engine or the vocabulary does not support the query, or it does not fit into memory.
         """
         ...
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
-        """Returns (log-probability / length penalty, log-probability) of given outputs."""
+        """Returns (log-probability / length penalty, log-probability) for each pair."""
         ...
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> "list[np.ndarray]":
         """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
 
-        The result is float32 [output tokens, source tokens] for each pair. The layer None is the one closest to a word
-        alignment. Of the settings, only `batch_tokens` matters. Raises UserError if the engine or the model cannot
+        The result is float32 [output tokens, source tokens] for each pair. `layer=None` selects the layer closest to a
+        word alignment. Of the settings, only `batch_tokens` matters. Raises UserError if the engine or the model cannot
         return attention.
         """
         ...
 
     def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> "list[np.ndarray]":
-        """Returns the attention weights of one layer of given outputs: float32 [heads, queries, keys] for each pair.
+        """Returns the attention weights of one layer for each pair: float32 [heads, queries, keys].
 
         For `kind` and `layer` see `Translator.attention`, for the other arguments `cross_attention`.
         """
         ...
 
     def description(self) -> dict[str, Any]:
-        """Describes what outputs depend on besides the settings: the files with the weights, and their state."""
+        """Returns what outputs depend on besides the settings: checkpoints with modification times, or a checksum."""
         ...
 
 

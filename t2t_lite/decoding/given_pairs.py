@@ -13,12 +13,12 @@ from t2t_lite.decoding.engine import Pairs
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.models.base import Seq2SeqModel
 
-# Maximum number of logits in memory, about 64 MiB; a single output may exceed it.
+# Maximum number of logits in a batch (64 MiB); a single long output may exceed it.
 _LOGITS = 2**24
 
 
 class GivenPairs:
-    """Computes scores and attention weights of pairs. Thread-safe.
+    """Computes the scores and attention weights of pairs. Thread-safe.
 
     The model must be built and have its weights; an `Ensemble` supports only scores.
     """
@@ -29,7 +29,7 @@ class GivenPairs:
         self._lock = threading.Lock()
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
-        """Returns (log_prob / length penalty, log_prob) of each pair.
+        """Returns (log_prob / length penalty, log_prob) for each pair.
 
         Raises ValueError if an output contains padding, which cannot be scored.
         """
@@ -44,7 +44,7 @@ class GivenPairs:
         return output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings.alpha)
 
     def cross_attention(self, pairs: Pairs, layer: int, batch_tokens: int) -> list[np.ndarray]:
-        """Returns the attention of each pair, averaged over a layer's heads: float32 [output tokens, source tokens]."""
+        """Returns each pair's mean cross-attention over a layer's heads: float32 [output tokens, source tokens]."""
 
         def mean(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
             return tf.reduce_mean(self._model.attention(inputs, targets, "cross", layer), 1)
@@ -53,7 +53,7 @@ class GivenPairs:
         return [weights[: len(output), : len(source)] for weights, source, output in zip(found, *pairs)]
 
     def attention(self, pairs: Pairs, kind: str, layer: int, batch_tokens: int) -> list[np.ndarray]:
-        """Returns the weights of one layer for each pair, float32 [heads, queries, keys]. See `Seq2SeqModel`."""
+        """Returns one layer's attention weights for each pair, float32 [heads, queries, keys]. See `Seq2SeqModel`."""
 
         def weights(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
             return np.asarray(self._model.attention(inputs, targets, kind, layer))
@@ -66,11 +66,11 @@ class GivenPairs:
     def _graph(
         self, name: Hashable, function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """Returns a function of inputs and targets, int32 [batch, length], as one graph for all shapes."""
+        """Returns a function that runs `function` on inputs and targets, int32 [batch, length], as one graph."""
         ids = tf.TensorSpec([None, None], tf.int32)
         with self._lock:
             if name not in self._graphs:
-                # Traced explicitly, because TensorFlow warns about many graphs made by calls, as with several models.
+                # Traced explicitly, because TensorFlow warns if calls trace many graphs, as with several models.
                 traced = tf.function(function, input_signature=[ids, ids], autograph=False)
                 self._graphs[name] = traced.get_concrete_function()
             graph = self._graphs[name]
@@ -80,7 +80,7 @@ class GivenPairs:
 def _by_pair(
     function: Callable[[np.ndarray, np.ndarray], np.ndarray], pairs: Pairs, batch_tokens: int
 ) -> list[np.ndarray]:
-    """Returns a function's result for each pair, from padded batches of at most `batch_tokens` positions."""
+    """Returns the result of `function` for each pair, computed in batches of at most `batch_tokens` positions."""
     found = [np.zeros(0)] * len(pairs.sources)
     lengths = [max(len(source), len(output)) for source, output in zip(*pairs, strict=True)]
     for rows in by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):

@@ -1,4 +1,4 @@
-"""Phrases that outputs must contain: turns their texts into the constraint of a search."""
+"""Turns the texts of phrases that outputs must contain into a search constraint."""
 
 import re
 import unicodedata
@@ -9,26 +9,26 @@ from t2t_lite.decoding.search.phrases import Phrases, Places, phrase_places
 from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.errors import UserError
 
-# Represents a byte that is not a character on its own, usually part of a letter.
+# Stands for a byte that is not a character on its own, usually part of a letter.
 _PART = "\N{REPLACEMENT CHARACTER}"
 
 
 class PhraseVocabulary:
-    """Tokenizes phrases with the output vocabulary, as they occur inside a text."""
+    """Tokenizes phrases as they occur inside an output."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._texts = ["".join(vocabulary.tokens_of([token])) for token in range(vocabulary.size)]
-        # Where texts do not begin with a blank, a token with a leading blank cannot be the first.
+        # A token with a leading blank begins no output, unless the vocabulary puts a blank before the first word.
         blanks = () if vocabulary.starts_with_blank else tuple(text.startswith(" ") for text in self._texts)
         begins = tuple(_is_in_word(text[:1]) for text in self._texts)
         ends = tuple(_is_in_word(text[-1:]) for text in self._texts)
         self._constraint = Phrases(begins, ends, blanks, EOS_ID)
 
     def constraint(self, phrases: Sequence[Sequence[str]], first_line: int = 1) -> LineConstraint:
-        """Returns the constraint that each line's output contains the line's phrases as whole words.
+        """Returns the constraint that makes each line's output contain the line's phrases as whole words.
 
-        Blank and repeated phrases are ignored. Raises UserError if the vocabulary cannot write a phrase.
+        Blank and repeated phrases are ignored. Raises UserError if the vocabulary cannot encode a phrase.
         """
         rows = []
         for number, line in enumerate(phrases, start=first_line):

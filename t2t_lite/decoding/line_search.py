@@ -1,4 +1,4 @@
-"""Searches the outputs of lines of text: converts them to ids, runs an engine, and converts its ids to texts."""
+"""Searches for the outputs of text lines: converts lines to ids, runs an engine, and converts its ids to texts."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class Hypothesis(NamedTuple):
     """One output for a line."""
 
     text: str
-    score: float  # log_prob / length penalty + coverage penalty, by which the search ranks
+    score: float  # log_prob / length penalty + coverage penalty + other score terms; the search ranks by it
     log_prob: float  # sum of the log-probabilities of its tokens and the end symbol, in nats
 
     @property
@@ -24,13 +24,13 @@ class Hypothesis(NamedTuple):
 
 
 class CutHypothesis(Hypothesis):
-    """An incomplete hypothesis. It is a tuple of the same three values, for compatibility."""
+    """An incomplete hypothesis, see `Hypothesis.is_cut`. It has the same three values, for compatibility."""
 
     __slots__ = ()
 
 
 class LineSearch:
-    """Searches lines: search(lines, settings, number of hypotheses wanted) -> hypotheses. Thread-safe.
+    """Decodes lines: search(lines, settings, number of hypotheses wanted) -> hypotheses. Thread-safe.
 
     `warn` receives a line about each input or output that was cut. Without `has_inputs`, the model reads no inputs,
     and the lines are the beginnings of their own outputs.
@@ -48,10 +48,11 @@ class LineSearch:
         self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
 
     def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each line: best first, or samples in drawing order (num_wanted=0: all).
+        """Returns the hypotheses of each line: best first, or samples in drawing order.
 
-        Raises UserError if a setting is out of range, the number of prefixes or lists of phrases is not the number of
-        lines, or the engine or the vocabulary does not support the request.
+        `num_wanted` is the number of hypotheses per line that must be the best ones; 0: all. Raises UserError if a
+        setting is out of range, the number of prefixes or lists of phrases is not the number of lines, or the engine or
+        the vocabulary does not support the request.
         """
         lines, settings = self._checked(lines, settings)
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
@@ -73,11 +74,11 @@ class LineSearch:
         return results
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
-        """Returns lines and settings in the form that the search needs. For errors see `__call__`."""
+        """Returns the lines and settings in the form that the search needs. For errors see `__call__`."""
         if not self._has_inputs:
             if lines.prefixes is not None:
                 raise UserError(
-                    "the model reads no inputs and takes no prefixes: pass the beginnings of outputs as lines"
+                    "the model reads no inputs and takes no prefixes; pass the beginnings of outputs as lines"
                 )
             lines = lines._replace(texts=[""] * len(lines.texts), prefixes=lines.texts)
         if isinstance(lines.constraints, str):
@@ -105,7 +106,7 @@ class LineSearch:
         self, found: list[Found], prefix: str, prefix_ids: list[int], is_line_cut: bool
     ) -> list[Hypothesis]:
         """Returns the hypotheses of one line."""
-        # Outputs keep the given prefix verbatim, because its tokens lack characters unknown to the vocabulary.
+        # Outputs begin with the given prefix verbatim, because its tokens lack characters unknown to the vocabulary.
         (known,) = self._vocabulary.decode([prefix_ids])
         texts = self._vocabulary.decode([each.ids for each in found])
         hypotheses = [

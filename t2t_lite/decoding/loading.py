@@ -29,14 +29,18 @@ def load_runs(
 ) -> Loaded:
     """Loads models from run directories with the same vocabularies; for arguments see `Translator.from_run_dir`.
 
-    `options.warn` also receives lines about tuned settings and about a loaded checkpoint that is not the newest.
+    `options.warn` also receives lines about tuned settings, and about a loaded checkpoint that is outdated or not the
+    best one.
     Raises UserError if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
     warn = options.warn
     warn_if_unused(warn)
     run_dirs = [open_run_dir(path) for path in paths]
     if names_one_file(checkpoint_path) and len(run_dirs) > 1:
-        raise UserError(f"`checkpoint_path={checkpoint_path}` works with one run directory, not with {len(run_dirs)}")
+        raise UserError(
+            f"`checkpoint_path={checkpoint_path}` works with one run directory, not with {len(run_dirs)}; "
+            f"use best, last or average"
+        )
     checkpoints = [select(run_dir.path, checkpoint_path, warn).path for run_dir in run_dirs]
     settings = search_settings(run_dirs[0].path, run_dirs[0].problem.decode_hparams, decode_hparams, warn)
     first, *others = [

@@ -38,7 +38,7 @@ def load_export(path: Path, decode_hparams: str | Mapping[str, SettingValue], op
         engine = _keras_engine(export, vocabularies, settings, options)
     else:
         raise UserError(
-            f"{path} is a SavedModel, which t2t-lite does not load: load it with TensorFlow (see "
+            f"{path} is a SavedModel, which t2t-lite does not load; load it with TensorFlow (see "
             f"{path / 'README.md'}), or export the run with --format=ctranslate2 or keras"
         )
     return Loaded(engine, *vocabularies, settings, content["problem"], content["has_inputs"])

@@ -1,4 +1,4 @@
-"""Options of everything that searches with a trained model: the decoder, evaluation, export and server."""
+"""Options for searching with a trained model, in the decoder, evaluation, export and server."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -11,11 +11,11 @@ from t2t_lite.settings import SettingValue
 
 @dataclasses.dataclass(frozen=True)
 class DecodeOptions(Options):
-    """Which checkpoint of a run searches, and with which settings."""
+    """The checkpoint of a run to decode with, and the search settings."""
 
     checkpoint_path: str | PathLike | None = option(
         None,
-        "checkpoint to use; best:METRIC is the best by another metric than the run's",
+        "checkpoint to use; best:METRIC is the best by METRIC instead of the run's metric",
         unset="the run's average if it exists, else the last one",
         metavar="best|last|average|ckpt-N|PATH",
     )
@@ -26,16 +26,19 @@ class DecodeOptions(Options):
 
 @dataclasses.dataclass(frozen=True)
 class EngineOptions(Options):
-    """How an engine runs. None of it changes what is found, but for rounding."""
+    """How an engine runs. These options change outputs only by rounding."""
 
     # receives lines about settings that are probably a mistake and about texts that are cut
     warn: Callable[[str], None] = LOG.warning
-    # TensorFlow only: it takes seconds for each of a few shapes, and makes searches faster after that.
+    # TensorFlow only. Each of a few batch shapes takes seconds to compile; after that, its searches are faster.
     xla_compile: bool | None = option(
         None,
         "compile the search with XLA: True, False or auto",
         unset="auto: compile in the background once it pays off",
     )
     num_threads: int | None = option(
-        None, "number of batches searched in parallel", unset="one per processor, or one on a GPU", at_least=1
+        None,
+        "number of batches searched in parallel",
+        unset="one per core, or one with TensorFlow on a GPU",
+        at_least=1,
     )

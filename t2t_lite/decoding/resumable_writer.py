@@ -1,4 +1,4 @@
-"""Output files written block by block, so that an interrupted run resumes after the last complete block."""
+"""Writes output files block by block, so that an interrupted run resumes after the last complete block."""
 
 import contextlib
 import gzip
@@ -18,21 +18,22 @@ Line = TypeVar("Line", bound="str | tuple[str, ...]")
 
 
 class ResumableWriter:
-    """Writes files with one line per input line. A complete file receives its final name.
+    """Writes files with one line per input line. A file receives its final name once it is complete.
 
     The file "<name>.progress" beside the first output records the progress after each block. Files ending in .gz are
     compressed. Devices and pipes, such as /dev/null, are written in place.
 
     Args:
       paths: the files.
-      made_by: any JSON value that the lines depend on besides the input. If it changes, a run starts over.
+      made_by: a JSON value that identifies what the output depends on besides the input. If it changes, a run starts
+        over.
 
     Attributes:
       lines: number of input lines already processed.
       notes: the JSON object stored with the last block; {} if there is none or the run starts over.
 
     Raises:
-      UserError: if a path is a directory, its parent folder does not exist, or a path is named twice.
+      UserError: if a path is a directory, its parent folder does not exist, or it is named twice.
     """
 
     def __init__(self, paths: Sequence[Path], made_by: object) -> None:
@@ -52,9 +53,9 @@ class ResumableWriter:
         self.lines = 0
 
     def rest_of(self, read: Callable[[], Iterator[Line]], say: Callable[[str], None]) -> Iterator[Line]:
-        """Opens the files and returns the remaining lines of the input from `read`, which have no output yet.
+        """Opens the files and returns the input lines that have no output yet; `read` returns all input lines.
 
-        `say` receives a line about where the run resumes.
+        `say` receives a line if the run resumes, or starts over because the input has changed.
         """
         before = self._known()
         if before:
@@ -70,7 +71,7 @@ class ResumableWriter:
                 return lines
             say(f"starting over: {self._partials[0]} was made from another input")
         self._digest, self.lines = hashlib.sha256(), 0
-        self._progress.unlink(missing_ok=True)  # before emptying the files that it describes
+        self._progress.unlink(missing_ok=True)  # before the files that it describes are emptied
         for partial, in_place in zip(self._partials, self._in_place):
             if not in_place:
                 partial.write_bytes(b"")
@@ -80,7 +81,7 @@ class ResumableWriter:
     def append(
         self, lines: Sequence[Line], outputs: Sequence[Sequence[str]], notes: dict[str, object] | None = None
     ) -> None:
-        """Writes a block, one line per input line into each file; `notes`: data about all blocks for a resumed run."""
+        """Writes a block: to each file, one line per input line. `notes` is data about all blocks for a resumed run."""
         for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, outputs, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
             file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
@@ -121,7 +122,7 @@ class ResumableWriter:
         self._progress.unlink(missing_ok=True)
 
     def _open(self) -> None:
-        # Opened once and closed in `finish`, because the reader of a pipe sees its end as soon as it is closed.
+        # Opened once and closed only in `finish`, because the reader of a pipe stops when the pipe is closed.
         self._files = [open(partial, "ab") for partial in self._partials]  # noqa: SIM115
 
     def _count(self, lines: Sequence[Line]) -> None:

@@ -1,4 +1,4 @@
-"""Search requests: builds a search from the decoding settings, and its inputs for each line.
+"""Builds a search and its inputs from the decoding settings and the lines.
 
 The registries `CONSTRAINTS` and `SCORERS` (`t2t_lite/registry.py`) accept custom constraints and score terms:
 functions of `LinesToDecode` that return a `LineConstraint` or a `LineTerm`. The settings `constraints` and `scorers`
@@ -23,7 +23,7 @@ from t2t_lite.registry import CONSTRAINTS, SCORERS
 
 
 class LinesToDecode(NamedTuple):
-    """The arguments of a registered constraint or scorer."""
+    """The argument of a registered constraint or scorer."""
 
     texts: Sequence[str]  # the lines
     sources: Sequence[list[int]]  # the ids of each line, including the end symbol
@@ -36,10 +36,10 @@ class LinesToDecode(NamedTuple):
 class LineConstraint:
     """A constraint and its inputs for each line."""
 
-    constraint: Constraint  # the rule
-    # its `constraint_inputs` by name: for each line an int, or a list of ints
+    constraint: Constraint
+    # its `constraint_inputs` by name, with an int or a list of ints for each line
     inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
-    # for each line, the smallest allowed length limit of its output in tokens, end symbol included; None: none
+    # for each line, a lower bound on the output's length limit, in tokens with the end symbol; None: no bound
     min_limits: Sequence[int] | None = None
 
 
@@ -47,8 +47,8 @@ class LineConstraint:
 class LineTerm:
     """A term of the score and its inputs for each line."""
 
-    term: ScorerTerm  # the term
-    # its `constraint_inputs` by name: for each line an int, or a list of ints
+    term: ScorerTerm
+    # its `constraint_inputs` by name, with an int or a list of ints for each line
     inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     min_limits: None = None
 
@@ -58,14 +58,14 @@ class SearchRequest:
     """Lines to decode, as token ids."""
 
     sources: Sequence[list[int]]  # the ids of each line, with the end symbol
-    decode_hparams: DecodeHParams  # the decoding settings
+    decode_hparams: DecodeHParams
     constraints: Sequence[LineConstraint]  # in the order of application
     max_positions: int | None  # see `Seq2SeqModel.max_positions`
-    first_line: int  # the number of the first line, which seeds the random numbers of sampling
+    first_line: int  # the number of the first line; with sampling, it seeds the random numbers
     terms: Sequence[LineTerm] = ()  # additional terms of the score
 
     def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
-        """Returns the search inputs of the lines `rows`, NumPy arrays."""
+        """Returns the search inputs of the lines `rows` as NumPy arrays."""
         settings = self.decode_hparams
         limits = np.array([len(self.sources[row]) for row in rows], np.int32) + settings.extra_length
         constraint_inputs = {}
@@ -100,7 +100,7 @@ def make_constraints(
 ) -> list[LineConstraint]:
     """Returns the constraints for decoding lines, in the order of application.
 
-    `prefixes` are the ids that each output begins with, without the end symbol; None: no prefixes.
+    `prefixes` has the ids that begin each output, without the end symbol; None: no prefixes.
     """
     settings = lines.decode_hparams
     of_settings = [name for name in CONSTRAINTS if getattr(settings, CONSTRAINTS.fact(name, "setting", ""), None)]
@@ -120,7 +120,7 @@ def make_score_terms(lines: LinesToDecode) -> list[LineTerm]:
 
 def min_length(lines: LinesToDecode) -> LineConstraint:
     """Returns the constraint for min_length_ratio."""
-    # The ratio compares lengths without end symbols; the limit includes one.
+    # The ratio compares lengths without the end symbol; `min_lengths` include it.
     ratio = lines.decode_hparams.min_length_ratio
     return LineConstraint(
         MinLength(), {"min_lengths": [int(np.ceil(ratio * (len(ids) - 1))) + 1 for ids in lines.sources]}

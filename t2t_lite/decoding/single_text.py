@@ -1,4 +1,4 @@
-"""Lets methods of lists of texts accept a single text as well."""
+"""Lets methods that take lists of texts accept a single text as well."""
 
 import functools
 import inspect
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 
 
 class OfTexts(Protocol[_Result]):
-    """The type of such a method: it returns one result for one text, and a list for a list."""
+    """The type of a method with `or_a_single_text`: it returns one result for a single text, and a list for a list."""
 
     @overload
     def __call__(self, text: str, /, *more: Forwarded, **options: Forwarded) -> _Result: ...
@@ -23,11 +23,11 @@ class OfTexts(Protocol[_Result]):
     def __call__(self, texts: Sequence[str], /, *more: Forwarded, **options: Forwarded) -> list[_Result]: ...
 
     @overload
-    def __call__(self, **options: Forwarded) -> Any: ...  # noqa: ANN401  texts given by name
+    def __call__(self, **options: Forwarded) -> Any: ...  # noqa: ANN401  texts passed by keyword
 
 
 class Translates(Protocol):
-    """The type of `translate`, which returns texts, or hypotheses with scores."""
+    """The type of `translate`, which returns texts or, with `return_scores`, hypotheses."""
 
     @overload
     def __call__(self, lines: str, return_scores: Literal[False] = ..., **options: Forwarded) -> str: ...
@@ -49,17 +49,17 @@ class Translates(Protocol):
 def or_a_single_text(
     *names: str, lists: Sequence[str] = ()
 ) -> Callable[[Callable[..., list[_Result]]], OfTexts[_Result]]:
-    """Returns a decorator that lets a method of lists of texts accept single texts as well.
+    """Returns a decorator that lets a method that takes lists of texts accept single texts as well.
 
     Without it, a string would be treated as a sequence of one-character texts.
 
     Args:
       names: the arguments that hold texts; missing ones and None are ignored.
-      lists: the arguments that hold one list per text, and for a single text its list.
+      lists: the arguments that hold one list per text; with a single text, they hold that text's list.
 
     Returns:
-      a decorator. If all of these arguments are single texts, the method returns that text's result instead of a
-      list. It raises TypeError if some arguments are texts and others lists.
+      a decorator. If all arguments in `names` are single texts, the decorated method returns one result instead of a
+      list. It raises TypeError if some of them are single texts and others are lists.
     """
 
     def decorate(method: Callable[..., list[_Result]]) -> Any:  # noqa: ANN401  the method, of another type
@@ -75,7 +75,8 @@ def or_a_single_text(
             if single != present:
                 others = ", ".join(name for name in present if name not in single)
                 raise TypeError(
-                    f"{method.__name__}: {', '.join(single)} is a string but {others} is not; pass lists for both"
+                    f"{method.__name__}: {', '.join(single)} is a string but {others} is not; "
+                    f"pass both as strings or both as lists"
                 )
             lists_given = [name for name in lists if bound.arguments.get(name) is not None]
             bound.arguments.update({name: [bound.arguments[name]] for name in (*single, *lists_given)})
@@ -88,6 +89,6 @@ def or_a_single_text(
 
 
 def translates(method: Callable[..., Any]) -> Translates:
-    """Decorates `translate` with `or_a_single_text`; a single text has one prefix and one list of phrases."""
+    """Decorates `translate` with `or_a_single_text`; a single text takes one prefix and one list of phrases."""
     decorated: Any = or_a_single_text("lines", "prefixes", lists=("phrases",))(method)
     return decorated

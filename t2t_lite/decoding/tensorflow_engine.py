@@ -1,4 +1,4 @@
-"""The TensorFlow engine, which supports all features: searches batches of lines in parallel with our models."""
+"""The TensorFlow engine, which supports all features and searches several batches of lines in parallel."""
 
 import functools
 import threading
@@ -38,16 +38,17 @@ from t2t_lite.system.cores import num_cores
 
 # Fewer sentences are not divided among threads.
 _WORTH_SHARING = 8
-# Number of searches, each with its own graphs, kept for reuse; a server gets requests with any settings.
+# Maximum number of searches kept for reuse, each with its own graphs; a server's requests may have any settings.
 _MAX_SEARCHERS = 16
 # A batch: the request, its searcher, and the rows of its lines.
 _Batch: TypeAlias = tuple[SearchRequest, Searcher | AdaptiveSearcher, list[int]]
 
 
 class TensorFlowEngine:
-    """An `Engine` with a built model of this package that has its weights. `AdaptiveSearcher` decides what is compiled.
+    """An `Engine` that runs a built model of this package, with its weights.
 
-    For `description`: `checkpoints` are those of the weights, and `digest` is the checksum of weights from elsewhere.
+    `checkpoints` contain the weights; if they come from an export, `digest` is their checksum. Both are only for
+    `description`. Unless `options.xla_compile` is set, `AdaptiveSearcher` decides which searches to compile.
     """
 
     name = "tensorflow"
@@ -96,9 +97,9 @@ class TensorFlowEngine:
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))
                 if _lacks_phrases(of_row):
-                    warnings[row] = "found no output that contains all of its phrases; raise beam_size or extra_length"
+                    warnings[row] = "no output with all of its phrases was found; raise beam_size or extra_length"
                 found[row] = _found(_with_all_phrases(of_row, query.settings.alpha))
-                # No warning if extra_length stopped it, because no sensible output is longer.
+                # No warning if extra_length stopped the output, because no sensible output is longer.
                 if stopped[index] and len(query.sources[row]) + query.settings.extra_length > inputs.limits[index]:
                     warnings[row] = (
                         f"the output was cut at {inputs.limits[index]} tokens, which is {self.positions_limit}"
@@ -132,11 +133,11 @@ class TensorFlowEngine:
 
     def _layer(self, layer: int | None) -> int:
         if isinstance(self.model, Ensemble):
-            raise UserError("an ensemble has no attention weights; load one run directory")
+            raise UserError("an ensemble returns no attention weights; load a single run directory")
         return self.model.alignment_layer if layer is None else layer
 
     def _batches(self, query: Query) -> list[_Batch]:
-        """Returns the batches of all lines. Lines with phrases have their own batches; only they need the rules."""
+        """Returns the batches of all lines. Lines with phrases have their own batches, with one more constraint."""
         sources, settings = query.sources, query.settings
         phrases = query.lines.phrases or [()] * len(sources)
         about = LinesToDecode(query.lines.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
@@ -157,7 +158,7 @@ class TensorFlowEngine:
     def _parts(
         self, rows: Sequence[int], lengths: Sequence[int], searcher: Searcher | AdaptiveSearcher
     ) -> Iterator[list[int]]:
-        """Divides lines into batches that are small enough to give each thread one."""
+        """Divides lines into batches that are small enough for each thread to get one."""
         share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
         return by_length(rows, lengths, lambda length: min(searcher.batch_size_of(length), share))
 
@@ -166,7 +167,7 @@ class TensorFlowEngine:
         return PhraseVocabulary(self._vocabulary)
 
     def _map(self, function: Callable[[_Batch], None], items: list[_Batch]) -> None:
-        """Calls the function for each item in several threads."""
+        """Calls a function for each item, in several threads."""
         if self.num_threads == 1 or len(items) < 2:
             for item in items:
                 function(item)
@@ -176,11 +177,11 @@ class TensorFlowEngine:
 
     def _searcher(self, request: SearchRequest, num_wanted: int) -> Searcher | AdaptiveSearcher:
         settings = request.decode_hparams
-        # The first position has at most one hypothesis per token; a few empty beams do no harm.
+        # At the first position, there is at most one hypothesis per token; a few empty beams do no harm.
         if settings.beam_size > max(self._vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
             raise UserError(
                 f"beam_size={settings.beam_size} is larger than the {self._vocabulary.size:,} tokens of "
-                f"{self._vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
+                f"{self._vocabulary.path.name}; use a smaller one: 4 is common, and more than 100 rarely helps"
             )
         search = make_beam_search(settings, self._vocabulary, num_wanted, request.constraints, request.terms)
         key = search, settings.batch_tokens
@@ -209,12 +210,12 @@ def _found(result: SearchResult) -> list[Found]:
 
 
 def _lacks_phrases(result: SearchResult) -> bool:
-    """Whether even the best output of a line lacks phrases, because the length limit ended it."""
+    """Returns whether even the best output of a line lacks phrases, because the length limit ended it."""
     return bool(EXISTS < result.scores[0] < -MISSING / 2)
 
 
 def _with_all_phrases(result: SearchResult, alpha: float) -> SearchResult:
-    """Removes a line's hypotheses that lack phrases; if all do, keeps them and restores their scores."""
+    """Drops a line's hypotheses that lack phrases; if all do, keeps them, but does not penalize their scores."""
     lacks = result.scores < -MISSING / 2
     if not lacks.any():
         return result

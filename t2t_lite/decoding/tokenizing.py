@@ -9,7 +9,7 @@ from t2t_lite.data.vocab import EOS_ID, Vocabulary
 if TYPE_CHECKING:
     from t2t_lite.decoding.engine import Engine
 
-# A token has fewer characters than this, which bounds how much of a long text must be tokenized.
+# A token has fewer characters than this, so only the beginning of a long text must be tokenized.
 MAX_TOKEN_CHARACTERS = 64
 # The name of a model's limit `max_positions` in messages.
 LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
@@ -30,7 +30,7 @@ def encode_lines(
       vocabulary: the vocabulary of the texts.
       lines: the texts.
       decode_hparams: provides max_input_length.
-      engine: provides the longest possible sequence.
+      engine: provides max_positions.
       warn: receives a line about each cut text.
       first_line: the number of the first text, for warnings.
       name: the name of a text in warnings, such as "line".

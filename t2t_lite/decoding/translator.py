@@ -1,4 +1,4 @@
-"""The translator: trained models that translate, score and align text."""
+"""The translator, which translates, scores and aligns text with trained models."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +79,7 @@ class Translator:
           UserError: if another engine is in use.
         """
         if not hasattr(self.engine, "model"):
-            raise UserError(f"the engine {self.engine.name} has no Keras model")
+            raise UserError(f"the engine {self.engine.name} has no Keras model; use the TensorFlow engine")
         return getattr(self.engine, "model")  # noqa: B009  no attribute of every engine
 
     @property
@@ -89,7 +89,7 @@ class Translator:
 
     @property
     def attention_layers(self) -> Mapping[str, int]:
-        """The number of layers for each kind of `attention`; {} if the engine gives no weights, or for an ensemble."""
+        """The number of layers for each kind of `attention`; {} for an ensemble or CTranslate2."""
         return self.engine.attention_layers
 
     @classmethod
@@ -106,7 +106,7 @@ class Translator:
         """Loads the model of a run directory: the averaged checkpoint if it exists, else the last checkpoint.
 
         Args:
-          path: the run directory, or several with the same vocabularies, whose models form an ensemble.
+          path: a run directory, or several with the same vocabularies, whose models form an ensemble.
           decode_hparams: changes to the run's defaults, as a dict or "name=value,...". The defaults are its problem's,
             or those in decode_hparams.json if t2t-lite-eval --tune found better ones.
           checkpoint_path: another checkpoint to load: "best", "best:chrf", "last", "average", "ckpt-2000", or a path
@@ -137,12 +137,12 @@ class Translator:
 
         Args:
           path: the export directory.
-          decode_hparams: changes to its search settings, as a dict or "name=value,...".
+          decode_hparams: changes to the export's search settings, as a dict or "name=value,...".
           warn, xla_compile, num_threads: see `EngineOptions`.
 
         Raises:
-          UserError: if it is not an export, one of its files is missing or changed, or it is a SavedModel, which has
-            its own search.
+          UserError: if the directory is not an export, one of its files is missing or changed, or it is a SavedModel,
+            which has its own search.
         """
         from t2t_lite.decoding.loading_exports import load_export
 
@@ -191,7 +191,7 @@ class Translator:
             "a+b".
           phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
           check: called several times a second, in any thread; an exception from it ends the search.
-          settings: `DecodeHParams` that override the translator's, such as beam_size=8.
+          settings: fields of `DecodeHParams` that override the translator's, such as beam_size=8.
 
         Returns:
           the translation of each line, in order. A blank line has an empty translation (with score 0).
@@ -249,7 +249,7 @@ class Translator:
           lines: see `translate`.
           num_samples: number of samples for each line.
           first_line: the number of the first line.
-          settings: `DecodeHParams`, such as sampling_temp=0.8, sampling_keep_top_k=20 or random_seed=2.
+          settings: fields of `DecodeHParams`, such as sampling_temp=0.8, sampling_keep_top_k=20 or random_seed=2.
 
         Returns:
           the samples of each line, in the order they were drawn. They depend on random_seed and the line's number.
@@ -258,10 +258,11 @@ class Translator:
         return self._search_lines(Lines(lines, first_line=first_line), self._settings(settings), 0)
 
     def warm_up(self, lines: Sequence[str] | str | None = None, **settings: SettingValue) -> None:
-        """Translates some lines, so that compilation at first use happens now and not for the first user.
+        """Translates some lines, so that searches are compiled now rather than during later translations.
 
         Args:
-          lines: typical lines, whose lengths matter; None: lines of 4, 12 and 40 tokens, separately and together.
+          lines: lines of typical lengths; None: lines of 4, 12 and 40 tokens. They are translated separately and
+            together.
           settings: the settings that `translate` will receive.
         """
         if lines is None:
@@ -295,7 +296,7 @@ class Translator:
         """Returns the attention weights of one layer for a line and its translation.
 
         Args:
-          line, translation: a text each, or lists of texts.
+          line, translation: two texts, or two lists of texts.
           kind: "encoder" or "decoder" for their self-attention, "cross" for the decoder's attention to the source.
           layer: the index of the layer, counted from 0, -1 for the last; None: the layer closest to a word alignment.
 
@@ -305,7 +306,8 @@ class Translator:
           symbol, "".
 
         Raises:
-          UserError: if there is no such layer, it has no attention, or the translator has several models.
+          UserError: if there is no such layer, it has no attention, or the translator is an ensemble or uses
+            CTranslate2.
         """
         kind = "cross" if kind == "memory" else kind  # its name before version 0.2
         if kind not in ("encoder", "decoder", "cross"):
@@ -324,7 +326,7 @@ class Translator:
 
     @or_a_single_text("lines", "translations")
     def align(self, lines: Sequence[str], translations: Sequence[str], layer: int | None = None) -> list[str]:
-        """Aligns the words of translations with the words of their lines, by attention averaged over heads.
+        """Aligns the words of translations with the words of their lines, by cross-attention averaged over heads.
 
         Args:
           lines, translations: texts.
@@ -332,10 +334,10 @@ class Translator:
 
         Returns:
           for each pair, "i-j ..." in Pharaoh format: word j of the translation is aligned with word i of the line. Both
-          start at 0; words are separated by blanks. Each word of the translation has one link.
+          indices start at 0; words are separated by blanks. Each word of the translation has one link.
 
         Raises:
-          UserError: see `attention`.
+          UserError: if the engine or the model does not return the cross-attention of this layer.
         """
         pairs = self._pairs(lines, translations)
         try:

@@ -1,4 +1,4 @@
-"""Search settings tuned for a run. decode_hparams.json in the run directory makes them the run's defaults."""
+"""The search settings tuned for a run, stored in decode_hparams.json in its directory; they are the run's defaults."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -12,7 +12,7 @@ from t2t_lite.files import write_text
 from t2t_lite.settings import SettingValue
 
 FILE = "decode_hparams.json"
-# What can be tuned; for average_checkpoints, only the effect is measured.
+# The settings that --tune tries. It measures the effect of average_checkpoints, but does not store it.
 ALPHA, BEAM_SIZE, AVERAGE = "alpha", "beam_size", "average_checkpoints"
 
 
@@ -37,17 +37,17 @@ def search_settings(
     warn: Callable[[str], None] = LOG.warning,
     ignored: Collection[str] = (),
 ) -> DecodeHParams:
-    """Returns the search settings of a run: its problem's, overridden by tuned ones, overridden by `changes`.
+    """Returns a run's search settings: tuned settings override the problem's, and `changes` override both.
 
     Args:
       path: the run directory.
       usual: the settings of the problem.
-      changes: the user's changes, as a dict or "name=value,..."; they take precedence.
+      changes: the user's changes, as a dict or "name=value,...".
       warn: receives a line if tuned settings are used.
       ignored: names of tuned settings to ignore.
 
     Raises:
-      UserError: if a change is invalid, or decode_hparams.json is damaged.
+      UserError: if a change is invalid, or decode_hparams.json is damaged or does not fit the problem's settings.
     """
     tuned = tuned_settings(path)
     tuned = tuned.only(tuned.settings.keys() - set(ignored))
@@ -83,7 +83,7 @@ def tuned_settings(path: Path) -> TunedSettings:
 
 
 def remember(path: Path, tuned: TunedSettings, about: Mapping[str, Any]) -> Path:
-    """Writes decode_hparams.json and returns its path; `about` tells readers how the settings were found."""
+    """Writes decode_hparams.json and returns its path; `about` is JSON that records how the settings were found."""
     file = Path(path) / FILE
     write_text(file, json.dumps({**tuned._asdict(), **about}, indent=2) + "\n")
     return file

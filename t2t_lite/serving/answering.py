@@ -27,7 +27,7 @@ from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.record import Record
 from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
 
-_RETRY_SECONDS = 5  # while models are loaded
+_RETRY_SECONDS = 5  # the Retry-After of responses while models are loaded
 
 
 # Requests with more characters are prepared in another thread.
@@ -35,19 +35,19 @@ _LONG = 20_000
 
 
 async def without_delay(size: int, function: Any, *arguments: Any) -> Any:  # noqa: ANN401  any function
-    """Calls a function. A request with many characters runs in another thread, so that others need not wait for it."""
+    """Calls a function, in another thread if `size` (in characters) is large, so that other requests need not wait."""
     return function(*arguments) if size < _LONG else await run_in_threadpool(function, *arguments)
 
 
 class Answering:
-    """The state that endpoints share: the models (not loaded yet), the options, the API keys and the metrics."""
+    """The state that endpoints share: the options, the API keys, the metrics and the models, which are loaded later."""
 
     def __init__(self, places: Sequence[Place], options: ServingOptions) -> None:
         self.options, self.metrics, self.keys = options, Metrics(), Keys(options.api_keys)
         self.models = ModelSet(places, options, self.metrics)
 
     def add_error_answers(self, app: FastAPI) -> None:
-        """Makes an application answer errors with {"error": line}, without paths of this machine. See also `Guard`."""
+        """Makes an application answer errors with {"error": line}, without paths on this machine. See also `Guard`."""
 
         async def handler(request: Request, error: Exception) -> JSONResponse:
             status, message, headers = self.refusal(error)
@@ -57,7 +57,7 @@ class Answering:
             app.add_exception_handler(kind, handler)
 
     def refusal(self, error: Exception) -> tuple[int, str, dict[str, str]]:
-        """Counts an error of `REFUSALS` and returns the status, message and headers of its response."""
+        """Counts an error, one of `REFUSALS`, and returns the status, message and headers of its response."""
         describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
         status, message, headers = describe(error)
         if status in _REASONS:
@@ -65,7 +65,7 @@ class Answering:
         return status, message, headers
 
     def check_key(self, request: Request, key: str = "") -> None:
-        """Raises HTTPException unless a request has a valid API key in `key` or in its header Authorization."""
+        """Raises HTTPException if keys are required and neither `key` nor the header Authorization is a valid one."""
         if not self.keys.are_needed:
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -76,7 +76,7 @@ class Answering:
             raise HTTPException(403, "Invalid API key")
 
     async def check_header(self, request: Request, _: object = Depends(HTTPBearer(auto_error=False))) -> None:
-        """Raises HTTPException if keys are required and the header Authorization of a request has no valid key."""
+        """Raises HTTPException if keys are required and the header Authorization is not a valid one."""
         self.check_key(request)
 
     def check_lines(self, number: int) -> None:
@@ -92,12 +92,13 @@ class Answering:
         choose: Callable[[], ServedModel],
         wanted: Callable[[ServedModel], tuple[Task, Sequence[Text]]],
     ) -> tuple[ServedModel, list[Result]]:
-        """Returns the model that answered and its results. For `choose` and `wanted`, see `ModelSet.submit`.
+        """Returns the model that answered, and its results. For `choose` and `wanted`, see `ModelSet.submit`.
 
-        If the client disconnects, its waiting texts are dropped.
+        Drops texts that are still waiting when the request ends. Also raises the errors of `ModelSet.submit` and the
+        model.
 
         Raises:
-          HTTPException: if the request times out, or the model fails.
+          HTTPException: if the request times out.
           ClientGone: if the client disconnects.
         """
         record = Record.of(request)
@@ -124,7 +125,7 @@ class Answering:
                 await gone
 
 
-# Errors as (status, message, headers). The first matching type applies.
+# How each type of error becomes (status, message, headers). The first matching type applies.
 _ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]] = {
     AnyHTTPException: lambda error: (error.status_code, str(error.detail), dict(error.headers or {})),
     RequestValidationError: lambda error: (400, "; ".join(map(_line, error.errors()[:5])), {}),
@@ -134,9 +135,9 @@ _ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]
     QueueFull: lambda error: (429, "the queue is full; try again", {"Retry-After": str(error.retry_after)}),
     NotReady: lambda error: (503, "the models are not loaded yet", {"Retry-After": str(_RETRY_SECONDS)}),
 }
-# The errors that become responses.
+# The types of errors that become responses.
 REFUSALS = tuple(_ANSWERS)
-# The names in metrics of statuses for which a retry, or smaller requests, may succeed.
+# The reasons in the metrics, for statuses after which a retry or a smaller request may succeed.
 _REASONS = {413: "too_large", 429: "queue_full", 503: "loading", 504: "timeout"}
 
 
@@ -147,9 +148,9 @@ def _line(error: Any) -> str:  # noqa: ANN401  an error of pydantic
 
 
 class Keys:
-    """The API keys of a file, one in each line. Empty lines and lines that begin with # are ignored.
+    """The API keys in a file, one per line. Empty lines and lines that begin with # are ignored.
 
-    Without a path, no key is required and any key is accepted. Raises UserError if the file has no key.
+    Without a path, no key is required and any key is accepted. Raises UserError if the file cannot be read or has none.
     """
 
     def __init__(self, path: str | PathLike | None) -> None:
@@ -163,7 +164,7 @@ class Keys:
         return self._path is not None
 
     def read(self) -> None:
-        """Reads the file again. Raises UserError as the class does, and then keeps the old keys."""
+        """Reads the file again. Keeps the old keys and raises UserError if the file cannot be read or has no key."""
         if self._path is None:
             return
         try:
@@ -176,7 +177,7 @@ class Keys:
         self._digests = [_digest(key) for key in keys]
 
     def accept(self, key: str) -> bool:
-        """Returns whether a key is valid, in constant time, however much of it is right."""
+        """Returns whether a key is valid. The time does not depend on how much of the key is right."""
         given = _digest(key)
         found = False
         for digest in self._digests:  # check all keys, even after a match

@@ -25,7 +25,7 @@ def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -
 
 
 def make_app(answering: Answering) -> FastAPI:
-    """Returns the application. Requests get 503 until the models are loaded."""
+    """Returns the application. Requests that need a model get 503 until all models are loaded."""
     app = FastAPIOffline(
         title="t2t-lite",
         version=t2t_lite.__version__,
@@ -57,7 +57,7 @@ def _add_monitoring(app: FastAPI, models: ModelSet, metrics: Metrics) -> None:
 
     @app.get("/ready", tags=["monitoring"], responses={503: {"description": "the models are being loaded"}})
     async def ready() -> JSONResponse:
-        """Reports whether all models are loaded and warm, so that the server can take requests."""
+        """Reports whether all models are loaded and warm, so that the server can answer requests."""
         is_ready = models.is_ready
         return JSONResponse({"status": "ready" if is_ready else "loading"}, 200 if is_ready else 503)
 

@@ -1,9 +1,9 @@
-"""Dynamic batching. Texts of several requests are searched together, and no request blocks the others.
+"""Dynamic batching: texts from several requests share batches, and no request blocks the others.
 
 Texts wait in the order of start-time fair queueing (Goyal et al. 1996). A text's turn is the virtual time at which its
-request arrived, plus the tokens of the request's earlier texts. Virtual time advances as fast as a request with an
-equal share. So a short request overtakes the rest of a long one, and no text waits for ever. A batch contains the next
-text and waiting texts of similar length.
+request arrived, plus the tokens in the request's earlier texts. Virtual time is measured in tokens: for each batch, it
+advances by the batch's tokens divided by the number of waiting requests. So a short request overtakes the rest of a
+long one, and no text waits forever. A batch contains the next text and waiting texts of similar length.
 """
 
 import bisect
@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 # Short texts count as this many tokens, because their outputs also take time.
 MIN_TOKENS = 32
-# A batch is chosen from the next texts, which would fill this many batches. With more, lengths match no better, and
-# some requests wait longer.
+# A batch is chosen from the first texts in the queue, enough for this many batches. With more texts, lengths match no
+# better, and some requests wait longer.
 _WINDOW = 4
 # Fewer texts are not split among idle workers.
 _WORTH_SHARING = 8
 
 
 class QueueFull(Exception):
-    """The queue has no room for a request. In `retry_after` seconds, it probably does."""
+    """The queue has no room for a request, but will probably have room in `retry_after` seconds."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__()
@@ -43,7 +43,8 @@ class Job:
       task: the task for the texts; only texts with equal tasks share a batch.
       items: the texts.
       future: the list of results, one for each text.
-      queue_seconds, model_seconds: the time until a worker took the first text, and from then until now or the end.
+      queue_seconds: the time until a worker took the first text.
+      model_seconds: the time from then until the job ended, or until now.
     """
 
     def __init__(self, task: Hashable, items: Sequence[Any]) -> None:
@@ -59,12 +60,12 @@ class Job:
 
     @property
     def queue_seconds(self) -> float:
-        """See above."""
+        """See the class."""
         return (self.started or self.ended or time.monotonic()) - self.arrived
 
     @property
     def model_seconds(self) -> float:
-        """See above."""
+        """See the class."""
         return 0.0 if self.started is None else (self.ended or time.monotonic()) - self.started
 
 
@@ -79,12 +80,11 @@ class _Waiting(NamedTuple):
 
 
 class Batcher:
-    """Searches the texts of jobs in batches on several threads.
+    """Runs the texts of jobs in batches, on several threads.
 
     `run` takes a task and items, and returns a result for each item. `tokens_of` returns an item's number of tokens. A
-    batch that is not full waits `batch_delay` seconds for more texts. At most `max_waiting` texts may wait. The model
-    searches `num_parallel` batches at the same time. `on_batch` receives the number of texts and the seconds of each
-    batch.
+    batch that is not full waits `batch_delay` seconds for more texts. At most `max_waiting` texts may wait. At most
+    `num_parallel` batches run at the same time. `on_batch` receives the number of texts in each batch and its seconds.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class Batcher:
         self._numbers = itertools.count()
         self._now = 0.0  # virtual time, in tokens
         self._num_jobs = 0  # jobs with waiting texts
-        self._running = 0  # batches
-        self._seconds_per_token = 1e-3  # a running average for one worker
+        self._running = 0  # batches that are running
+        self._seconds_per_token = 1e-3  # the running average of a worker
         self._closing = False
         self._changed = threading.Condition()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(num_parallel)]
@@ -235,7 +235,7 @@ class Batcher:
             low, high = next_low, next_high
 
     def _search(self, batch: Sequence[_Waiting]) -> None:
-        """Searches a batch and distributes the results."""
+        """Runs a batch and distributes the results."""
         batch = [waiting for waiting in batch if not waiting.job.is_over]
         jobs = list(dict.fromkeys(waiting.job for waiting in batch))
         if not batch:
@@ -243,7 +243,7 @@ class Batcher:
         try:
             results = self._run(jobs[0].task, [waiting.job.items[waiting.index] for waiting in batch])
         except Exception as error:
-            if len(jobs) > 1:  # search each job separately, so that only the failing one gets the error
+            if len(jobs) > 1:  # run each job separately, so that only the failing one gets the error
                 for job in jobs:
                     self._search([waiting for waiting in batch if waiting.job is job])
             else:

@@ -32,7 +32,7 @@ class _Refused(Exception):
 
 
 class Guard:
-    """An ASGI middleware. The application gets the whole body in one message."""
+    """The ASGI middleware. It passes the whole body to the application in one message."""
 
     def __init__(self, app: "ASGIApp", options: ServingOptions, metrics: Metrics) -> None:
         self._app, self._options, self._metrics = app, options, metrics
@@ -72,7 +72,7 @@ class Guard:
             record.status = 499
             self._metrics.refused.labels("client_gone").inc()
         except Exception as error:
-            # Omit the message, which may contain part of the text.
+            # Omit the message, which may contain part of a text.
             LOG.error(
                 "server error: %s\n%s",
                 type(error).__name__,
@@ -90,10 +90,10 @@ class Guard:
         if refusal := self._origins.refusal(scope["method"], scope["path"], scope["headers"]):
             raise _Refused(403, refusal, "origin")
         if costs and self._in_flight > self._options.max_requests:
-            raise _Refused(429, "the server is handling too many requests; try again", "busy")
+            raise _Refused(429, "the server is handling too many requests; try again later", "busy")
 
     async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
-        """Reads the body. Only the body of POST requests matters. Raises _Refused or ClientGone."""
+        """Reads the body, and returns it for POST requests, else b"". Raises _Refused or ClientGone."""
         limit = self._options.max_body_bytes
         length = dict(scope["headers"]).get(b"content-length", b"0")
         announced = int(length) if length.isdigit() else 0

@@ -1,4 +1,4 @@
-"""Replaces the texts of HTML and keeps every other character of the markup."""
+"""Replaces the texts in HTML and keeps every other character of the markup."""
 
 import html
 import re
@@ -30,7 +30,7 @@ _ENDS = {
     for name in ("title", "textarea", "style", "xmp", "iframe", "noembed", "noframes", "noscript")
 }
 _IN_SCRIPTS = re.compile(r"<!---?>|(<!--)|(-->)|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
-# The escapes of special characters.
+# How special characters are escaped in texts.
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\xa0": "&nbsp;"})
 
 
@@ -45,13 +45,13 @@ class _Text(NamedTuple):
 class Html:
     """A fragment of HTML or a whole page.
 
-    It is read as tokens and not as a tree. A serialized tree differs from the original markup, and 50 kB of markup can
-    have millions of nodes, because each <p> reopens all unclosed <b>. The tokenizer is our own, because those of
-    libraries do not report where texts begin and end in the markup, or do not support <svg>, which has its own rules.
-    Time and memory are linear in the length of the markup.
+    The markup is read as tokens, not as a tree: a serialized tree would differ from the original, and 50 kB of markup
+    can have millions of nodes, because each <p> reopens all unclosed <b>. The tokenizer is our own, because the
+    tokenizers of libraries do not report where texts begin and end in the markup, or do not support <svg>, which has
+    its own rules. Time and memory are linear in the length of the markup.
 
     Attributes:
-      texts: the texts between tags, in order. Each is translated separately.
+      texts: the texts to translate, in order; each is between two tags and is translated separately.
     """
 
     def __init__(self, markup: str) -> None:
@@ -73,7 +73,7 @@ class Html:
 
 
 def _texts(markup: str) -> Iterator[_Text]:
-    """Yields the texts of a page that should be translated, in order."""
+    """Yields the texts that should be translated, in order; some are blank."""
     elements = OpenElements()
     start = place = int(markup.startswith("\ufeff"))  # where the text begins, and where the search for its end begins
     while True:
@@ -129,13 +129,13 @@ def _end_of_script(markup: str, start: int) -> int:
 
 
 def _is_kept(attributes: str) -> bool | None:
-    """Returns whether attributes forbid translation; None: they do not say."""
+    """Returns whether attributes forbid translation; None: unspecified."""
     if "translate" not in attributes.lower():
         return None
     values: dict[str, str] = {}
     for found in _ATTRIBUTE.finditer(attributes):
         value = found["double"] or found["single"] or found["bare"] or ""
-        values.setdefault(found["name"].lower(), _unescaped(value))  # the first attribute of a name applies
+        values.setdefault(found["name"].lower(), _unescaped(value))  # a repeated name: the first counts
     if "notranslate" in values.get("class", "").split():
         return True
     return {"no": True, "yes": False, "": False}.get(values.get("translate", "none").lower())

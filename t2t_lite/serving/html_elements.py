@@ -1,7 +1,7 @@
 """Tracks which elements are open at a position in HTML markup, by the rules of the HTML standard.
 
-It handles tags that close elements without an end tag, such as <li> and <td> (section 13.2.6), and formatting elements,
-which stay open after the end of their paragraph. Each tag takes constant time at any depth.
+It handles start tags that close other elements, such as <li> and <td> (section 13.2.6), and formatting elements, which
+stay open after the end of their paragraph. Each tag takes constant time at any depth.
 """
 
 import collections
@@ -64,7 +64,8 @@ def _groups(name: str) -> tuple[str, ...]:
 
 _GROUPS = {name: _groups(name) for name in frozenset().union(*_KINDS.values())}
 _ROW_ENDS = (("caption", "table scope"), ("td or th", "table scope"), ("tr", "table scope"))
-# The elements that a start tag closes first: the last of one group, if it is inside the last of another group.
+# The elements that a start tag closes first, as (group, boundary): the last open element of the group, if it is inside
+# the last open element of the boundary.
 _CLOSES: dict[str, tuple[tuple[str, str], ...]] = {
     "li": (("li", "end of list"),),
     "dd": (("dd or dt", "end of list"),),
@@ -99,7 +100,7 @@ class _Element:
     """An open element."""
 
     order: int  # the number of its start tag
-    kept: bool | None  # whether it forbids translation; None: it does not say
+    kept: bool | None  # whether its attributes forbid translation; None: unspecified
     groups: tuple[str, ...]  # its lookup keys
     is_foreign: bool = False  # whether it belongs to SVG or MathML
     has_html: bool = True  # whether it contains HTML
@@ -107,7 +108,7 @@ class _Element:
 
 
 class OpenElements:
-    """The open elements of a page after the tags so far."""
+    """The elements that are open after the tags so far."""
 
     def __init__(self) -> None:
         self._number = 0  # the number of start tags
@@ -116,7 +117,7 @@ class OpenElements:
 
     @property
     def is_kept(self) -> bool:
-        """Whether texts must not change: inside code and the like, or if the innermost `translate` forbids it."""
+        """Whether a text here must not change, because of an element such as <code> or the innermost `translate`."""
         said = self._last("with translate")
         return self._last("kept element") is not None or (said is not None and bool(said.kept))
 
@@ -128,7 +129,7 @@ class OpenElements:
     def open(self, name: str, kept: bool | None, closes_itself: bool) -> bool:
         """Opens the element of a start tag (`name` in lower case). Returns whether it belongs to SVG or MathML.
 
-        `kept`: whether its attributes forbid translation; None: they do not say. `closes_itself`: whether it ends in
+        `kept`: whether its attributes forbid translation; None: unspecified. `closes_itself`: whether the tag ends in
         "/>", which matters only in SVG and MathML.
         """
         self._number += 1
@@ -205,7 +206,7 @@ class OpenElements:
             inner.is_open = False
 
     def _pop(self, order: int) -> _Element | None:
-        """Closes the elements of the stack from `order` on. Returns the outermost marker among them."""
+        """Closes the elements on the stack from `order` on. Returns the outermost marker among them."""
         marker = None
         while self._stack and self._stack[-1].order >= order:
             element = self._stack.pop()

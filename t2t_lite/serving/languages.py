@@ -32,7 +32,7 @@ def language_name(code: str) -> str:
 
 
 def find(code: str, known: list[str]) -> str | None:
-    """Returns the language of `known` with the same code, or with the same primary code (pt-BR, pt)."""
+    """Returns the language in `known` with this code, else one with the same primary code (pt for pt-BR), or None."""
     exact = {each.lower(): each for each in known}
     primary = {each.partition("-")[0].lower(): each for each in reversed(known)}
     return exact.get(code.lower()) or primary.get(code.lower().replace("_", "-").partition("-")[0])

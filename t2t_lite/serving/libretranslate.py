@@ -56,7 +56,7 @@ class DetectRequest(_Asks):
 
 
 class _Document:
-    """One text of a request as sentences. `html` is the parsed text if it is HTML."""
+    """One text of a request, split into sentences. `html` is the parsed text if it is HTML."""
 
     def __init__(self, text: str, language: str, html: Html | None) -> None:
         self._html = html
@@ -66,11 +66,11 @@ class _Document:
         self.sentences = [sentence for part in self._parts for sentence in part.sentences]
 
     def cut_sentences(self, beams: Sequence[Sequence[Hypothesis]]) -> list[str]:
-        """Returns the sentences whose translation is incomplete because it reached the maximum length."""
+        """Returns the sentences with a translation that is incomplete because it reached the maximum length."""
         return [sentence for sentence, beam in zip(self.sentences, beams) if any(each.is_cut for each in beam)]
 
     def joined(self, sentences: Sequence[str]) -> str:
-        """Returns the text with translated sentences."""
+        """Returns the text with `sentences`, such as translations, in place of its own."""
         rest = iter(sentences)
         parts = [part.joined([next(rest) for _ in part.sentences]) for part in self._parts]
         return self._html.with_texts(parts) if self._html else parts[0]
@@ -93,7 +93,7 @@ def router(answering: Answering) -> APIRouter:
     @api.get("/languages")
     @api.post("/languages", include_in_schema=False)
     async def known_languages() -> JSONResponse:
-        """Lists the languages and the target languages of each."""
+        """Lists the languages, each with its target languages."""
         models.check_ready()
         targets: dict[str, list[str]] = {code: [] for code in (*models.sources, *models.targets)}
         for model in models.translators:
@@ -195,7 +195,7 @@ def _beams(
 
 
 async def _read(request: Request, kind: type[_Asked]) -> _Asked:
-    """Returns a request's values, from JSON, a form and the query string.
+    """Returns the values in a request: in its body (JSON or a form) and its query string.
 
     Raises HTTPException if they are invalid for the endpoint.
     """
@@ -223,7 +223,7 @@ async def _read(request: Request, kind: type[_Asked]) -> _Asked:
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
-    """Returns the names and values of a form or query string. Raises HTTPException if there are too many."""
+    """Returns the names and values in a form or query string. Raises HTTPException if there are too many."""
     try:
         return urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
@@ -231,7 +231,7 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 async def _multipart(request: Request) -> dict[str, Any]:
-    """Returns the values of a multipart form. Raises HTTPException if it is malformed or not in UTF-8."""
+    """Returns the values in a multipart form. Raises HTTPException if it is malformed or not in UTF-8."""
     _, options = parse_options_header(request.headers["content-type"])
     if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # decoding some charsets takes minutes
         raise HTTPException(400, "Invalid request: the charset of a form must be utf-8")
@@ -240,7 +240,7 @@ async def _multipart(request: Request) -> dict[str, Any]:
 
 
 def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the values of a form or query. A name that occurs more than once gets a list."""
+    """Returns the value of each name in a form or query; a list if a name occurs more than once."""
     lists: dict[str, list[Any]] = {}
     for name, value in items:
         lists.setdefault(name, []).append(value)

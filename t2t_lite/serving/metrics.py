@@ -12,8 +12,8 @@ class Metrics:
     """The metrics of one server.
 
     Attributes:
-      model_loads: models loaded, by result: succeeded or failed.
-      refused: refused requests, by reason.
+      model_loads: attempts to load a model, by result: succeeded or failed.
+      refused: requests that were refused or whose client disconnected, by reason.
     """
 
     def __init__(self) -> None:
@@ -30,22 +30,22 @@ class Metrics:
         self._requests = counter("requests", "responses by path and status", "path", "status")
         self._seconds = histogram("request_seconds", "time from request to response", _SECONDS, "path")
         self._queue_seconds = histogram("queue_seconds", "time that requests wait for a batch", _SECONDS)
-        self._batch_seconds = histogram("batch_seconds", "time of searches", _SECONDS, "model")
+        self._batch_seconds = histogram("batch_seconds", "time that a batch takes", _SECONDS, "model")
         self._batch_texts = histogram("batch_sentences", "sentences in a batch", _TEXTS, "model")
         self._texts = counter("sentences", "sentences searched", "model")
-        self._tokens = counter("source_tokens", "source tokens of answered requests")
-        self.model_loads = counter("model_loads", "models loaded", "result")
-        self.refused = counter("refused", "requests without an answer", "reason")
+        self._tokens = counter("source_tokens", "source tokens in accepted requests")
+        self.model_loads = counter("model_loads", "attempts to load a model", "result")
+        self.refused = counter("refused", "requests refused or abandoned by the client", "reason")
         self._waiting = prometheus_client.Gauge(
             "t2t_lite_waiting_sentences", "sentences in the queues", registry=registry
         )
 
     def watch_queue(self, num_waiting: Callable[[], int]) -> None:
-        """Makes the gauge of waiting sentences call `num_waiting`."""
+        """Makes the gauge of waiting sentences read `num_waiting`."""
         self._waiting.set_function(num_waiting)
 
     def batch(self, model: str, number: int, seconds: float) -> None:
-        """Counts a batch of `number` sentences."""
+        """Counts a batch of `number` sentences that took `seconds`."""
         self._batch_seconds.labels(model).observe(seconds)
         self._batch_texts.labels(model).observe(number)
         self._texts.labels(model).inc(number)

@@ -21,11 +21,11 @@ class Place(NamedTuple):
     """A model to serve."""
 
     source: Source  # its location
-    languages: tuple[str, str] | None = None  # its (source, target) languages; None: those in the model
+    languages: tuple[str, str] | None = None  # its (source, target) languages; None: those that the model specifies
 
 
 def model_places(sources: Sequence[Source], pairs: str | None) -> list[Place]:
-    """Returns the models to serve. `pairs` are the languages of each, "en-de,de-en", if the models specify none.
+    """Returns the models to serve. `pairs` are the languages of each, "en-de,de-en", instead of its own.
 
     Raises UserError if the numbers of pairs and models differ, or a pair is invalid.
     """
@@ -79,7 +79,7 @@ class ModelSet:
                 self._models[place.source.name] = model = self._loaded(place)
                 on_loaded(model)
         if len(self.sources) > 1:
-            languages.detect("")  # loads the detector now, not for the first user
+            languages.detect("")  # loads the detector now rather than during the first request
 
     def reload(self) -> list[ServedModel]:
         """Loads changed models beside the old ones and returns them. If one fails to load, the old one stays."""
@@ -91,7 +91,7 @@ class ModelSet:
                     if old is None or place.source.about().changed == old.about.changed:
                         continue
                     self._models[old.name] = new = self._loaded(place)
-                except Exception as error:  # from any library: both models together may exceed the memory
+                except Exception as error:  # of any type: for example, both models may not fit into memory
                     self._metrics.model_loads.labels("failed").inc()
                     self._warn_once(place.source.name, str(error))
                     continue
@@ -108,9 +108,9 @@ class ModelSet:
     def submit(
         self, choose: Callable[[], ServedModel], request: Callable[[ServedModel], tuple[Task, Sequence[Text]]]
     ) -> tuple[ServedModel, Job]:
-        """Queues `request` with the model that `choose` returns. Returns the model and the job.
+        """Queues the task and texts that `request` returns for the model that `choose` returns. Returns model and job.
 
-        If another model has replaced the chosen one meanwhile, it gets the job. Raises NotReady, NoSuchModel,
+        If a new model has replaced the chosen one meanwhile, the new one gets the job. Raises NotReady, NoSuchModel,
         UserError, TooLong and QueueFull.
         """
         while True:
@@ -122,7 +122,7 @@ class ModelSet:
                     raise NotReady from None
 
     def named(self, name: str) -> ServedModel:
-        """Returns the model with a name. Raises NoSuchModel, NotReady."""
+        """Returns the model with the given name. Raises NoSuchModel, NotReady."""
         self.check_ready()
         if name not in self._models:
             raise NoSuchModel(f"there is no model {name[:100]}; available models: {', '.join(self._models)}")
@@ -166,7 +166,7 @@ class ModelSet:
 
     @property
     def translators(self) -> list[ServedModel]:
-        """The models with known languages."""
+        """The translation models with known languages."""
         return [
             model for model in self.all if model.source_language and model.target_language and not model.writes_trees
         ]
@@ -187,7 +187,7 @@ class ModelSet:
             raise NotReady
 
     def _warn_once(self, name: str, reason: str) -> None:
-        """Logs why a model failed to load, but only once for each reason: --watch retries often."""
+        """Logs why a changed model failed to load, but only when the reason changes, because --watch retries often."""
         if self._failures.get(name) != reason:
             self._failures[name] = reason
             LOG.warning("%s has changed but cannot be loaded; keeping the old model: %s", name, reason)

@@ -1,4 +1,4 @@
-"""The limits of a server and its batching: the flags of t2t-lite-serve."""
+"""A server's limits, batching and access: the flags of t2t-lite-serve."""
 
 import dataclasses
 import math
@@ -8,8 +8,8 @@ from os import PathLike
 from t2t_lite.errors import UserError
 from t2t_lite.options import Options, option
 
-# Search settings that a request may change, with the largest values of numbers. Other settings could cost unlimited
-# time or memory. beam_size has its own limit.
+# The search settings that a request may change, with the largest allowed values of numeric ones. Other settings could
+# take unlimited time or memory. `max_beam_size` limits beam_size.
 LARGEST_SETTINGS = {
     "beam_size": math.inf,
     "alpha": 10,
@@ -28,13 +28,13 @@ LARGEST_SETTINGS = {
     "only_trees": None,
 }
 REQUEST_SETTINGS = tuple(LARGEST_SETTINGS)
-# Maximum tokens of a request for attention weights, whose number grows with the square of the tokens.
+# Maximum tokens in a request for attention weights: the number of weights grows with the square of the tokens.
 MAX_ATTENTION_TOKENS = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class ServingOptions(Options):
-    """The limits of a server and its batching. Refused requests get the status 400, 403, 413, 429 or 504."""
+    """A server's limits, batching and access. Refused requests get the status 400, 401, 403, 408, 413, 429 or 504."""
 
     batch_tokens: int | None = option(
         None,
@@ -49,7 +49,7 @@ class ServingOptions(Options):
     max_lines: int = option(2000, "maximum sentences in a request", at_least=1)
     max_tokens: int = option(512, "maximum tokens in a sentence", at_least=1)
     max_beam_size: int = option(16, "maximum beam_size and number of hypotheses", at_least=1)
-    timeout_seconds: float = option(30.0, "time limit for an answer, then 504", above=0)
+    timeout_seconds: float = option(30.0, "time limit for an answer; after that, 504", above=0)
     read_seconds: float = option(10.0, "time limit for a client to send a request or receive an answer", above=0)
     request_settings: tuple[str, ...] = option(
         REQUEST_SETTINGS,
@@ -77,7 +77,7 @@ class ServingOptions(Options):
         super().__post_init__()
         if unknown := sorted({*self.request_settings} - {*REQUEST_SETTINGS}):
             raise UserError(
-                f"`request_settings={','.join(unknown)}`: requests may only change {', '.join(REQUEST_SETTINGS)}",
+                f"`request_settings={','.join(unknown)}`: choose from {', '.join(REQUEST_SETTINGS)}",
                 status=2,
             )
         for host in self.allowed_hosts:
@@ -89,6 +89,6 @@ class ServingOptions(Options):
         if self.max_lines > self.max_waiting:
             raise UserError(
                 f"`max_lines={self.max_lines}` is more than `max_waiting={self.max_waiting}`: a request of that "
-                f"size would never fit in the queue",
+                f"size would never fit in the queue; raise `max_waiting`",
                 status=2,
             )

@@ -1,8 +1,9 @@
-"""Checks requests of browsers. They must use a name of this server and come from its own or from allowed pages.
+"""Checks requests from browsers: they must use a name of this server, and come from its own or from allowed pages.
 
 A page of any origin can make a browser send requests to a server that only the browser's machine can reach. A form or a
-fetch of plain text needs no permission, so the header Origin is checked. With DNS rebinding, the page's own name later
-points to this machine. Then the page has the same origin as this server, and the header Host contains that name.
+fetch of plain text needs no permission, so the header Origin is checked. With DNS rebinding, the page's own host name
+later points to this machine, so page and server have the same origin; then the header Host contains that name, so it is
+checked, too.
 """
 
 import ipaddress
@@ -24,7 +25,8 @@ class Origins:
     Names that no public name server can assign to another machine are always allowed: IP addresses, names without a dot
     such as localhost or the name of a container, names below localhost, and the name of this machine.
 
-    `hosts` are further names. `origins` are origins of other pages, such as https://example.org, or "*" for all.
+    `hosts` are further names, or "*" for all. `origins` are the origins of other pages that may use the server, such as
+    https://example.org, or "*" for all.
     """
 
     def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -34,14 +36,14 @@ class Origins:
         self._origins = frozenset(origin.lower() for origin in origins)
 
     def refusal(self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
-        """Returns why a request is refused; "" if it is accepted. Header names are in lower case."""
+        """Returns why a request is refused; "" if it is accepted. Header names must be in lower case."""
         texts = [(name, value.decode("latin-1").strip().lower()) for name, value in headers]
         hosts = [value for name, value in texts if name == b"host"]
         if path not in _OPEN_PATHS:
             for host in hosts:
                 if not self._has_name(host):
                     return f"{_PORT.sub('', host)[:100]} is not a name of this server; add it to allowed_hosts"
-        if method in ("GET", "HEAD", "OPTIONS"):  # they cost little, and the other page cannot read the response
+        if method in ("GET", "HEAD", "OPTIONS"):  # they cost little, and other pages cannot read the response
             return ""
         values = dict(texts)
         origin = values.get(b"origin")
@@ -50,7 +52,7 @@ class Origins:
         return f"pages of {origin[:100]} may not use this server; add the origin to cors_origins"
 
     def _has_name(self, host: str) -> bool:
-        """Whether a header Host contains a name of this server."""
+        """Returns whether a header Host contains a name of this server."""
         parsed = _HOST.fullmatch(host)
         if parsed is None:
             return ALL in self._hosts
@@ -59,7 +61,7 @@ class Origins:
         return is_local or ALL in self._hosts or name in self._hosts or _is_address(name)
 
     def _may_use(self, origin: str, hosts: Sequence[str], values: Mapping[bytes, str]) -> bool:
-        """Whether a page may send expensive requests."""
+        """Returns whether a page may send expensive requests."""
         if ALL in self._origins or origin in self._origins:
             return True
         # Browsers set this header themselves. It also works behind a proxy that does not forward the header Host.

@@ -1,6 +1,7 @@
 """The page at /. Its form works without JavaScript; with JavaScript, it translates while the user types.
 
-Its templates and scripts are those of `visualization`. Nothing comes from other hosts, and its policy forbids that.
+Its templates and scripts are in `visualization`. It loads nothing from other hosts, and its Content-Security-Policy
+forbids that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ def add_page(app: FastAPI, answering: Answering) -> None:
             if chosen.writes_trees:
                 lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
             texts = await without_delay(len(text), chosen.texts, lines)
-            name = chosen.name  # another model may replace it
+            name = chosen.name  # select it again by name: a reload may replace the model
             chosen, results = await answering.results(
                 request, lambda: answering.models.named(name), lambda model: (Task(model.settings({})), texts)
             )
@@ -71,7 +72,7 @@ def add_page(app: FastAPI, answering: Answering) -> None:
 
 
 class _Static(StaticFiles):
-    """Files that browsers revalidate, so that they match the page after an update."""
+    """Static files, which browsers revalidate so that they match the page after an update."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
@@ -91,7 +92,7 @@ class _Output(NamedTuple):
 
 
 def _outputs(model: ServedModel, split: SplitText, results: Sequence[Result]) -> list[_Output]:
-    """Returns the outputs of a text: the lines of its translation, or the tree of each sentence."""
+    """Returns the outputs to show for a text: the lines of its translation, or the tree of each sentence."""
     best = [result.hypotheses[0] for result in results]
     cut = [_Output(cut=sentence) for sentence, each in zip(split.sentences, best) if each.is_cut]
     if model.writes_trees:

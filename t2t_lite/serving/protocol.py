@@ -1,8 +1,8 @@
 """uvicorn's HTTP protocol with limits on the time and size of request heads.
 
 uvicorn has no settings for these limits, and an application receives a request only when its head is complete. So this
-module, and no other, extends uvicorn's protocol. The methods and attributes that it uses are not documented.
-`tests/serving/test_protocol.py` fails if a version of uvicorn lacks them.
+module extends uvicorn's protocol. The methods and attributes that it uses are not documented; no other module uses
+them, and `tests/serving/test_protocol.py` fails if a version of uvicorn lacks them.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ _MAX_PIPELINED = 16  # requests sent before the first response
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes the connections of clients that are too slow. `Guard` limits bodies.
+    """Limits the time and size of request heads, and the time to read a response. `Guard` limits bodies.
 
     Attributes:
-      read_seconds: the time limit for the head of a request, from the opening of the connection or its first byte; also
-        the time limit for the client to read a response.
+      read_seconds: the time limit for a request head, counted from the opening of the connection or, for later heads,
+        from their first byte; also the time limit for the client to read a response.
     """
 
     read_seconds = 10.0
@@ -42,7 +42,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._unsent_timer is not None and not self.transport.get_write_buffer_size():
             self._unsent_timer.cancel()
             self._unsent_timer = None
-        if self._timer is not None:  # the parser buffers incomplete headers
+        if self._timer is not None:  # count the raw bytes, because the parser buffers incomplete headers
             if self._raw_head_bytes > _MAX_HEAD_BYTES:
                 self.send_400_response("The head of the request is too long.")
                 return
@@ -52,7 +52,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer()  # part of the next head has arrived
 
     def on_message_begin(self) -> None:
-        """Starts a head."""
+        """Starts counting the bytes of a head."""
         if len(self.pipeline) > _MAX_PIPELINED:
             raise ValueError("too many requests before the first answer")  # the parser answers with 400
         super().on_message_begin()
@@ -104,5 +104,5 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded_protocol(seconds: float) -> type[BoundedProtocol]:
-    """Returns the protocol with a different `read_seconds`."""
+    """Returns the protocol with the given `read_seconds`."""
     return type("Bounded", (BoundedProtocol,), {"read_seconds": seconds})

@@ -1,4 +1,4 @@
-"""The application under Ray Serve, which runs several replicas on one or many machines.
+"""The application for Ray Serve, which runs several replicas on one or many machines.
 
 serve run t2t_lite.serving.ray_app:app export_dir=DIR num_replicas=2
 """
@@ -27,12 +27,12 @@ def app(arguments: dict[str, str]) -> serve.Application:
     """Returns the application with its models. `serve run` calls it.
 
     Args:
-      arguments: export_dir, a directory that all machines can read, or several, "a,b"; num_replicas; num_cpus, the CPUs
-        of each replica and its number of parallel batches; languages, decode_hparams, api_keys and allowed_hosts as in
-        t2t-lite-serve.
+      arguments: export_dir, a directory that all machines can read, or several, "a,b"; num_replicas; num_cpus, the
+        number of CPUs and of parallel batches for each replica; languages, decode_hparams, api_keys and allowed_hosts,
+        as in t2t-lite-serve.
 
     Raises:
-      UserError: if an argument is unknown, or no export is given.
+      UserError: if an argument is unknown, or an export is missing or unusable.
     """
     if unknown := sorted(arguments.keys() - _USUAL.keys()):
         raise UserError(f"unknown argument {unknown[0]}; valid arguments are {', '.join(_USUAL)}")

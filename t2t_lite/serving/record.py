@@ -23,7 +23,7 @@ class Record:
     path: str  # without the query string
     client: str
     arrived: float = dataclasses.field(default_factory=time.monotonic)  # the arrival time, by time.monotonic()
-    status: int = 499  # the status of the response; 499 if the client disconnected before
+    status: int = 499  # the status of the response; 499 if the client disconnected first
     model: str = ""
     lines: int = 0  # number of sentences
     tokens: int = 0  # number of source tokens

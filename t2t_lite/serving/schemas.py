@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pydantic
 
 _INPUTS = "a list of lines, or a single line; each line gets one result"
-_DRAWING = "return an SVG picture of each line's best tree (with split, of up to 20 sentences)"
+_DRAWING = "return each line's best tree as an SVG picture; more than 20 lines: an error, or with split, no pictures"
 _SPLIT = (
     "treat the inputs as one text of any number of lines, and split it into sentences; each sentence gets one result"
 )
@@ -17,7 +17,7 @@ class AttentionRequest(pydantic.BaseModel):
 
     kind: Literal["encoder", "decoder", "cross"] = "cross"
     layer: int | None = pydantic.Field(
-        None, description="from 0; -1 is the last (default: the closest to an alignment)"
+        None, description="index from 0; -1: the last layer (default: the layer closest to a word alignment)"
     )
 
 
@@ -29,7 +29,7 @@ class Request(pydantic.BaseModel):
     inputs: str | list[str] = pydantic.Field(description=_INPUTS)
     model: str = pydantic.Field("", description="name of a model, see /v1/models")
     num_hypotheses: int = pydantic.Field(1, ge=1, description="number of outputs per line, best first")
-    scores: bool = pydantic.Field(False, description="return scores")
+    scores: bool = pydantic.Field(False, description="return the score and log-probability of each output")
     settings: dict[str, Any] = pydantic.Field({}, description=_SETTINGS)
     split: bool = pydantic.Field(False, description=_SPLIT)
 
@@ -40,7 +40,7 @@ class Request(pydantic.BaseModel):
 
 
 class TranslateRequest(Request):
-    """Lines to translate. Languages may replace the name of a model."""
+    """Lines to translate. Instead of `model`, `source` and `target` may select the model."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid",
@@ -64,7 +64,7 @@ class TranslateRequest(Request):
     prefixes: str | list[str] | None = pydantic.Field(None, description="the beginning of each output")
     phrases: list[list[str]] | None = pydantic.Field(None, description="phrases that each output must contain")
     alignments: bool = pydantic.Field(False, description='return word alignments, "i-j ..."')
-    attention: AttentionRequest | None = pydantic.Field(None, description="return these attention weights")
+    attention: AttentionRequest | None = pydantic.Field(None, description="attention weights to return")
 
 
 class MapRequest(pydantic.BaseModel):
@@ -80,12 +80,12 @@ class MapRequest(pydantic.BaseModel):
     model: str = pydantic.Field("", description="name of a model, see /v1/models")
     kind: Literal["encoder", "decoder", "cross"] = "cross"
     layer: int | None = pydantic.Field(
-        None, description="from 0; -1 is the last (default: as in the paper's figures 3 to 5)"
+        None, description="index from 0; -1: the last layer (default: as in the paper's figures 3 to 5)"
     )
 
 
 class ParseRequest(Request):
-    """Lines to parse. Words are separated by blanks, or split by the Penn Treebank's rules."""
+    """Lines to parse, which are split into words at blanks or by the Penn Treebank's rules."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"inputs": ["The dog runs ."], "scores": True}]}
@@ -96,7 +96,7 @@ class ParseRequest(Request):
 
 
 class Hypothesis(pydantic.BaseModel):
-    """One output of a line."""
+    """One output for a line."""
 
     text: str
     score: float | None = pydantic.Field(None, description="the score by which the search ranks outputs")
@@ -116,10 +116,10 @@ class Attention(pydantic.BaseModel):
 
 
 class LineResult(pydantic.BaseModel):
-    """The outputs of one line."""
+    """The outputs for one line."""
 
     hypotheses: list[Hypothesis] = pydantic.Field(
-        description="best first; samples in the order in which they were drawn"
+        description="best first, or samples in the order in which they were drawn"
     )
     attention: Attention | None = pydantic.Field(None, description="attention weights of the first hypothesis")
     inputs: str | None = pydantic.Field(
@@ -129,7 +129,7 @@ class LineResult(pydantic.BaseModel):
 
 
 class Answer(pydantic.BaseModel):
-    """The outputs of all lines."""
+    """The outputs for all lines."""
 
     model: str
     results: list[LineResult] = pydantic.Field(description="one per line, in order")
@@ -156,7 +156,7 @@ class Map(pydantic.BaseModel):
 
 
 class MapAnswer(pydantic.BaseModel):
-    """The attention of a line and its output."""
+    """The attention weights for a line and its output."""
 
     model: str
     map: Map

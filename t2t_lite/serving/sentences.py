@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sentencex import segment  # type: ignore[attr-defined]  compiled
 
-# Each line of a text is a paragraph: no sentence continues in the next line.
+# Each line of a text is a paragraph: no sentence continues on the next line.
 _LINES = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -15,13 +15,13 @@ MAX_PARAGRAPH = 50_000
 
 
 class SplitText(NamedTuple):
-    """A text as sentences, with the blanks before, between and after them."""
+    """A text split into sentences, with the blanks before, between and after them."""
 
     sentences: list[str]  # without surrounding blanks
-    between: list[str]  # blanks and line breaks, one more than sentences
+    between: list[str]  # blanks and line breaks; one entry more than `sentences`
 
     def joined(self, sentences: Sequence[str]) -> str:
-        """Returns the text with new sentences, such as translations."""
+        """Returns the text with other sentences, such as translations, in place of its own."""
         parts = [self.between[0]]
         for sentence, blanks in zip(sentences, self.between[1:], strict=True):
             parts += (sentence, blanks)
@@ -29,9 +29,9 @@ class SplitText(NamedTuple):
 
 
 def split_sentences(text: str, language: str) -> SplitText:
-    """Splits a text with any line breaks. A paragraph of more than `MAX_PARAGRAPH` characters is one sentence.
+    """Splits a text of any number of lines. A line of more than `MAX_PARAGRAPH` characters is one sentence.
 
-    `language` is its BCP 47 code, which selects the rules for sentence ends; "": unknown.
+    `language` is its BCP 47 code, which selects the rules for sentence ends; "": unknown, the rules of English.
     """
     sentences, between = [], [""]
     for piece in _pieces(text, language.partition("-")[0].lower() or "en"):
@@ -47,7 +47,7 @@ def split_sentences(text: str, language: str) -> SplitText:
 
 
 def _pieces(text: str, language: str) -> Iterator[str]:
-    """Yields pieces of a text, each with at most one sentence. Joined, they give the text."""
+    """Yields pieces of a text, each with at most one sentence. Together they are the text."""
     end = 0
     for breaks in _LINES.finditer(text):
         yield from _sentences(text[end : breaks.start()], language)

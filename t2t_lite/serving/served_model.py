@@ -23,20 +23,20 @@ from t2t_lite.visualization.attention_map import AttentionMap, attention_map, ch
 if TYPE_CHECKING:
     import numpy as np
 
-# Source tokens per batch. Fewer are slower, and more only make requests wait.
+# The default of `batch_tokens`. Smaller batches are slower, and larger ones only make requests wait.
 _BATCH_TOKENS = {"ctranslate2": 1024, "tensorflow": 4096}
 
 
 class Attention(NamedTuple):
-    """The requested attention, see `Translator.attention`."""
+    """The attention weights that a request asks for, see `Translator.attention`."""
 
     kind: str
     layer: int | None
-    as_map: bool = False  # attention of tokens and words with labels, as in a picture
+    as_map: bool = False  # whether to return an `AttentionMap` instead of `Weights`
 
 
 class Task(NamedTuple):
-    """The task of a request. Texts with equal tasks share batches."""
+    """What a request asks for. Texts with equal tasks can share a batch."""
 
     settings: DecodeHParams
     num_wanted: int = 1  # the number of hypotheses for each text
@@ -55,7 +55,7 @@ class Text(NamedTuple):
     tokens: int
     prefix: str = ""
     phrases: tuple[str, ...] = ()
-    number: int = 1  # its position in the request, which samples depend on
+    number: int = 1  # its position in the request, from 1; samples depend on it
     output: str = ""  # its output, if given
 
 
@@ -68,7 +68,7 @@ class Weights(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of a model for a text."""
+    """What a model returns for a text."""
 
     hypotheses: list[Hypothesis]  # best first
     alignments: list[str]  # for each hypothesis, "i-j ..."; [] if not requested
@@ -82,8 +82,8 @@ class TooLong(Exception):
 class ServedModel:
     """A model that answers requests. Several threads may call its methods.
 
-    `languages` are its (source, target) and override those in the model. For `on_batch`, see `Batcher`. `about`
-    describes the model. `loaded_at` is the time when it was loaded, in seconds since 1970. Raises UserError if the
+    `languages` are (source, target) and override the model's own; None: the model's own. For `on_batch`, see `Batcher`.
+    The attribute `loaded_at` is the time at which the model was loaded, in seconds since 1970. Raises UserError if the
     model is unusable.
     """
 
@@ -121,25 +121,25 @@ class ServedModel:
 
     @property
     def writes_trees(self) -> bool:
-        """Whether it is a parser."""
+        """Whether the model is a parser."""
         return self._parser is not None
 
     @property
     def num_waiting(self) -> int:
-        """The number of texts in its queue."""
+        """The number of texts in the queue."""
         return self._batcher.num_waiting
 
     @property
     def max_beam_size(self) -> int:
-        """The largest allowed beam size: the server's limit or the model's own beam size, such as 21 for parsers."""
+        """The largest allowed beam size: the server's limit, or the model's own (such as 21 for parsers) if larger."""
         return max(self._options.max_beam_size, self.translator.decode_hparams.beam_size)
 
     def settings(self, changes: Mapping[str, Any], num_hypotheses: int = 1) -> DecodeHParams:
         """Returns the search settings of a request with its changes.
 
-        If the request does not change beam_size, the beam is at least as wide as the requested number of hypotheses;
-        with sampling, that many are drawn (rounded up to the beam groups). Raises UserError if a setting is unknown,
-        out of range, not for requests, or too expensive.
+        If the request does not set beam_size but may, the beam size is raised to the number of hypotheses; with
+        sampling, it equals that number. It is rounded up to a multiple of the beam groups. Raises UserError if a
+        setting is unknown, out of range, not allowed in requests, or too expensive.
         """
         for name in changes:
             if name not in self._options.request_settings:
@@ -168,7 +168,7 @@ class ServedModel:
         prefixes: Sequence[str] | None = None,
         phrases: Sequence[Sequence[str]] | None = None,
     ) -> list[Text]:
-        """Returns texts with their numbers of tokens.
+        """Returns texts with their token counts.
 
         Raises TooLong if a text, its prefix or its phrases have more tokens than the server accepts.
         """
@@ -185,7 +185,7 @@ class ServedModel:
         ]
 
     def given_text(self, text: str, output: str) -> list[Text]:
-        """Returns a text with a given output. Its number of tokens includes both.
+        """Returns a text with a given output, as a list. Its token count includes both.
 
         Raises:
           TooLong: see `texts`.
@@ -199,7 +199,7 @@ class ServedModel:
         return [source._replace(output=output, tokens=source.tokens + tokens)]
 
     def _counted(self, name: str, texts: Sequence[str], vocabulary: Vocabulary) -> list[int]:
-        """Returns the number of tokens of each text. Raises TooLong if a text has too many."""
+        """Returns the number of tokens in each text. Raises TooLong if a text has too many."""
         limit = min(self._options.max_tokens, self.translator.decode_hparams.max_input_length)
         limit = min(limit, self.translator.engine.max_positions or limit)
         counts = []
@@ -256,13 +256,13 @@ class ServedModel:
         }
 
     def _attention_of_layers(self) -> dict[str, dict[str, int]]:
-        """Returns the numbers of layers and heads with available weights, by kind of attention."""
+        """Returns, for each kind of attention with available weights, the numbers of layers and heads."""
         layers = self.translator.attention_layers
         heads = {kind: len(self.translator.attention("a", "a", kind, 0)[0]) for kind in layers}
         return {kind: {"layers": number, "heads": heads[kind]} for kind, number in layers.items()}
 
     def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:
-        """Searches a batch of texts with the same task."""
+        """Runs a task on a batch of texts."""
         if task.settings.sampling_method == "random":  # samples depend on line numbers
             return [self._searched(task, [text])[0] for text in texts]
         try:
@@ -319,7 +319,7 @@ class ServedModel:
 
 
 def _processors() -> int:
-    """Returns how many batches TensorFlow should search at the same time: one on a GPU."""
+    """Returns how many batches TensorFlow should search at the same time: one on a GPU, else one per core."""
     import tensorflow as tf
 
     return 1 if tf.config.list_physical_devices("GPU") else num_cores()

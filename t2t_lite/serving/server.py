@@ -38,7 +38,7 @@ def serve(
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     answering = Answering(places, options)
     for place in places:
-        place.source.about()  # checks the model first
+        place.source.about()  # checks each model before the port is opened
     listener = _bound(host, port)
     config = uvicorn.Config(
         make_app(answering),
@@ -66,7 +66,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to this module."""
+    """A uvicorn server that leaves signals to this module."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -75,7 +75,7 @@ class _Server(uvicorn.Server):
 
 
 class _Loader:
-    """Loads and reloads the models in its own thread. `error` is the reason if the start failed."""
+    """Loads and reloads the models in its own thread. `error` is set if the models could not be loaded at the start."""
 
     def __init__(self, answering: Answering, server: _Server, say: Callable[[str], None]) -> None:
         self._models, self._keys, self._server, self._say = answering.models, answering.keys, server, say
@@ -123,7 +123,7 @@ class _Loader:
 
 
 async def _run(server: _Server, loader: _Loader, listener: socket.socket) -> None:
-    """Serves until a signal or an error of the loader."""
+    """Serves until a signal arrives or the models cannot be loaded."""
 
     def stop() -> None:
         if server.should_exit:
@@ -154,6 +154,8 @@ def _bound(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
-        raise UserError(f"cannot listen on `host={host}` `port={port}`: {error.strerror or error}") from error
+        raise UserError(
+            f"cannot listen on `host={host}` `port={port}`: {error.strerror or error}; pass another `host` or `port`"
+        ) from error
     listener.set_inheritable(False)
     return listener

@@ -1,4 +1,4 @@
-"""The sources of served models: exports and run directories. They detect changes since the model was loaded."""
+"""The sources of served models: exports and run directories. They tell whether a model has changed."""
 
 import abc
 import os
@@ -22,13 +22,13 @@ class About(NamedTuple):
     writes_trees: bool
     source_language: str  # BCP 47; "": unknown
     target_language: str
-    changed: tuple[Any, ...]  # differs after each change of the model
+    changed: tuple[Any, ...]  # a value that differs after each change of the model
 
 
 class Source(abc.ABC):
-    """A model on disk: its directory and changes to its search settings.
+    """A model on disk: its directory, and changes to its search settings.
 
-    `num_threads` is the number of parallel batches; None: the number of processors, or one on a GPU.
+    `num_threads` is the number of parallel batches; None: one per core, or one with TensorFlow on a GPU.
     """
 
     def __init__(self, path: str | os.PathLike, decode_hparams: str = "", num_threads: int | None = None) -> None:
@@ -37,7 +37,7 @@ class Source(abc.ABC):
 
     @property
     def name(self) -> str:
-        """The name of the model, which is that of its directory."""
+        """The name of the model: the name of its directory."""
         return self.path.absolute().name
 
     @abc.abstractmethod
@@ -50,7 +50,7 @@ class Source(abc.ABC):
 
 
 class ExportSource(Source):
-    """An export of t2t-lite-export."""
+    """An export from t2t-lite-export."""
 
     def about(self) -> About:
         """See `Source`."""
@@ -78,7 +78,7 @@ class ExportSource(Source):
             _prepare_tensorflow()
         from t2t_lite.decoding.translator import Translator
 
-        # CTranslate2 has its own threads. TensorFlow searches each batch in the calling thread.
+        # CTranslate2 uses its own threads. With TensorFlow, each batch is searched in the thread that calls.
         threads = self.num_threads if self.about().engine == "ctranslate2" else 1
         return Translator.from_export(self.path, self.decode_hparams, _warn, num_threads=threads)
 
@@ -86,8 +86,8 @@ class ExportSource(Source):
 class RunSource(Source):
     """A run directory.
 
-    `checkpoint_path` works as in the decoder; "": the average if there is one, else the last checkpoint. For the engine
-    "ctranslate2", the run is exported first.
+    `checkpoint_path` works as in the decoder; "": the averaged checkpoint if there is one, else the last. For the
+    engine "ctranslate2", the run is exported first.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class RunSource(Source):
 
 
 def _warn(line: str) -> None:
-    """Logs a message about a model. Omits messages about texts, because their numbers refer to a batch."""
+    """Logs a message about a model. Omits messages about texts, because their line numbers refer to a batch."""
     if not line.startswith(("line ", "the prefix of line ")):
         LOG.warning("%s", line)
 

@@ -1,4 +1,4 @@
-"""The server's own API, /v1/translate and /v1/parse, with all features of the search."""
+"""The server's own API, /v1, with all features of the search."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from t2t_lite.visualization.head_statistics import head_statistics
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error} for status in (400, 401, 403, 413, 429, 503, 504)
 }
-_DIGITS = 7  # digits of scores and attention weights
+_DIGITS = 7  # decimal places of scores and attention weights
 MAX_DRAWN = 20  # maximum number of drawn trees per request
 _LINE_ENDS = ("\n", "\r")
 
@@ -47,7 +47,7 @@ def router(answering: Answering) -> APIRouter:
 
     @api.post("/parse", response_model=schemas.Answer, response_model_exclude_none=True)
     async def parse(request: Request, asked: schemas.ParseRequest) -> JSONResponse:
-        """Parses lines. Every tree is well-formed and has the words of its line."""
+        """Parses lines. Every tree is well-formed and contains exactly the words of its line."""
         choose = (lambda: models.named(asked.model)) if asked.model else models.parser
         if not choose().writes_trees:
             raise UserError(f"{choose().name} is not a parser; use /v1/translate")
@@ -61,7 +61,7 @@ def router(answering: Answering) -> APIRouter:
 
     @api.post("/attention", response_model=schemas.MapAnswer, response_model_exclude_none=True)
     async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
-        """Returns the attention of a line and its output by tokens and words, with measures of the heads."""
+        """Returns the attention weights for a line and its output, by token and by word, with measures of each head."""
         if any(end in text for text in (asked.inputs, asked.targets) for end in _LINE_ENDS):
             raise HTTPException(400, "inputs and targets must be one line each")
         if not asked.inputs.strip() or not asked.targets.strip():
@@ -71,14 +71,17 @@ def router(answering: Answering) -> APIRouter:
 
     @api.get("/models", responses={200: {"content": {"application/json": {}}}})
     async def all_models() -> JSONResponse:
-        """Lists the models with their languages, engines, and the settings (with defaults) that requests may change."""
+        """Lists the models with their languages, engines, and defaults of the settings that requests may change."""
         return JSONResponse({"models": [model.description() for model in models.all]})
 
     return api
 
 
 async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
-    """Returns the lines of a request or the sentences of its text. Raises HTTPException if it has several texts."""
+    """Returns the lines of a request, or with `split`, the sentences of its text.
+
+    Raises HTTPException if `split` is set and the inputs are a list.
+    """
     if not asked.split:
         return SplitText(asked.lines, [])
     if not isinstance(asked.inputs, str):
@@ -87,7 +90,7 @@ async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
 
 
 def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -> None:
-    """Raises HTTPException if a request has too many lines, or a line contains line breaks."""
+    """Raises HTTPException if a request has too many lines (or too many to draw), or a line contains line breaks."""
     answering.check_lines(len(lines))
     if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > MAX_DRAWN:
         raise HTTPException(400, f"drawing: at most {MAX_DRAWN} lines can be drawn")
@@ -97,7 +100,7 @@ def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -
 
 
 def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[[], ServedModel]:
-    """Returns a function that returns the model for a request."""
+    """Returns a function that selects the model for a request."""
     models = answering.models
     if asked.model:
         return lambda: models.named(asked.model)
@@ -109,11 +112,11 @@ def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[
 
 
 def _prefixes(asked: schemas.TranslateRequest, lines: Sequence[str]) -> list[str] | None:
-    """Returns the prefixes of a request, one for each line. Raises UserError if their number differs."""
+    """Returns the prefixes of a request. Raises UserError unless the prefixes and phrases match the lines in number."""
     prefixes = [asked.prefixes] if isinstance(asked.prefixes, str) else asked.prefixes
     for name, given in (("prefixes", prefixes), ("phrases", asked.phrases)):
         if given is not None and len(given) != len(lines):
-            raise UserError(f"there are {len(lines)} inputs but {len(given)} {name}; the numbers must be equal")
+            raise UserError(f"there are {len(lines)} inputs but {len(given)} {name}; send one entry per input")
     return prefixes
 
 
@@ -170,14 +173,14 @@ def _draw(results: list[dict[str, Any]]) -> None:
 
 
 def tree_picture(tree: str) -> str:
-    """Returns a tree in brackets as SVG."""
+    """Returns an SVG picture of a tree in brackets."""
     return draw_svg([("", parse_brackets(tree)[0])])
 
 
 async def _map(
     answering: Answering, request: Request, choose: Callable[[], ServedModel], asked: schemas.MapRequest
 ) -> JSONResponse:
-    """Computes the attention of a line and its output with a model, and returns the answer."""
+    """Computes the attention weights for a line and its output, and returns the answer."""
 
     def wanted(model: ServedModel) -> tuple[Task, Sequence[Text]]:
         task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)

@@ -172,7 +172,7 @@ def test_phrases_constraints_and_other_layers_are_refused(both):
     rule = LineConstraint(MinLength(), {"min_lengths": [2]})
     with pytest.raises(UserError, match="constraints"):
         both[1].translate(["w1"], constraints=[rule])
-    with pytest.raises(UserError, match="layer 1: an export has only that of layer 0"):
+    with pytest.raises(UserError, match="layer 1: the export has only that of layer 0"):
         both[1].align(["w1"], ["w2"], layer=1)
     with pytest.raises(UserError, match="single heads"):
         both[1].attention("w1", "w2")

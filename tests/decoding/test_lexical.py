@@ -82,7 +82,7 @@ def test_an_output_that_has_no_room_for_its_phrases_is_reported(small_run):
     translator = Translator.from_run_dir(small_run, "extra_length=0,beam_size=2", warn=said.append, xla_compile=False)
     translator.translate(["a", " "], phrases=[["der alte Mann"], ["Hund"]], prefixes=["x " * 30, ""], first_line=7)
     assert said == [
-        "line 7: found no output that contains all of its phrases; raise beam_size or extra_length",
+        "line 7: no output with all of its phrases was found; raise beam_size or extra_length",
         "line 8: the line is blank, so its output is blank and lacks its phrases",
     ]
 

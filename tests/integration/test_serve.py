@@ -212,7 +212,7 @@ def test_v1_gives_all_that_a_search_knows(server, served_exports):
             400,
             "exceeds beam_size",
         ),
-        ("/v1/translate", {"inputs": ["a"], "prefixes": ["b", "c"]}, 400, "the numbers must be equal"),
+        ("/v1/translate", {"inputs": ["a"], "prefixes": ["b", "c"]}, 400, "send one entry per input"),
         ("/v1/translate", {"inputs": "a", "attention": {}}, 400, "TensorFlow engine"),
         ("/v1/translate", {"inputs": "a", "model": "\ud800"}, 400, "there is no model ?"),
         ("/v1/parse", {"inputs": "a"}, 400, "this server has no parser"),

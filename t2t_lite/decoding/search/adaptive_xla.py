@@ -1,7 +1,7 @@
-"""Compiles searches only when it pays: a shape is compiled after enough of its batches were searched uncompiled.
+"""Compiles searches only when it pays off: after the uncompiled batches of a shape have taken enough time.
 
-XLA needs seconds to compile a shape; then it searches a few sentences in two thirds of the time, and one in a third.
-This does not pay for a file of a thousand lines, but for a server or an interactive user.
+XLA needs seconds to compile a shape. After that, a batch of a few sentences takes two thirds of the time, and a single
+sentence a third. This pays off for a server or an interactive user, but not for a file of a thousand lines.
 """
 
 import collections
@@ -21,14 +21,14 @@ from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.system.cores import num_cores, threads_per_operation
 
-# A shape is compiled after this much uncompiled search time: two or three times the compilation time.
+# A shape is compiled after this much time in uncompiled searches: two or three times the compilation time.
 WORTH_COMPILING_SECONDS = 15.0
 # The largest batch to compile if compiled batches cannot be searched in parallel, see `_most_sentences`.
 MOST_SENTENCES = 16
 
 
 class AdaptiveSearcher:
-    """Searches batches like `Searcher`, compiled once the uncompiled batches of a shape have taken `seconds`."""
+    """Searches batches like `Searcher`; compiles a shape once its uncompiled batches have taken `seconds`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class AdaptiveSearcher:
     def __call__(
         self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
     ) -> SearchResult:
-        """Searches the outputs of one batch, see `Searcher`."""
+        """Searches for the outputs of one batch, see `Searcher`."""
         if self.is_compiled(source_ids):
             return self._compiled(source_ids, inputs, check)
         shape, start = self._compiled.padded_shape(source_ids), time.perf_counter()
@@ -71,7 +71,7 @@ class AdaptiveSearcher:
     def compile(
         self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
     ) -> SearchResult:
-        """Searches the outputs of one batch compiled; later batches of its shape then also run compiled."""
+        """Searches for the outputs of one batch with compiled graphs, which later batches of its shape also use."""
         result = self._compiled(source_ids, inputs, check)
         self._ready.add(self._compiled.padded_shape(source_ids))
         return result
@@ -84,7 +84,8 @@ class AdaptiveSearcher:
 def _most_sentences() -> float:
     """Returns the maximum number of sentences in a batch to compile.
 
-    Compiled, 32 sentences take three quarters of the time, and 128 almost the same time. But if each operation has one
-    thread, compiled batches run one after the other, and several cores search more in parallel uncompiled.
+    Compilation reduces the time for 32 sentences to three quarters, and hardly reduces the time for 128. But if each
+    operation has one thread, compiled batches run one after the other, so on several cores, parallel uncompiled batches
+    are faster.
     """
     return MOST_SENTENCES if threads_per_operation() == 1 < num_cores() else math.inf

@@ -47,7 +47,7 @@ class BeamSearch:
     sentence are kept: at most beam_size of them end, so at least beam_size stay alive. Hypotheses that end compete for
     the finished set; a hypothesis that reaches its length limit without the end symbol counts as finished. A sentence
     is done when none of its alive hypotheses can still enter the finished set. The set then no longer changes, so the
-    result does not depend on the other sentences of the batch. With one beam this is greedy search.
+    result does not depend on the other sentences in the batch. With one beam this is greedy search.
 
     With several groups (Vijayakumar et al. 2016, "Diverse Beam Search", arXiv 1610.02424), each group has its own alive
     and finished sets of beam_size / groups hypotheses. The groups choose in turn, and a token's score is lowered by
@@ -72,14 +72,14 @@ class BeamSearch:
     groups: int = 1  # a divisor of beam_size
     diversity_strength: float = 0.0  # penalty for a token that an earlier group chose, in nats
     coverage_beta: float = 0.0  # strength of the coverage penalty; 0: none
-    # how many hypotheses of each group must be the best ones; the search stops when they are found, and the others may
-    # be suboptimal. 0: all
+    # number of hypotheses in each group that must be the best ones; the search stops when they are found, and the
+    # others may be suboptimal. 0: all
     num_wanted: int = 0
     sampling: Sampling | None = None  # None: search; requires groups = beam_size
     constraints: tuple[Constraint, ...] = ()  # rules about the next token, applied in this order
     terms: tuple[ScorerTerm, ...] = ()  # additional terms of the score
     min_length: int = 0  # minimum output length in tokens, without the end symbol
-    # ids that outputs never contain, such as padding, which cannot be scored; a `Prefix` constraint has its own
+    # ids that outputs never contain, such as padding, which cannot be scored; with prefixes, see `Prefix.never`
     never: tuple[int, ...] = (0,)
     eos_id: int = 1  # the end symbol
 
@@ -111,7 +111,8 @@ class BeamSearch:
         ids = tf.zeros([batch, beam, max_length], tf.int32)  # [batch, beam, max_length]
         zeros = tf.zeros([batch, beam], tf.int32)  # [batch, beam]
         nothing = tf.fill([batch, beam], NONE)  # [batch, beam]
-        # All beams are equal at the start: only one may be alive, or every hypothesis would be found several times.
+        # All beams are equal at the start, so only one per group is alive; otherwise every hypothesis would be found
+        # several times.
         first = tf.range(beam) % (beam // self.groups) == 0
         initial = initial_ancestry(batch, beam, max_length)
         return BeamState(
@@ -179,7 +180,7 @@ class BeamSearch:
         logits.set_shape([None, self.beam_size, self.vocab_size])
         normalizer = log_normalizer(logits)  # [batch, beam, 1]
         unconstrained = logits
-        if self.min_length:  # most steps forbid nothing, so they skip a pass over all logits
+        if self.min_length:  # only the first steps need this pass over all logits
             is_short = state.position < self.min_length
             logits = tf.cond(is_short, lambda: forbid(unconstrained, (self.eos_id,)), lambda: unconstrained)
         for constraint in self.constraints:
@@ -275,9 +276,9 @@ def _appended(state: BeamState, parents: tf.Tensor, tokens: tf.Tensor) -> tf.Ten
 def is_final(
     finished: SearchResult, wanted: int, alive_log_probs: tf.Tensor, limits: tf.Tensor, alpha: Array | float
 ) -> tf.Tensor:
-    """Whether the `wanted` best finished hypotheses score at least as high as any alive one can: bool [batch].
+    """Returns whether no alive hypothesis can beat the `wanted` best finished ones: bool [batch].
 
-    Each token only lowers a log-probability, the length penalty only grows, and the coverage penalty is at most 0.
+    Each token only lowers a log-probability, the length penalty only grows, and all other score terms are at most 0.
     Therefore an alive hypothesis' score is at most its current log-probability divided by the penalty at the length
     limit. A sentence without alive hypotheses (all have reached the limit) is final even if its finished set is not
     full.

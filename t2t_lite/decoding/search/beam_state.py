@@ -1,4 +1,4 @@
-"""The state of a search between two positions: alive hypotheses, and finished ones with their scores."""
+"""The state of a search between two positions: alive hypotheses, and finished hypotheses with their scores."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t_lite.arrays import Array
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 
-# The state of a model: a nest of tensors [batch, ...], which a search passes from step to step unopened.
+# The state of a model: a nest of tensors [batch, ...], which a search passes on from step to step.
 DecoderState: TypeAlias = Any
 # The encoder output for a batch of sources, also a nest of tensors [batch, ...].
 EncodedSource: TypeAlias = Any

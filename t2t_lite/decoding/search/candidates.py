@@ -31,10 +31,10 @@ def best_candidates(
     never: Sequence[int] = (),
     penalty: tf.Tensor | None = None,
 ) -> Candidates:
-    """Returns the extensions with the highest log-probabilities: Candidates.
+    """Returns the extensions with the highest merits: log-probabilities minus the `penalty`.
 
-    The best tokens of each row are selected from the raw logits, and only these are normalized. The result equals
-    top_k over all beam * vocabulary log-probabilities of a sentence, which are never written to memory.
+    The best tokens of each hypothesis are selected from the raw logits, and only these are normalized. The result
+    equals top_k over all beam * vocabulary merits of a sentence, which are never written to memory.
 
     Args:
       logits: float32 [batch, beam, vocab].

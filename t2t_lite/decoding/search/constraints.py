@@ -47,8 +47,8 @@ class NoRepeatNgram:
         """See `Constraint`."""
         del unconstrained, inputs
         ids, position, shape = state.ids, state.position, tf.shape(logits)
-        starts = tf.maximum(tf.shape(ids)[2] - self.size + 1, 0)  # n-grams that fit into max_length
-        # Only n-grams whose last token is already chosen.
+        starts = tf.maximum(tf.shape(ids)[2] - self.size + 1, 0)  # number of n-grams that fit into max_length
+        # Considers only n-grams whose last token is already chosen.
         same = tf.broadcast_to(tf.range(starts) + self.size <= position, [shape[0], shape[1], starts])
         for place in range(self.size - 1):
             newest = tf.gather(ids, tf.maximum(position - self.size + 1 + place, 0), axis=2)  # [batch, beam]
@@ -66,7 +66,7 @@ class NoRepeatNgram:
 class Prefix:
     """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), whatever the other constraints."""
 
-    # ids forbidden after the prefix; with prefixes they are forbidden here, because a prefix may contain them
+    # ids forbidden after the prefix; `BeamSearch.never` is then empty, because a prefix may contain these ids
     never: tuple[int, ...] = (0,)
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
@@ -80,6 +80,6 @@ class Prefix:
 
 
 def forbid(logits: tf.Tensor, tokens: tuple[int, ...]) -> tf.Tensor:
-    """Sets the logits of `tokens`, a tuple of ids, to `NONE`. The logits are float32 [batch, beam, vocab]."""
+    """Returns logits, float32 [batch, beam, vocab], with those of `tokens`, a tuple of ids, set to `NONE`."""
     forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(tokens, tf.int32), 1)
     return tf.where(forbidden, NONE, logits)

@@ -12,7 +12,7 @@ from t2t_lite.arrays import Array
 def write_in_place(array: Array, place: int | Array, part: Array, axis: int) -> Array:
     """Returns the array with `part` written at `place` along an axis, -1 or -2; for `entries_written_by`.
 
-    Reuses the array if nothing else reads it. Writing it as a matrix is twice as fast.
+    Reuses the array if nothing else reads it. Views it as a matrix, which makes writing twice as fast.
     """
     width = part.shape[axis] * (1 if axis == -1 else part.shape[-1])
     start = place * (width // part.shape[axis])

@@ -8,8 +8,8 @@ from t2t_lite.arrays import Array
 def length_penalty(length: Array | float, alpha: Array | float) -> Array:
     """Returns the divisor of a hypothesis' log-probability: lp(Y) = ((5 + |Y|) / 6) ^ alpha.
 
-    Every token lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the penalty is
-    1 (plain log-probability). For |Y| = 1 it is always 1. For alpha > 0 it grows with the length.
+    Every token lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the penalty is 1, and
+    outputs are compared by log-probability. For |Y| = 1 it is always 1. For alpha > 0 it grows with the length.
 
     Args:
       length: |Y|, in tokens including the end symbol. A Python number, NumPy array or tensor of any shape.

@@ -1,4 +1,4 @@
-"""Phrases that an output must contain (lexical constraints), and how much of them each hypothesis contains.
+"""Phrases that an output must contain (lexical constraints), and how much of these each hypothesis contains.
 
 The phrases of a sentence are concatenated into arrays of "places", one for each token. A hypothesis is at a place if
 its last tokens are those of the phrase up to there (the Shift-And algorithm of Baeza-Yates and Gonnet 1992). A phrase
@@ -9,7 +9,7 @@ next token, or the end of the output, does not continue the word.
 
 The beam is divided by the number of phrase tokens that hypotheses contain (dynamic beam allocation). Hypotheses with
 the same number form a bank. Each bank has the same share of the beam; other banks receive what it cannot use. So
-there are always hypotheses that advance, and others that wait for a better place.
+there are always hypotheses that continue a phrase, and others that wait for a better position.
 """
 
 import dataclasses
@@ -21,23 +21,23 @@ from t2t_lite.arrays import Array
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, BeamState, SearchInputs
 from t2t_lite.decoding.search.candidates import Candidates
 
-# The score is lowered by this for each token of a missing phrase if an output ends at its length limit without it.
-# It exceeds all score differences, so that such outputs rank below all others.
+# If an output ends at its length limit without a phrase, each token of the phrase lowers its score by this.
+# It exceeds all score differences, so such outputs rank below all others.
 MISSING = 1e5
 
 
 class PhraseState(NamedTuple):
-    """How much of the required phrases hypotheses contain."""
+    """How much of the required phrases each hypothesis contains."""
 
     at: Array  # bool [batch, beam, places], whether the last tokens are those of the phrase up to this place
-    found: Array  # bool [batch, beam, places], at a phrase's last place: whether the word ended after it
+    found: Array  # bool [batch, beam, places], at a phrase's last place: whether its last word has ended
 
 
 class Places(NamedTuple):
     """The places of all phrases, int32 [batch, places], from `constraint_inputs`."""
 
     tokens: Array  # the token, 0 for padding
-    numbers: Array  # the index of the token within its phrase, from 1
+    numbers: Array  # the number of the token within its phrase, from 1
     ends: Array  # the index of the phrase's last place
 
     @property
@@ -68,7 +68,7 @@ class Phrases:
         return PhraseState(nothing, nothing)
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        """Forbids hypotheses without all phrases to end. See `Constraint`."""
+        """Forbids the end symbol for hypotheses that lack phrases. See `Constraint`."""
         del unconstrained
         may_end = self.missing(state.features["phrases"], inputs) == 0  # [batch, beam]
         end = tf.range(tf.shape(logits)[2]) == self.eos_id
@@ -109,7 +109,7 @@ class Phrases:
         state: BeamState,
         inputs: SearchInputs,
     ) -> Candidates:
-        """Returns the best candidates and the `proposals`, even forbidden ones; see `best_candidates`."""
+        """Returns the best candidates and the `proposals`; forbidden ones have the log-probability `NONE`."""
         proposed = self.proposals(logits, state, inputs)
         batch, beam, count = tf.shape(proposed)[0], proposed.shape[1], tf.shape(proposed)[2]
         parents = tf.broadcast_to(tf.range(beam)[:, tf.newaxis], tf.shape(proposed))
@@ -139,23 +139,23 @@ class Phrases:
         return PhraseState(before & is_here, found)
 
     def score(self, extended: PhraseState, inputs: SearchInputs) -> tf.Tensor:
-        """Hypotheses without all phrases can end only at the length limit. See `Feature`."""
+        """See `Feature`. Hypotheses that lack phrases can end only at the length limit."""
         return -MISSING * tf.cast(self.missing(extended, inputs), tf.float32)
 
     def kept(self, merits: tf.Tensor, extended: PhraseState, inputs: SearchInputs, width: int) -> tf.Tensor:
-        """Returns the candidates that stay alive, int32 [batch, width], given their merits or `NONE`."""
+        """Returns the indices of the candidates that stay alive, int32 [batch, width]; see `allocated`."""
         return allocated(merits, self.banks(extended, inputs), tf.shape(extended.at)[2] + 1, width)
 
     def missing(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
-        """Returns the number of tokens in the phrases missing from outputs that end here: int32 [batch, hypotheses]."""
+        """Returns the number of tokens in the phrases that outputs lack if they end here: int32 [batch, hypotheses]."""
         places = _places(inputs)
         lacks = tf.logical_not(self._found(phrases, places)) & (places.numbers > 0)[:, tf.newaxis]
         return tf.reduce_sum(tf.cast(lacks, tf.int32), -1)
 
     def banks(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
-        """Returns the number of phrase tokens in hypotheses: int32 [batch, hypotheses].
+        """Returns the bank of each hypothesis, the number of phrase tokens in it: int32 [batch, hypotheses].
 
-        Counts all tokens of complete phrases, and the tokens of the longest phrase that has begun.
+        Counts all tokens of complete phrases, and the tokens so far of the longest phrase that has begun.
         """
         places = _places(inputs)
         found = self._found(phrases, places)
@@ -193,10 +193,10 @@ def _shifted(at: tf.Tensor) -> tf.Tensor:
 
 
 def allocated(merits: tf.Tensor, banks: tf.Tensor, num_banks: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns the candidates that enter the beam: int32 [batch, width].
+    """Returns the indices of the candidates that enter the beam: int32 [batch, width].
 
     The best candidate of each bank comes first, from the highest bank to the lowest, then the second best, and so on.
-    Banks thus have equal shares, and higher banks get the rest.
+    Banks thus have equal shares, and higher banks get the remaining beams.
 
     `merits` are float32 [batch, candidates], `NONE` for candidates that do not stay alive; `banks` are int32 [batch,
     candidates], below `num_banks`.

@@ -19,7 +19,7 @@ class Sampling(NamedTuple):
     def candidates(
         self, logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor, uniforms: tf.Tensor
     ) -> Candidates:
-        """Extends each sentence's only hypothesis by a randomly drawn token, see `best_candidates`.
+        """Extends the only hypothesis of each sentence by a randomly drawn token, see `best_candidates`.
 
         `uniforms` is float32 [batch, 1], random numbers in [0, 1).
         """
@@ -32,8 +32,7 @@ class Sampling(NamedTuple):
 def sample_tokens(logits: tf.Tensor, uniforms: tf.Tensor, sampling: Sampling) -> tf.Tensor:
     """Draws one token, int32 [rows], from the distribution of each row of logits, float32 [rows, vocab].
 
-    The caller passes random numbers, `uniforms`, float32 [rows] in [0, 1), so that a sample depends only on them and
-    on the logits.
+    `uniforms` are random numbers, float32 [rows] in [0, 1). A sample depends only on these and on the logits.
     """
     logits = logits / sampling.temperature
     size = static_size(logits, 1)

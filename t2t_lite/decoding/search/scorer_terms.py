@@ -11,7 +11,7 @@ from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs
 if TYPE_CHECKING:
     from t2t_lite.decoding.search.candidates import Candidates
 
-# Lower bound of a source token's coverage: the logarithm of a smaller one would outweigh any log-probability.
+# Lower bound on a source token's coverage: the logarithm of a smaller value would outweigh any log-probability.
 _MIN_COVERAGE = 1e-6
 
 
@@ -32,7 +32,7 @@ class ScorerTerm(Protocol):
 
 
 class Feature(Protocol):
-    """Data that a search keeps about each hypothesis besides its tokens, and the resulting addition to the score."""
+    """Data that a search keeps about each hypothesis besides its tokens, and the score term computed from it."""
 
     def start(self, inputs: SearchInputs, beam_size: int) -> Any:  # noqa: ANN401  a nest of tensors
         """Returns the state of empty hypotheses: a nest of tensors [batch, beam, ...]."""
@@ -43,13 +43,13 @@ class Feature(Protocol):
         ...
 
     def score(self, extended: Any, inputs: SearchInputs) -> tf.Tensor:  # noqa: ANN401
-        """Returns the addition to the scores of hypotheses that end here, at most 0: float32 [batch, candidates]."""
+        """Returns the score term of each candidate if it ends here, at most 0: float32 [batch, candidates]."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """The coverage penalty, a `Feature`: the attention that source tokens received, float32 [batch, beam, source]."""
+    """The coverage penalty, a `Feature`; it keeps the attention on each source token, float32 [batch, beam, source]."""
 
     beta: float  # see `coverage_penalty`
 

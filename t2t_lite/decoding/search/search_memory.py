@@ -1,4 +1,4 @@
-"""Memory of a search: the maximum batch size, and a lower bound that rejects a search before it fails."""
+"""The memory of a search: limits batches, and rejects a search that would run out of memory."""
 
 import tensorflow as tf
 
@@ -12,12 +12,12 @@ from t2t_lite.system.free_memory import free_memory
 FLOAT32 = 4
 # Smaller searches are not checked against the free memory.
 WORTH_CHECKING = 2**28
-# The size of a batch's caches on a CPU, where each core has its own batch and larger ones are no faster.
+# Maximum bytes of a batch's caches on a CPU: each core has its own batch, and larger batches are no faster.
 CACHES_OF_BATCH = 2**28
 
 
 def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int) -> int:
-    """Returns the number of positions in a batch: `batch_tokens`, on a CPU limited by `CACHES_OF_BATCH`."""
+    """Returns the maximum number of positions in a batch: `batch_tokens`, or fewer on a CPU, see `CACHES_OF_BATCH`."""
     of_position = sum(map(_cache_bytes, _model_hparams(model))) * search.beam_size
     if not of_position or tf.config.list_physical_devices("GPU"):
         return batch_tokens
@@ -25,7 +25,7 @@ def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_to
 
 
 def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> int:
-    """Returns a lower bound of the memory of a step, in bytes, for `rows` sentences and `capacity` target positions."""
+    """Returns a lower bound on the bytes that a step needs for `rows` sentences and `capacity` target positions."""
     beam = search.beam_size
     logits = rows * beam * search.vocab_size * FLOAT32
     candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32

@@ -2,7 +2,7 @@
 
 XLA compiles a search for the shapes of its tensors, which takes seconds for each new shape. Therefore the number of
 sentences, the source length and the cache capacity are padded to powers of two. Caches start small and double when
-full. When at most half of the sentences are unfinished, these move to a batch of half the size.
+full. When at most half of the sentences are unfinished, they move to a batch of half the size.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ from t2t_lite.models.base import Seq2SeqModel
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16
 INITIAL_CAPACITY = 32
-# Without compilation, shapes are exact, and smaller caches are cheaper because every step reads them whole.
+# Uncompiled searches have exact shapes and start with smaller caches, because every step reads whole caches.
 UNCOMPILED_CAPACITY = 8
 # A batch shrinks by this factor when at most 1/SHRINK of its sentences are unfinished, but not below MIN_BATCH
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
 MIN_BATCH = 8
 
-# How long a part of a search should take, after which the caller can end the search.
+# A search runs in parts of about this duration, and the caller can end it after each part.
 _PART_SECONDS = 0.25
 
 
@@ -52,9 +52,9 @@ _Waiting: TypeAlias = tuple[np.ndarray, Callable[[], _Batch]]
 
 
 class Searcher:
-    """Searches the outputs of batches of sentences with a built model that has its weights.
+    """Searches for the outputs of batches of sentences with a built model that has its weights.
 
-    `batch_tokens` is the maximum number of positions in a batch, padding included, of the source and of a beam's cache.
+    `batch_tokens` limits the number of positions in a batch, padding included, in the source and in one beam's cache.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Searcher:
     def __call__(
         self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
     ) -> SearchResult:
-        """Searches the outputs of one batch: the hypotheses, NumPy arrays [batch, beam, ...].
+        """Searches for the outputs of one batch. Returns the hypotheses, NumPy arrays [batch, beam, ...].
 
         The sources are int32 [batch, source length], padded with 0; the inputs are NumPy arrays, with the same fields
         set in each call. `source_mask` is set here. `check` is called several times a second; an exception from it ends
@@ -102,12 +102,12 @@ class Searcher:
     def _search_batch(
         self, source_ids: np.ndarray, inputs: SearchInputs, count: int, interruptible: "_Interruptible"
     ) -> SearchResult:
-        """Searches a batch whose first `count` rows are sentences, and whose other rows are padding."""
+        """Searches a batch whose first `count` rows are sentences and whose other rows are padding."""
         size = len(source_ids)
         if self._search.coverage_beta:
             inputs = inputs._replace(source_mask=source_ids != 0)
         results, graphs = _Results(count, self._search.beam_size), self._graphs_for(inputs)
-        # Sentence index of each row; -1 for a padding row.
+        # The sentence index of each row; -1 for a padding row.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
 
         def begin() -> _Batch:
@@ -216,7 +216,7 @@ class _Graphs:
         self._lock = threading.Lock()
         rows = tf.TensorSpec([None], tf.int32)
         self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows])
-        # Traced now rather than when called: TensorFlow would warn about every search that differs from earlier ones.
+        # Traced now rather than when called; otherwise TensorFlow would warn about each search unlike earlier ones.
         for function in (self.advance, self.select):
             function.get_concrete_function()
 
@@ -235,7 +235,7 @@ class _Graphs:
         return batch._replace(state=interruptible.run(advance, state, is_over))
 
     def one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Calls a graph, one compilation at a time: parallel ones would take as long in total, and much more memory."""
+        """Calls a graph, but compiles one at a time: parallel compilations are no faster and need much more memory."""
         if not self._xla_compile or shapes in self._compiled:
             return graph(*arguments)
         with self._lock:
@@ -261,7 +261,7 @@ class _Interruptible:
         state: BeamState,
         is_over: Callable[[BeamState], bool],
     ) -> BeamState:
-        """Returns the state after the last part; `advance` makes at most a given number of steps."""
+        """Returns the state after the last part; `advance` runs at most the given number of steps."""
         while True:
             start = time.perf_counter()
             state = advance(state, self._steps)
