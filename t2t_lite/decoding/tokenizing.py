@@ -9,7 +9,7 @@ from t2t_lite.data.vocab import EOS_ID, Vocabulary
 if TYPE_CHECKING:
     from t2t_lite.decoding.engine import Engine
 
-# A token has fewer characters than this, so only the beginning of a long text must be tokenized.
+# Tokens usually have fewer characters than this, so only the beginning of a long text must be tokenized.
 MAX_TOKEN_CHARACTERS = 64
 # The name of a model's limit `max_positions` in messages.
 LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
@@ -42,11 +42,17 @@ def encode_lines(
         reason = f"{limit}, which is {engine.positions_limit}; split it"
         if engine.positions_limit == LEARNED_POSITIONS:
             reason += ", or train with a larger max_length"
-    start = (line[: limit * MAX_TOKEN_CHARACTERS] for line in lines)
-    ids = vocabulary.ids_of([text.encode("utf-8", errors="replace").decode() for text in start])
+    ids = _ids_of(vocabulary, [line[: limit * MAX_TOKEN_CHARACTERS] for line in lines])
+    for number, line in enumerate(lines):
+        if len(ids[number]) <= limit and len(line) > limit * MAX_TOKEN_CHARACTERS:
+            ids[number] = _ids_of(vocabulary, [line])[0]  # has longer tokens, or long runs of spaces
     cut = {number for number, row in enumerate(ids) if len(row) > limit}
     for number in sorted(cut):
         warn(f"{name} {first_line + number} has {len(ids[number])} tokens and was cut to {reason}")
         # Cut before the end symbol is added, so that every source still ends with one.
         ids[number] = [*ids[number][: limit - 1], EOS_ID]
     return ids, cut
+
+
+def _ids_of(vocabulary: Vocabulary, texts: Sequence[str]) -> list[list[int]]:
+    return vocabulary.ids_of([text.encode("utf-8", errors="replace").decode() for text in texts])
