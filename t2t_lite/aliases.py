@@ -1,12 +1,12 @@
-"""Maps names of tensor2tensor, the paper and other toolkits to ours, for error messages."""
+"""Maps names from tensor2tensor, the paper and other toolkits to ours, for error messages."""
 
 import re
 
 _WHOLE_SPLIT = "not needed here: the whole dev split is evaluated, at every checkpoint"
 _RUN_KNOWS = "not needed here: the run directory (`output_dir`) records it"
-_DEVICES = "not supported: choose devices with `strategy` and `num_gpus`, machines with `make_tf_config`"
-_BETAS = "not supported; optimizer=adafactor, lion and sgd use their authors' betas or momentum"
-_TOKENS = "as in the paper (t2t-lite-datagen --vocab_size)"
+_DEVICES = "not supported: choose devices with `strategy` and `num_gpus`, and machines with `make_tf_config`"
+_BETAS = "not supported: the betas and momentum of optimizer=adafactor, lion and sgd are fixed"
+_TOKENS = "as in the paper (change it with t2t-lite-datagen --vocab_size)"
 _EXPORT_KNOWS = "not needed here: the export (`export_dir`) or the run directory (`output_dir`) records it"
 _EVERY_LINE = "not supported: every line is decoded, in order"
 
@@ -22,7 +22,7 @@ _NAMES: dict[str, dict[str, str]] = {
         r"algorithmic_sort_.*": "algorithmic_sort here",
         r"translate_\w+_\w+|(text2text|summarize|grammar_error)_.*": "text_pairs here, with your own files",
         r"(languagemodel|image|img2img|video|sentiment|librispeech|squad|babi|gym)_.*": (
-            "not supported: t2t-lite does translation, parsing and your own pairs of texts (text_pairs)"
+            "not supported: t2t-lite supports translation, parsing and your own text pairs (text_pairs)"
         ),
     },
     "hparams_set": {
@@ -30,9 +30,9 @@ _NAMES: dict[str, dict[str, str]] = {
         r"transformer_parsing_(base|big)": "t2t_{} here, with the same values; transformer_parsing has the paper's",
         r"transformer_big_(single_gpu|enfr_big|tpu)": "t2t_transformer_big here; transformer_big is the paper's",
         r"transformer_base_(multistep\d+|range.*)": (
-            "transformer_base here: a batch counts over all devices, and gradients are accumulated as needed"
+            "transformer_base here: batch_tokens counts over all devices, and gradients are accumulated as needed"
         ),
-        r"transformer_(small|ende_\w+)": "transformer_base here, or a small one such as transformer_tiny",
+        r"transformer_(small|ende_\w+)": "transformer_base here, or a smaller set such as transformer_tiny",
         r"transformer_(tpu|packed_tpu|base_bs\d+)": "transformer_base here",
         r"transformer_relative.*": "transformer_base here with `hparams=position_encoding=relative`",
         r"transformer_(timeseries|lm\w*)|(universal|evolved)_transformer\w*|lstm_\w+": "not supported",
@@ -43,7 +43,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "dropout|layer_prepostprocess_dropout": "residual_dropout here",
         "optimizer_adam_(beta1|beta2|epsilon)": "adam_{1} here",
         "optimizer_multistep_accumulate_steps": (
-            "not needed here: a batch counts over all devices, and gradients are accumulated to fit the memory "
+            "not needed here: batch_tokens counts over all devices, and gradients are accumulated to fit in memory "
             "(`max_tokens_per_replica`)"
         ),
         "optimizer_(adafactor|momentum)_.*": _BETAS,
@@ -61,8 +61,11 @@ _NAMES: dict[str, dict[str, str]] = {
         "length_bucket_step|min_length_bucket|batch_shuffle_size|max_relative_position_.*": "not needed here",
         "daisy_chain_variables|scheduled_sampling_.*|moe_.*|compress_steps|use_fixed_batch_size": "not supported",
         "clip_grad_norm": "clip_norm here",
-        "grad_noise_scale|weight_noise": "not supported, as in the paper",
-        "initializer.*": "not supported: weights are initialized as in Glorot and Bengio (2010)",
+        "grad_noise_scale|weight_noise": "not supported: the paper uses no noise",
+        "initializer.*": (
+            "not supported: weight matrices are initialized as in Glorot and Bengio (2010), embeddings with variance "
+            "1 / hidden_size"
+        ),
         "eval_drop_long_sequences|eval_steps": _WHOLE_SPLIT,
         "layer_prepostprocess_dropout_broadcast_dims|.*_broadcast_dims|symbol_modality_num_shards": "not needed here",
     },
@@ -82,11 +85,13 @@ _NAMES: dict[str, dict[str, str]] = {
         "local_eval_frequency|iterations_per_loop": "`save_checkpoints_steps` here: every checkpoint is evaluated",
         "eval_steps|eval_throttle_seconds": _WHOLE_SPLIT,
         "eval_run_autoregressive": "`eval_decode` here, which computes BLEU with beam search",
-        "eval_use_test_set": "not supported: dev ranks checkpoints; decode the test split with t2t-lite-decoder",
+        "eval_use_test_set": "not supported: dev ranks checkpoints; score the test split with t2t-lite-eval",
         "model_dir|train_dir": "`output_dir` here",
         "eval_early_stopping_steps": "`early_stopping_patience` here, counted in evaluations",
         "eval_early_stopping_metric": "`eval_metric` here",
-        "eval_early_stopping_metric_(delta|minimize)": "not needed here: the metric determines which way is better",
+        "eval_early_stopping_metric_(delta|minimize)": (
+            "not needed here: the metric determines whether higher or lower is better"
+        ),
         "keep_checkpoint_every_n_hours": "`keep_checkpoint_max` here, or `keep_best_n`",
         "dbgprofile": "`profile` here",
         "use_tpu": "`strategy=tpu` here",
@@ -110,9 +115,9 @@ _NAMES: dict[str, dict[str, str]] = {
     "avg": {
         "model_dir|prefix": "`output_dir` here: the run directory, which also receives the average",
         "num_last_checkpoints|num_checkpoints": "`n` here",
-        "checkpoints|output_path": "not supported: choose checkpoints of the run with `n`, `steps` or `best`",
+        "checkpoints|output_path": "not supported: choose the run's checkpoints with `n`, `steps` or `best`",
         "min_steps": "`steps` here",
-        "wait_minutes": "not supported: average after training ends, or train with `hparams=ema_decay`",
+        "wait_minutes": "not supported: average after training ends, or train with `hparams=ema_decay=RATE`",
     },
     "export": {
         "problems?|model|hparams_set|hparams|data_dir": _RUN_KNOWS,
@@ -121,7 +126,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "decode_(in_memory|shards)|worker_gpu|schedule": "not needed here",
     },
     "serve": {
-        "servers?": "`host` and `port` here: this is the server; query it with curl or a LibreTranslate client",
+        "servers?": "`host` and `port` here: this command is the server; query it with curl or a LibreTranslate client",
         "servable_name|model_name": "not needed here: a model is named after its directory",
         "problems?|model|hparams_set|hparams|data_dir": _EXPORT_KNOWS,
         "model_dir|model_base_path": "`output_dir` or `export_dir` here",
@@ -132,8 +137,10 @@ _NAMES: dict[str, dict[str, str]] = {
     },
     "score": {
         "translation": "`hypothesis` here",
-        "translations_dir|translation_dir|source": "not supported: pass one file with `hypothesis`",
-        "event_dir|tag_suffix|min_steps|wait_minutes": "not supported: training scores checkpoints with `eval_decode`",
+        "translations_dir|translation_dir|source": "not supported: pass files with `hypothesis`",
+        "event_dir|tag_suffix|min_steps|wait_minutes": (
+            "not supported: t2t-lite-trainer --eval_decode scores checkpoints during training"
+        ),
     },
     "hparams=optimizer": {
         "(?i)(true|lazy|multistep)?_?adam": "adam here",
@@ -156,8 +163,8 @@ _NAMES: dict[str, dict[str, str]] = {
 
 
 _LAYERS = "num_encoder_layers and num_decoder_layers"
-_RATE = "learning_rate (the peak; learning_rate_constant multiplies the paper's)"
-# Names of the paper and of most other toolkits.
+_RATE = "learning_rate (the peak rate; learning_rate_constant multiplies the paper's)"
+# Names that the paper and other toolkits use.
 _USUAL: dict[str, dict[str, str]] = {
     "hparams": {
         **dict.fromkeys(("N", "layers", "num_layers", "n_layers"), _LAYERS),
@@ -189,7 +196,7 @@ _USUAL: dict[str, dict[str, str]] = {
 }
 
 
-# Maps each of our commands to the program of tensor2tensor that does the same work.
+# Maps each of our commands to the tensor2tensor program that does the same job.
 PROGRAMS = {
     "datagen": "t2t-datagen",
     "trainer": "t2t-trainer",
@@ -202,10 +209,11 @@ PROGRAMS = {
 
 
 def alias_hint(where: str, name: str) -> str:
-    """Returns a hint if another toolkit uses a name: "; NAME is ... here" or "; tensor2tensor's NAME is ..."; else "".
+    """Returns a hint for a name from another toolkit: "; NAME is ... here" or "; tensor2tensor's NAME is ..."; else "".
 
-    `where` is the flag that received the name as a value ("problem", "hparams_set", "hparams", "decode_hparams",
-    "schedule"), or the command that received it as a flag ("trainer"). The name has no dashes.
+    `where` tells how the name was used: the flag or setting that received it as a value ("problem", "schedule",
+    "hparams=optimizer"), the flag that received it as a setting's name ("hparams", "decode_hparams"), or the command
+    that received it as a flag ("trainer"). The name has no leading dashes.
     """
     if ours := _USUAL.get(where, {}).get(name):
         return f"; {name} is {ours} here"

@@ -1,4 +1,4 @@
-"""Registers the built-in objects by module and attribute; the code is imported on first use."""
+"""Registers the built-in objects by module and attribute; their code is imported on first use."""
 
 from t2t_lite.registry import (
     CONSTRAINTS,
@@ -23,12 +23,12 @@ for _name, _function, _summary in (
     ("local", "local_attention", "Attention to neighborhood_size neighbors only (section 4)."),
     ("recurrent", "recurrent", "Gated recurrent units instead of attention (table 1)."),
     ("convolution", "convolution", "A convolution over kernel_size positions (table 1)."),
-    ("separable_convolution", "separable_convolution", "A convolution per channel, then a mix of channels."),
+    ("separable_convolution", "separable_convolution", "A convolution per channel, then a matrix that mixes channels."),
 ):
     SELF_ATTENTION_TYPES.register_lazily(_name, _SUBLAYERS + _function, _summary)
 
 for _name, _function, _summary in (
-    ("relu", "relu", "The paper's: two products with a ReLU between them (equation 2)."),
+    ("relu", "relu", "The paper's: two matrix products with a ReLU between them (equation 2)."),
     ("swiglu", "swiglu", "Gated, without biases (Shazeer 2020)."),
     ("attention", "parameter_attention", "Attention over parameters (the paper's appendix)."),
 ):
@@ -40,19 +40,19 @@ def _requires_attention(*types: str) -> dict[str, object]:
 
 
 for _name, _function, _summary, _facts in (
-    ("sinusoidal", "sinusoidal", "The paper's, sines and cosines interleaved (section 3.5).", {}),
+    ("sinusoidal", "sinusoidal", "The paper's: interleaved sines and cosines (section 3.5).", {}),
     ("sinusoidal_halves", "sinusoidal_halves", "tensor2tensor's: all sines, then all cosines.", {}),
     ("learned", "learned_positions", "A trainable vector for each position (table 3, row E).", {"is_limited": True}),
     (
         "relative",
         "no_positions",
-        "Relative, in attention (Shaw 2018).",
+        "Relative positions, applied in attention (Shaw 2018).",
         _requires_attention("full"),
     ),
     (
         "rotary",
         "no_positions",
-        "Rotary, in attention (Su 2021).",
+        "Rotary positions, applied in attention (Su 2021).",
         _requires_attention("full", "local"),
     ),
 ):
@@ -68,8 +68,8 @@ _LOWER, _CASE = {"higher_is_better": False}, {"options": ("lowercase",)}
 _SEVERAL = {"several_references": True}
 
 for _name, _class, _summary, _facts in (
-    ("loss", "token_metrics:Loss", "Nats per target token with label smoothing, as in training.", _LOWER),
-    ("nll_loss", "token_metrics:NllLoss", "Nats per target token without label smoothing.", _LOWER),
+    ("loss", "token_metrics:Loss", "Cross-entropy in nats per target token, with label smoothing.", _LOWER),
+    ("nll_loss", "token_metrics:NllLoss", "Cross-entropy in nats per target token, without label smoothing.", _LOWER),
     ("perplexity", "token_metrics:Perplexity", "Perplexity per target token, without label smoothing.", _LOWER),
     ("accuracy", "token_metrics:Accuracy", "The share of target tokens that the model ranks first, 0 to 1.", {}),
 ):
@@ -79,25 +79,25 @@ for _name, _class, _summary, _facts in (
     (
         "bleu",
         "sacrebleu_metrics:Bleu",
-        "Matching word n-grams (up to 4), by sacreBLEU with 13a tokens; 0 to 100.",
+        "Matching word n-grams (up to 4), by sacreBLEU with 13a tokenization; 0 to 100.",
         {"label": "BLEU", "evaluated_with": ("paper_bleu", "chrf", "ter"), **_SEVERAL, **_CASE},
     ),
     (
         "chrf",
         "sacrebleu_metrics:Chrf",
-        "Matching character n-grams (up to 6), chrF2 of sacreBLEU; 0 to 100.",
+        "Matching character n-grams (up to 6), sacreBLEU's chrF2; 0 to 100.",
         {"label": "chrF2", **_SEVERAL, **_CASE},
     ),
     (
         "ter",
         "sacrebleu_metrics:Ter",
-        "Edits in percent of the reference's words, by sacreBLEU; lower is better.",
+        "Edits as a percentage of the reference's words, by sacreBLEU; lower is better.",
         {"label": "TER", **_SEVERAL, **_LOWER},
     ),
     (
         "paper_bleu",
         "paper_bleu:PaperBleu",
-        "BLEU as in the paper: Moses tokens, compounds split; not comparable with bleu; 0 to 100.",
+        "BLEU as in the paper: Moses tokenization, compounds split; not comparable with bleu; 0 to 100.",
         {
             "label": "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)",
             "options": ("lowercase", "language", "tokenized"),
@@ -108,7 +108,7 @@ for _name, _class, _summary, _facts in (
     (
         "exact_match",
         "exact_match:ExactMatch",
-        "Percent of outputs that equal a reference; 0 to 100.",
+        "Percentage of outputs that equal a reference; 0 to 100.",
         {**_SEVERAL, **_CASE},
     ),
     (
@@ -128,7 +128,7 @@ for _name, _summary, _facts in (
     ("adafactor", "Updates scaled by the size of the weights (Shazeer 2018).", {"moments": 1, "reads_adam": False}),
     (
         "lion",
-        "Updates by the sign of a momentum (Chen 2023); use a third to a tenth of Adam's rate.",
+        "Updates by the sign of the momentum (Chen 2023); use a third to a tenth of Adam's rate.",
         {"moments": 1, "reads_adam": False},
     ),
     ("sgd", "Gradient descent with momentum 0.9.", {"moments": 1, "reads_adam": False}),
@@ -136,7 +136,7 @@ for _name, _summary, _facts in (
     OPTIMIZERS.register_lazily(_name, f"t2t_lite.training.optimizers.registered:{_name}", _summary, **_facts)
 
 # `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps (if False, it ignores the setting).
-# `ends_at_0`: whether the rate stays 0 after that many steps.
+# `ends_at_0`: whether the rate is 0 from that step on.
 for _name, _summary, _needs_decay_steps in (
     ("inverse_sqrt", "The paper's: the inverse square root of the step (equation 3).", False),
     ("cosine", "Falls to 0 at learning_rate_decay_steps along half a cosine (Loshchilov 2017).", True),

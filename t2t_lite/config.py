@@ -1,4 +1,4 @@
-"""The settings of models, training (`HParams`, also called an hparams set) and decoding (`DecodeHParams`)."""
+"""The settings of models and training (`HParams`) and of decoding (`DecodeHParams`)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,22 +18,22 @@ from t2t_lite.registry import (
 )
 from t2t_lite.settings import Settings, check_settings_class
 
-# Limits for warnings: batches smaller than a long sentence, and beams wider than any paper finds useful.
+# Warnings begin at a batch smaller than one long sentence, and at a beam wider than any paper finds useful.
 FEW_TOKENS = 32
 WIDE_BEAM = 100
-# The deepest published model (Wang et al. 2022). More layers are probably a typo, and take hours to build.
+# The depth of the deepest published Transformer (Wang et al. 2022). More layers, probably a typo, take hours to build.
 MAX_LAYERS = 1000
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 AUTO_PRECISION = "auto"  # training chooses float32 or mixed_bfloat16 and records its choice in the run
-AUTO_BATCH_BY = "auto"  # training chooses both or shapes and records its choice in the run
+AUTO_BATCH_BY = "auto"  # training chooses "both" or "shapes" and records its choice in the run
 SAMPLING_METHODS = ("argmax", "random")
 
 
 def choices() -> dict[str, tuple[str, ...]]:
-    """Returns the possible values of every setting that selects model code, plug-ins included.
+    """Returns the possible values of every setting that selects model code, including values from plug-ins.
 
-    It omits precision=auto, which resolves to one of the other values, and batch_by, which concerns the data.
+    precision=auto is left out, because it resolves to another value, and so is batch_by, which concerns the data.
     """
     others = (MODELS, OPTIMIZERS, LEARNING_RATE_SCHEDULES)
     parts = {name: registry for name, registry in REGISTRIES_OF_SETTINGS.items() if registry not in others}
@@ -49,7 +49,7 @@ class HParams(Settings):
     FLAG: ClassVar[str] = "hparams"
     RENAMED: ClassVar[dict[str, str]] = {"counted_piece": "hard_alignment_token"}
 
-    model: str = option("transformer", "a name in MODELS")
+    model: str = option("transformer", "the name of a model in MODELS")
     num_encoder_layers: int = option(6, at_least=1, at_most=MAX_LAYERS)
     num_decoder_layers: int = option(6, at_least=1, at_most=MAX_LAYERS)
     hidden_size: int = option(512, "d_model", at_least=1)
@@ -57,15 +57,17 @@ class HParams(Settings):
     num_heads: int = option(8, "h", at_least=1)
     attention_key_size: int = option(0, "d_k of one head; 0: hidden_size / num_heads", at_least=0)
     attention_value_size: int = option(0, "d_v of one head; 0: hidden_size / num_heads", at_least=0)
-    self_attention_type: str = option("full", "full, or a layer of table 1 that replaces self-attention")
+    self_attention_type: str = option("full", "full, or a replacement for self-attention (table 1)")
     neighborhood_size: int = option(
-        64, "r of local attention: positions seen around each one (in the decoder, up to each one)", at_least=1
+        64, "r of local attention: neighbors that each position sees (decoder: itself and r - 1 before it)", at_least=1
     )
     kernel_size: int = option(3, "k of convolutions; must be odd", at_least=1)
     dilation_growth: int = option(
-        1, "ratio of dilations of successive layers; set it to kernel_size for paths of O(log_k n)", at_least=1
+        1, "ratio between the dilations of successive layers; kernel_size gives path lengths of O(log_k n)", at_least=1
     )
-    feed_forward_type: str = option("relu", "swiglu: Shazeer 2020; attention: over parameters (the paper's appendix)")
+    feed_forward_type: str = option(
+        "relu", "swiglu: Shazeer 2020; attention: attention over parameters (the paper's appendix)"
+    )
     parameter_heads: int = option(8, "h_p of attention over parameters", at_least=1)
     parameter_head_size: int = option(64, "d_pk and d_pv of attention over parameters", at_least=1)
     parameter_pairs: int = option(1536, "n_p of attention over parameters: key-value pairs per head", at_least=1)
@@ -76,7 +78,7 @@ class HParams(Settings):
         0, "id of the target token that stands for the next source token (Ma et al. 2017); 0: none", at_least=0
     )
     max_relative_position: int = option(
-        16, "with relative positions, larger distances are clipped to this one", at_least=1
+        16, "maximum distance of relative positions, to which larger ones are clipped", at_least=1
     )
     norm_position: str = option(
         "post",
@@ -86,7 +88,7 @@ class HParams(Settings):
     norm_type: str = option("layer", "rms: Zhang and Sennrich 2019")
     tied_embeddings: str = option(
         "all",
-        "decoder: separate matrix for the source side; none: also a separate one for the projection",
+        "all: one matrix; decoder: a separate one for the source; none: also a separate one for the projection",
         choices=("all", "decoder", "none"),
     )
     zero_padding_embedding: bool = option(
@@ -94,7 +96,7 @@ class HParams(Settings):
     )
     scaled_embeddings: bool = option(True, "multiply token vectors by sqrt(d_model) (section 3.4)")
     residual_dropout: float = option(
-        0.1, "P_drop, for each sub-layer's output and the sum of embedding and position", at_least=0, below=1
+        0.1, "P_drop, for each sub-layer's output and for the sums of embeddings and positions", at_least=0, below=1
     )
     attention_dropout: float = option(0.0, "dropout rate of attention weights", at_least=0, below=1)
     relu_dropout: float = option(0.0, "dropout rate in the inner layer of feed-forward networks", at_least=0, below=1)
@@ -106,7 +108,7 @@ class HParams(Settings):
     )
     bpe_dropout: float = option(
         0.0,
-        "share of byte-pair merges skipped in training, redrawn each epoch (Provilkov et al. 2020)",
+        "probability of leaving out a byte-pair merge in training, different in each epoch (Provilkov et al. 2020)",
         at_least=0,
         below=1,
     )
@@ -128,16 +130,17 @@ class HParams(Settings):
     batch_tokens: int = option(25_000, "real target tokens per optimizer step, over all devices", at_least=1)
     batch_by: str = option(
         AUTO_BATCH_BY,
-        "batch by length of both sides, or of targets; shapes: at most 40 shapes, for XLA; auto: shapes if compiled",
+        "both, targets: batch by the lengths of both sides or of the targets; shapes: at most 40 batch shapes, for XLA;"
+        " auto: shapes if steps are compiled, else both",
         choices=(AUTO_BATCH_BY, "both", "targets", "shapes"),
     )
     train_steps: int = option(100_000, at_least=1)
     optimizer: str = option("adam", "adamw, adafactor, lion or sgd; the adam_ settings are for adam and adamw")
     weight_decay: float = option(
-        0.0, "share of each matrix that an update removes, times the learning rate; not for adam", at_least=0
+        0.0, "an update reduces each matrix by this share times the learning rate; not for adam", at_least=0
     )
     clip_norm: float = option(
-        0.0, "maximum global norm of a batch's gradients; larger ones are scaled down; 0: no limit", at_least=0
+        0.0, "maximum global norm of a batch's gradients; larger ones are scaled down to it; 0: no limit", at_least=0
     )
     learning_rate_schedule: str = option(
         "inverse_sqrt", "inverse_sqrt is the paper's; others are cosine, linear and constant"
@@ -146,7 +149,7 @@ class HParams(Settings):
         0.0, "peak rate, after warm-up; 0: the paper's peak times learning_rate_constant", at_least=0
     )
     learning_rate_constant: float = option(
-        1.0, "multiplies the paper's peak rate, (hidden_size * learning_rate_warmup_steps)^-0.5", above=0
+        1.0, "factor of the paper's peak rate, (hidden_size * learning_rate_warmup_steps)^-0.5", above=0
     )
     learning_rate_warmup_steps: int = option(4000, "the rate grows linearly up to this step", at_least=1)
     learning_rate_decay_steps: int = option(0, "cosine and linear: the step at which the rate reaches 0", at_least=0)
@@ -159,10 +162,12 @@ class HParams(Settings):
         at_least=0,
         below=1,
     )
-    average_checkpoints: int = option(5, "number of last checkpoints that t2t-lite-avg averages by default", at_least=1)
+    average_checkpoints: int = option(
+        5, "how many of the last checkpoints t2t-lite-avg averages by default", at_least=1
+    )
     precision: str = option(
         "float32",
-        "mixed_bfloat16, mixed_float16: matrix products in 16 bits; auto: the faster one on this machine",
+        "mixed_bfloat16, mixed_float16: matrix products in 16 bits; auto: float32 or mixed_bfloat16, the faster one",
         choices=(*PRECISIONS, AUTO_PRECISION),
     )
 
@@ -185,10 +190,10 @@ class HParams(Settings):
 
     @classmethod
     def hint(cls, name: str) -> str:
-        """Returns the hint for an error message about an unknown name."""
+        """Returns the hint for an error message about an unknown setting."""
         for model in MODELS:
             if name in cls.class_for({"model": model}).names():
-                return f"; the model {model} has it: add model={model}"
+                return f"; the model {model} has this setting: add model={model}"
         return super().hint(name)
 
     def warnings(self) -> list[str]:
@@ -196,17 +201,17 @@ class HParams(Settings):
         messages = []
         if self.batch_tokens < FEW_TOKENS:
             messages.append(
-                f"batch_tokens={self.batch_tokens}: with so few target tokens per step (at least one pair), the loss "
-                f"hardly falls; the paper uses {HParams.batch_tokens:,}, and small hparams sets use 1,000 or more"
+                f"batch_tokens={self.batch_tokens}: with so few target tokens per step, the loss hardly falls; set "
+                f"1,000 or more, as small hparam sets do (the paper uses {HParams.batch_tokens:,})"
             )
         rates = ("residual_dropout", "attention_dropout", "relu_dropout", "token_dropout")
         if self.rdrop_alpha and not any(getattr(self, name) for name in rates):
             messages.append(
-                f"rdrop_alpha={self.rdrop_alpha}: without dropout, both passes are equal; set residual_dropout"
+                f"rdrop_alpha={self.rdrop_alpha}: without dropout, both passes give equal results; set residual_dropout"
             )
         for name in (*rates, "bpe_dropout"):
             if getattr(self, name) > 0.5:
-                messages.append(f"{name}={getattr(self, name)}: drops more than half; the paper uses at most 0.3")
+                messages.append(f"{name}={getattr(self, name)}: this drops more than half; the paper uses at most 0.3")
         if self.learning_rate_constant > 10:
             messages.append(
                 f"learning_rate_constant={self.learning_rate_constant}: this multiplies the paper's schedule "
@@ -222,7 +227,9 @@ class HParams(Settings):
                 f"diverges with such a high rate"
             )
         if self.optimizer == "adamw" and not self.weight_decay:
-            messages.append("optimizer=adamw: without weight_decay, it is the same as adam; 0.01 to 0.1 is usual")
+            messages.append(
+                "optimizer=adamw: without weight_decay, this equals adam; set weight_decay, usually 0.01 to 0.1"
+            )
         if not self.learning_rate and self.optimizer not in ("adam", "adamw"):
             messages.append(f"optimizer={self.optimizer}: the paper's learning rate suits Adam; set learning_rate")
         if not OPTIMIZERS.fact(self.optimizer, "reads_adam", True):
@@ -233,11 +240,11 @@ class HParams(Settings):
             messages.append(f"learning_rate_decay_steps={steps} has no effect with learning_rate_schedule={schedule}")
         elif steps and steps < self.train_steps and LEARNING_RATE_SCHEDULES.fact(schedule, "ends_at_0", False):
             messages.append(
-                f"learning_rate_decay_steps={steps}: below train_steps={self.train_steps}; from that step on, the "
-                f"learning rate is 0 and the weights stay the same"
+                f"learning_rate_decay_steps={steps}: this is below train_steps={self.train_steps}; from that step on, "
+                f"the learning rate is 0, and the weights no longer change"
             )
         if self.learning_rate and self.learning_rate_constant != HParams.learning_rate_constant:
-            messages.append("learning_rate_constant has no effect if the peak, learning_rate, is set")
+            messages.append("learning_rate_constant has no effect because learning_rate, the peak rate, is set")
         return messages
 
     def _check_registered(self) -> None:
@@ -264,7 +271,7 @@ class HParams(Settings):
         self.require(
             "neighborhood_size",
             self.neighborhood_size % 2 == 0,
-            "even, so that as many positions are seen before each one as after it",
+            "even, because half of the neighbors precede a position and half follow it",
         )
         if self.max_positions is not None:
             # A single vector would be broadcast over sequences of any length.
@@ -273,11 +280,13 @@ class HParams(Settings):
             )
         if self.position_encoding == "rotary":
             self.require(
-                "position_encoding", self.key_size % 2 == 0, f"used with an even key size per head, not {self.key_size}"
+                "position_encoding",
+                self.key_size % 2 == 0,
+                f"used with an even key size per head, not {self.key_size}; set attention_key_size",
             )
 
     def _check_updates(self) -> None:
-        """Checks that the optimizer and the schedule have the settings that they need, and no others."""
+        """Checks that weight_decay is set only if the optimizer uses it, and decay steps if the schedule needs them."""
         if not OPTIMIZERS.fact(self.optimizer, "decays_weights", True):
             self.require(
                 "weight_decay",
@@ -289,7 +298,7 @@ class HParams(Settings):
             self.require(
                 "learning_rate_decay_steps",
                 self.learning_rate_decay_steps > warmup,
-                f"above learning_rate_warmup_steps={warmup} because learning_rate_schedule={schedule} needs it",
+                f"above learning_rate_warmup_steps={warmup} with learning_rate_schedule={schedule}",
             )
 
     @property
@@ -304,7 +313,7 @@ class HParams(Settings):
 
     @property
     def max_positions(self) -> int | None:
-        """The longest supported sequence, in tokens; None: unlimited. Only encodings such as learned have a limit."""
+        """The maximum length of a sequence, in tokens; None: no limit. Only encodings such as learned have a limit."""
         return self.max_length if POSITION_ENCODINGS.fact(self.position_encoding, "is_limited", False) else None
 
 
@@ -312,29 +321,31 @@ class HParams(Settings):
 class DecodeHParams(Settings):
     """The settings of decoding.
 
-    The defaults are the paper's for translation (section 6.1), except that outputs are not empty (`min_length`).
+    The defaults are the paper's for translation (section 6.1), except that outputs cannot be empty (`min_length`).
     """
 
     FLAG: ClassVar[str] = "decode_hparams"
 
     beam_size: int = option(4, "1 is greedy search", at_least=1)
     alpha: float = option(0.6, "exponent of the length penalty ((5 + length) / 6) ** alpha", at_least=0)
-    extra_length: int = option(50, "maximum tokens of an output beyond the length of its input", at_least=0)
+    extra_length: int = option(50, "an output may be this many tokens longer than its input", at_least=0)
     max_input_length: int = option(1024, "longer inputs are truncated to this many tokens, with a warning", at_least=1)
     batch_tokens: int = option(
-        4096, "maximum tokens per batch, padding included, of the source and of one beam's outputs", at_least=1
+        4096,
+        "maximum source tokens per batch, padding included; also the limit for the outputs of one beam",
+        at_least=1,
     )
     min_length: int = option(
-        1, "minimum tokens of an output, without the end symbol; 0: outputs may be empty (the paper)", at_least=0
+        1, "minimum tokens of an output, without the end symbol; 0: outputs may be empty, as in the paper", at_least=0
     )
     min_length_ratio: float = option(0.0, "minimum ratio of output tokens to input tokens", at_least=0)
     coverage_penalty: float = option(0.0, "beta of Wu et al. 2016, equation 14; 0: none", at_least=0)
     no_repeat_ngram_size: int = option(0, "no n-gram of this size occurs twice in an output; 0: no limit", at_least=0)
     diverse_beam_groups: int = option(
-        1, "number of beam groups, which avoid each other's tokens (Vijayakumar et al. 2016)", at_least=1
+        1, "number of beam groups, each of which avoids earlier groups' tokens (Vijayakumar et al. 2016)", at_least=1
     )
     diverse_beam_strength: float = option(
-        0.5, "penalty in nats on a token for each group that has already chosen it", at_least=0
+        0.5, "penalty in nats on a token for each time that an earlier group chose it at the same position", at_least=0
     )
     sampling_method: str = option("argmax", "random: sample each beam instead of searching", choices=SAMPLING_METHODS)
     sampling_temp: float = option(1.0, "logits are divided by this temperature before sampling", above=0)
@@ -343,12 +354,12 @@ class DecodeHParams(Settings):
         1.0, "sample among the fewest tokens with this total probability", above=0, at_most=1
     )
     only_trees: bool = option(False, "parsing: search only well-formed trees over exactly the given words")
-    allow_unk: bool = option(False, "allow the unknown token in outputs; it stands for no text")
+    allow_unk: bool = option(False, "allow the unknown token in outputs, although it has no text")
     random_seed: int = option(
         1, "seed for sampling; a line's samples do not depend on its position in a batch", at_least=0
     )
-    constraints: str = option("", 'further registered constraints on outputs, such as those of a plug-in: "a+b"')
-    scorers: str = option("", 'further registered terms of the score of an output: "a+b"')
+    constraints: str = option("", 'more registered constraints on outputs, such as those from a plug-in: "a+b"')
+    scorers: str = option("", 'registered scorers that add terms to the score of an output: "a+b"')
     return_beams: bool = option(False, "return all hypotheses of a line with their scores instead of the best text")
     precision: str = option("float32", "mixed_bfloat16, mixed_float16: computation in 16 bits", choices=PRECISIONS)
 

@@ -27,7 +27,7 @@ class Display:
         self.say(text)
 
     def text_checks(self, checks: "TextChecks") -> None:
-        """Shows the findings of the checks of the user's text."""
+        """Shows what the checks of the user's text found."""
         for finding in checks.findings():
             if finding.count:
                 lines = ", ".join(map(str, finding.lines))
@@ -41,7 +41,7 @@ class Display:
         """Shows that a step is complete."""
 
     def report(self, step: int, last_step: int, figures: str, left: str) -> None:
-        """Shows a line with a step's figures and the time left."""
+        """Shows a line with the figures of a step and the time left."""
         self.say(f"step {step}/{last_step}  {figures}  {left}")
 
     def start_evaluation(self) -> None:
@@ -49,7 +49,7 @@ class Display:
         self._next_line = time.monotonic() + self.LINE_SECONDS
 
     def evaluating(self, line: str) -> None:
-        """Shows an evaluation's progress, at most every `LINE_SECONDS`. Called often, from any thread."""
+        """Shows an evaluation's progress, at most once every `LINE_SECONDS`. Called often, from any thread."""
         if (now := time.monotonic()) >= self._next_line:
             self._next_line = now + self.LINE_SECONDS
             self.say(line)
@@ -58,7 +58,7 @@ class Display:
         """Ends what `start_evaluation` began."""
 
     def stopping(self) -> None:
-        """Shows that a signal asked the training to stop. Called in the signal handler."""
+        """Shows that a signal told training to stop. Called in the signal handler."""
 
     def end_training(self) -> None:
         """Ends what `start_training` began."""
@@ -81,7 +81,7 @@ class _Output(logging.StreamHandler):
 
 
 def log_to_stdout(level: int | str = logging.INFO) -> None:
-    """Shows the library's progress as text on standard output, as in a notebook. Calling it again changes the level.
+    """Shows the library's progress as text on standard output, such as in a notebook. A second call changes the level.
 
     Args:
       level: the lowest level to show; "WARNING" hides progress.
@@ -92,6 +92,6 @@ def log_to_stdout(level: int | str = logging.INFO) -> None:
     handler.setFormatter(logging.Formatter("%(message)s"))
     handler.setLevel(level)
     LOG.addHandler(handler)
-    if not LOG.isEnabledFor(handler.level):  # never raise the level, which other handlers may need
+    if not LOG.isEnabledFor(handler.level):  # never raise the logger's level, because other handlers may need it
         LOG.setLevel(handler.level)
     LOG.propagate = False

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 class UserError(Exception):
     """An error that the user can fix. The message is one line: what is wrong, where, and what to do.
 
-    It names arguments of the Python API in backquotes, with their values if these matter: `data_dir=x`. Commands print
-    it without a traceback, with flags for arguments (`as_flags`), and exit with `status`.
+    A message puts arguments of the Python API in backquotes, with their values if these matter: `data_dir=x`. Commands
+    print it without a traceback, with arguments rewritten as flags (`as_flags`), and exit with `status`.
 
     Args:
-      message: the line.
+      message: one line.
       status: exit status of a command that ends with this error; 2 means an invalid command line.
     """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 
-# Marks the names of incomplete files: the last extension or, for checkpoints, the prefix.
+# Marks incomplete files: it is the last extension of their names or, for checkpoints, the prefix.
 INCOMPLETE = "incomplete"
 
 
@@ -38,7 +38,8 @@ def written_whole(path: Path) -> Iterator[Path]:
 def make_folder(path: Path, flag: str) -> None:
     """Creates a folder and its parents, if they do not exist.
 
-    Raises UserError if a path is a file, or the folder cannot be created or written to; the message names `flag`.
+    Raises UserError if the folder or a parent is a file, or the folder cannot be created or written to; the message
+    names `flag`.
     """
     path = Path(path)
     try:
@@ -47,7 +48,7 @@ def make_folder(path: Path, flag: str) -> None:
         existing = next(each for each in (path, *path.parents) if each.exists())
         raise UserError(f"{flag}={path}: {existing} is a file; pass a folder") from error
     except OSError as error:
-        raise UserError(f"{flag}={path}: cannot create that folder ({error.strerror}); pass another one") from error
+        raise UserError(f"{flag}={path}: this folder cannot be created ({error.strerror}); pass another one") from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise UserError(f"{flag}={path}: no write permission; change the permissions, or pass another folder")
 
@@ -94,7 +95,10 @@ def progress_path(path: Path) -> Path:
 
 
 def check_output(path: Path, what: str) -> None:
-    """Raises UserError if `path` cannot be written; `what` names it in messages: "--decode_to_file=out.txt"."""
+    """Raises UserError if `path` is a directory or its folder does not exist.
+
+    `what` names the path in messages: "--decode_to_file=out.txt".
+    """
     if not path.name or path.is_dir():
         raise UserError(f"{what} is a directory; pass a file name")
     if not path.parent.is_dir():
@@ -104,8 +108,8 @@ def check_output(path: Path, what: str) -> None:
 def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
     """Checks that outputs can be written and that neither they nor their partial files overwrite another file.
 
-    The paths are named by their flags, or "standard input"; a UserError names these. Links to the same file are
-    recognized. A device or a pipe may occur several times.
+    The keys name the paths in a UserError: flags, or "standard input". Links to the same file are recognized. A device
+    or a pipe may occur several times.
     """
     before = dict(inputs)
     for flag, path in outputs.items():
@@ -159,14 +163,14 @@ def none_if_nonfinite(value: object) -> object:
 
 
 def one_line(text: str) -> str:
-    """Replaces line breaks in an output by blanks; vocabularies with byte tokens can produce line breaks.
+    """Replaces line breaks in an output with spaces; vocabularies with byte tokens can produce line breaks.
 
-    Text files have one line per output. `read_lines`, which reads them, splits at no other characters, such as U+0085
-    or U+2028.
+    Text files have one line per output. `read_lines`, which reads them, does not split at other characters, such as
+    U+0085 or U+2028.
     """
     return text.replace("\r", " ").replace("\n", " ")
 
 
 def encodable(text: str) -> str:
-    """Replaces lone surrogates, which JSON can hold but UTF-8 cannot, by "?"."""
+    """Replaces lone surrogates, which JSON can hold but UTF-8 cannot, with "?"."""
     return text.encode("utf-8", errors="replace").decode()

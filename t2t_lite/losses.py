@@ -13,14 +13,14 @@ _REDUCTIONS = ("mean_with_sample_weight", "sum", "none")
 class SmoothedCrossEntropy(keras.losses.Loss):
     """Cross-entropy against (1 - eps) on the target plus eps spread evenly over the vocabulary, in float32.
 
-    Padding, id 0, does not count. It is the loss that t2t-lite-trainer minimizes.
+    Padding (id 0) does not count. t2t-lite-trainer minimizes this loss.
 
     Args:
       label_smoothing: eps.
       reduction: "mean_with_sample_weight": the sum over the real tokens, divided by their number; with sample weights,
         the weighted mean. "sum": the (weighted) sum over the real tokens. "none" or None: one loss per position,
         weighted, 0 at padding.
-      name: the loss' name.
+      name: the name of the loss.
 
     Call arguments:
       y_true: int [batch, length], padded with 0.
@@ -28,8 +28,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
       sample_weight: float [batch] for whole sentences or [batch, length] for tokens; None: 1.
 
     Raises:
-      UserError: if eps is not in [0, 1), or on another reduction: Keras' "mean" and "sum_over_batch_size" would divide
-        by the number of positions, padding included.
+      UserError: if eps is not in [0, 1), or for any other reduction: Keras' "mean" and "sum_over_batch_size" would
+        divide by the number of positions, padding included.
 
     Example:
 

@@ -1,6 +1,7 @@
 """Declares options once: a field gives an option's default, meaning and range.
 
-The range check, the flag, the text in --help and docs/options.md and the class docstring are generated from it.
+The range check, the flag, the class docstring, and the text in --help and in docs/options.md are generated from the
+field.
 """
 
 import dataclasses
@@ -27,9 +28,9 @@ class Option:
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    choices: tuple[str, ...] = ()  # the allowed texts; () for no fixed list
+    choices: tuple[str, ...] = ()  # the allowed strings; (): any string
     metavar: str | None = None  # what --help shows for the value
-    flag: str = ""  # the name of the flag, if it differs
+    flag: str = ""  # the name of the flag, if it differs from the option's
 
     def allows(self, value: object) -> bool:
         """Returns whether a value is allowed."""
@@ -62,7 +63,7 @@ class Option:
 
 
 def option(default: T, help: str = "", **rules: Any) -> T:
-    """Returns a field of `Options` with an `Option` attached. A field without one takes any value."""
+    """Returns a field of `Options` with an `Option` attached. A field without an `Option` has no range."""
     return dataclasses.field(default=default, metadata={"option": Option(help, **rules)})
 
 
@@ -99,7 +100,7 @@ class Options:
 
     @classmethod
     def of_keywords(cls, values: Mapping[str, Any], function: Callable[..., object]) -> Self:
-        """Returns the options that a function received as extra keywords.
+        """Returns the options that a function received as extra keyword arguments.
 
         Raises:
           UserError: if one is unknown (with the nearest names), or a value is out of range.
@@ -122,7 +123,7 @@ class Options:
 
     @classmethod
     def option(cls, name: str) -> Option:
-        """Returns the declaration of an option, which is empty for a plain field."""
+        """Returns the declaration of an option, an empty one for a plain field."""
         return cls.__dataclass_fields__[name].metadata.get("option", Option())
 
     @classmethod
@@ -132,7 +133,7 @@ class Options:
 
     @classmethod
     def called(cls, text: str) -> str:
-        """Returns an option, or an option with its value, as messages write it."""
+        """Returns an option, or an option with its value, as it is written in messages."""
         return f"`{text}`"
 
     def require(self, name: str, ok: bool, rule: str) -> None:

@@ -1,4 +1,4 @@
-"""Recipes: when a training saves checkpoints, and what it does with them at the end."""
+"""Recipes: when a training run saves checkpoints, and what it does with them at the end."""
 
 import dataclasses
 
@@ -8,11 +8,11 @@ from t2t_lite.registry import HPARAMS
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What a training does besides its steps.
+    """What a training run does besides its steps.
 
     Args:
-      save_checkpoints_secs: seconds between checkpoints, unless the trainer sets save_checkpoints_secs.
-      averages: whether to average the last checkpoints at the end, `average_checkpoints` of them.
+      save_checkpoints_secs: seconds between checkpoints; the training option of the same name overrides it.
+      averages: whether to average the last `average_checkpoints` checkpoints at the end.
       split: the split to evaluate at the end.
     """
 
@@ -22,7 +22,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.split not in ("dev", "test"):
-            raise UserError(f"a recipe evaluates the split dev or test, not '{self.split}'", status=2)
+            raise UserError(f"recipe: split={self.split} is unknown; use dev or test", status=2)
         if not isinstance(self.save_checkpoints_secs, int) or self.save_checkpoints_secs < 1:
             raise UserError(
                 f"recipe: save_checkpoints_secs={self.save_checkpoints_secs} must be a whole number of seconds above 0"
@@ -35,10 +35,10 @@ NONE = "none"
 
 
 def choose_recipe(recipe: str | Recipe | None, hparams_set: str | None) -> Recipe | None:
-    """Returns the given recipe of a training, or else that of its hparams set; None if there is none.
+    """Returns the given recipe, else the recipe of the hyperparameter set, else None.
 
-    "none" means no recipe, even if the set has one; None means the set's. `HPARAMS.register(name=..., recipe="paper")`
-    gives any set a recipe. Raises a UserError if the recipe does not exist.
+    "none" means no recipe, even if the set has one. `HPARAMS.register(name=..., recipe="paper")` gives any set a
+    recipe. Raises a UserError if the recipe does not exist.
     """
     if recipe is None and hparams_set is not None:
         HPARAMS.check(hparams_set)

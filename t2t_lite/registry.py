@@ -1,4 +1,4 @@
-"""Registries of everything that settings and flags select by name, built in or from plug-ins."""
+"""Registries of everything that settings and flags select by name, whether built in or from plug-ins."""
 
 import contextlib
 import dataclasses
@@ -26,7 +26,7 @@ def snake_case(name: str) -> str:
 
 
 class Origin(NamedTuple):
-    """The plug-in that registers an object: kind "package" (`where` is its name) or "t2t_usr_dir" (the folder)."""
+    """The plug-in that registers an object: of kind "package" (`where`: its name) or "t2t_usr_dir" (the folder)."""
 
     kind: str
     where: str
@@ -67,14 +67,14 @@ def registering(origin: Origin) -> Iterator[None]:
 
 
 class Registry:
-    """A mapping of names to objects of one kind. Duplicate and unknown names are errors.
+    """A mapping from names to objects of one kind. Duplicate and unknown names are errors.
 
-    Loads the built-in modules and the installed plug-ins at the first unknown name.
+    Looking up an unknown name, or listing all names, first loads the built-in modules and the installed plug-ins.
 
     Args:
-      kind: the kind of the objects in error messages ("problem").
+      kind: the kind of object, for error messages ("problem").
       flag: the command-line flag that selects a name.
-      load: registers everything else; called when a name is unknown.
+      load: a function that registers everything else; see `set_loader`.
       facts: names of the facts that a registration may give.
     """
 
@@ -101,8 +101,8 @@ class Registry:
         Use it as a decorator: `@register`, `@register(name="x")` or `@register("x")`.
 
         Args:
-          item: the class or function, or its name.
-          name: its name.
+          item: the class or function; in `@register("x")`, the name.
+          name: the name; None: `item`, or the snake case of the class or function's own name.
           facts: properties that must be known without importing the item, see `fact`.
 
         Raises:
@@ -142,13 +142,13 @@ class Registry:
         return self._entries[name].facts.get(key, default)
 
     def having(self, key: str, value: object) -> list[str]:
-        """Returns the names whose fact `key` has this value, in order of registration."""
+        """Returns the names whose fact `key` equals `value`, in order of registration."""
         self.load()
         return [name for name, entry in self._entries.items() if entry.facts.get(key) == value]
 
     def _add(self, name: str, entry: _Entry) -> None:
         self._check_facts(name, entry.facts)
-        # Importing the same module again (a reload in a notebook) replaces an entry; another place is a conflict.
+        # Importing a module again, as in a notebook, replaces its entries; an entry from another place is a conflict.
         before = self._entries.get(name, entry)
         if before.place != entry.place:
             first, second = (f"{each.place} ({each.file})" if each.file else each.place for each in (before, entry))
@@ -200,15 +200,15 @@ class Registry:
         return len(self.names())
 
     def summary(self, name: str) -> str:
-        """Returns the first line of the docstring of the object called `name`."""
+        """Returns a one-line description: the first line of the docstring, or the summary of a lazy registration."""
         return self._entries[name].summary
 
 
 class SetRegistry(Registry):
-    """A registry of functions that return settings. A set may be derived from another one, its parent."""
+    """A registry of hyperparameter sets: functions that return settings. A set may be derived from a parent set."""
 
     def derive(self, parent: str, **facts: Any) -> Callable[[Entry], Entry]:
-        """Registers a function that derives settings from its parent's settings. Use as a decorator.
+        """Registers a function that derives its settings from those of a parent set. Use it as a decorator.
 
         Args:
           parent: the name of the set whose settings the decorated function receives.
@@ -232,7 +232,7 @@ class SetRegistry(Registry):
 
 
 PROBLEMS = Registry("problem", "problem")
-HPARAMS = SetRegistry("hparams set", "hparams_set", facts=("recipe",))
+HPARAMS = SetRegistry("hparam set", "hparams_set", facts=("recipe",))
 MODELS = Registry("model", "model", facts=("hparams_class",))
 SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_type", facts=("requires",))
 FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type", facts=("requires",))
@@ -252,7 +252,7 @@ LEARNING_RATE_SCHEDULES = Registry(
 CONSTRAINTS = Registry("constraint", "decode_hparams=constraints", facts=("setting",))
 SCORERS = Registry("scorer", "decode_hparams=scorers")
 
-# The registries whose names are the choices of a setting.
+# The settings whose values are names in a registry.
 REGISTRIES_OF_SETTINGS = {
     "model": MODELS,
     "self_attention_type": SELF_ATTENTION_TYPES,
@@ -266,7 +266,7 @@ REGISTRIES = (PROBLEMS, HPARAMS, METRICS, CONSTRAINTS, SCORERS, *REGISTRIES_OF_S
 
 
 def set_loader(load: Callable[[], None]) -> None:
-    """Sets the function that registers all objects; registries call it when a name is missing."""
+    """Sets the function that registers all objects. Registries call it for unknown names and before listing names."""
     for registry in REGISTRIES:
         registry.load = load
 

@@ -1,21 +1,21 @@
 """Run directories, which contain everything about a run, so that tools need only the path.
 
 hparams.json        the settings
-run.json            problem, vocabularies, plug-ins, hparams_set, data_dir, eval_metric, checksums of its data and the
-                    version that wrote them
-vocab.*             a copy of the vocabulary, or of the vocabularies of both sides
+run.json            problem, random_seed, vocabularies, plug-ins, hparams_set, data_dir, eval_metric, checksums of the
+                    data, and the version that wrote the file
+vocab.*             copies of the vocabularies: one for both sides, or one for each
 ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
-average-<step>.*    an average of checkpoints, for inference only; it contains the steps of its members
+average-<step>.*    an average of checkpoints, for inference only; it records their steps
 training.lock       exists while a process trains here, and describes the process
 train/, eval/       TensorBoard event files
-log.jsonl           the same figures, one JSON object per report, and one per start: devices, versions, parameters
-evaluations.json    the figures of each evaluated checkpoint
+log.jsonl           the same figures as JSON, one object per report, and one per start: devices, versions, parameters
+evaluations.json    the scores of each evaluated checkpoint
 evaluation_due      the step of a checkpoint that a stopped trainer did not evaluate; the resumed run evaluates it
-decode_hparams.json search settings that were tuned on dev, the run's defaults; see `tuned_settings`
-report.md           the report of a training with a recipe
-report.html         the report of t2t-lite-trainer --report
-scores/             outputs, scores and reports of t2t-lite-eval, in a folder for each split and checkpoint
-exports/            checkpoints that t2t-lite-decoder --engine=ctranslate2 converted; it recreates missing ones
+decode_hparams.json decoding settings tuned on dev, which become the run's defaults; see `tuned_settings`
+report.md           the report at the end of a training run with a recipe
+report.html         the report that t2t-lite-trainer --report writes
+scores/             outputs, scores and reports from t2t-lite-eval, in a folder for each split and checkpoint
+exports/            checkpoints converted by t2t-lite-decoder --engine=ctranslate2, which recreates missing ones
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from t2t_lite.settings import SettingValue
 
 # Settings that may change when a run is resumed.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")
-# The batch order of runs from versions without this setting; resumed runs keep it.
+# The value of batch_by in runs from versions without this setting; resumed runs keep it.
 OLD_BATCH_BY = "targets"
 # The content of run.json.
 _Run: TypeAlias = dict[str, Any]
@@ -106,28 +106,31 @@ def folder_to_start_from(path: Path) -> Path:
         if not (folder / name).is_file():
             raise UserError(
                 f"`warm_start_from={path}` is neither a run directory nor a checkpoint in one: {folder} has no "
-                f"{name}; pass the `output_dir` of another training or a checkpoint in it, such as RUN/ckpt-2000"
+                f"{name}; pass another run's `output_dir`, or a checkpoint in it, such as RUN/ckpt-2000"
             )
     return folder
 
 
 def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:
-    """Waits up to `seconds` until a training has created a run directory; `say` receives a line if it has to wait.
+    """Waits up to `seconds` for training to create a run directory; `say` receives a line if it has to wait.
 
     Raises UserError if the run directory does not appear in time.
     """
     about, end = Path(path) / "run.json", time.monotonic() + seconds
     if not about.exists() and seconds > 0:
-        say(f"waiting for a training to start in {path} (at most {seconds:g} s, `eval_wait_secs`)")
+        say(f"waiting for training to start in {path} (at most {seconds:g} s, `eval_wait_secs`)")
     while not about.exists():
         left = end - time.monotonic()
         if left <= 0:
-            raise UserError(f"`output_dir={path}`: no training has started there; start one, or check the path")
+            raise UserError(f"`output_dir={path}`: no training has started there; start it, or check the path")
         time.sleep(min(1.0, left))
 
 
 def run_files(path: Path) -> list[Path]:
-    """Returns the files of a run; a run directory may contain other files, such as translations."""
+    """Returns the run's own files, except event files and exports.
+
+    A run directory may also contain other files, such as translations, which are left out.
+    """
     names = (
         "hparams.json",
         "run.json",
@@ -143,7 +146,7 @@ def run_files(path: Path) -> list[Path]:
 
 
 def stored_setting(path: Path, name: str) -> SettingValue:
-    """Returns one setting of a run directory as stored, without other checks and without plug-ins.
+    """Returns one setting of a run as stored, without loading plug-ins or checking the other settings.
 
     Raises UserError if it is not a run directory.
     """
@@ -167,7 +170,7 @@ def with_order_of_run(path: Path, hparams: HParams, of_new_run: str = "both") ->
 
 
 def recorded(path: Path, name: str) -> str | None:
-    """Returns an optional text of run.json: data_dir, eval_metric or hparams_set; None if the run does not record it.
+    """Returns an optional string in run.json: data_dir, eval_metric or hparams_set; None if it is not recorded.
 
     Raises UserError if it is not a run directory.
     """
@@ -179,7 +182,7 @@ def recorded(path: Path, name: str) -> str | None:
 
 
 def data_digests(path: Path) -> list[str]:
-    """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] for versions before 0.9.
+    """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] for runs before 0.9.
 
     Raises UserError if it is not a run directory.
     """
@@ -193,8 +196,8 @@ def data_digests(path: Path) -> list[str]:
 def trust_run_plugins(path: Path) -> list[Path]:
     """Permanently trusts the plug-in folders of a run that are not loaded yet.
 
-    Returns the folders. Raises UserError if it is not a run directory, or names a folder that cannot be trusted; then
-    no folder is trusted.
+    Returns the folders. Raises UserError, and trusts no folder, if it is not a run directory or names a folder that
+    cannot be trusted.
     """
     path = Path(path)
     about, settings, run = _read(path)
@@ -234,11 +237,11 @@ def _read(path: Path) -> tuple[Path, dict[str, Any], _Run]:
 
 def _why_no_run(path: Path, missing: str) -> str:
     if path.is_file():
-        return "is a file; pass the run directory (the `output_dir` of a training)"
+        return "is a file; pass the run directory (the `output_dir` of a training run)"
     if not path.exists() or not any(path.iterdir()):
         state = "is empty, not a run directory" if path.exists() else "is not a run directory: it does not exist"
         return f"{state}; check the path, or train first with t2t-lite-trainer --output_dir={path}"
-    return f"is not a run directory: it has no {missing}; pass the `output_dir` of a training"
+    return f"is not a run directory: it has no {missing}; pass the `output_dir` of a training run"
 
 
 def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
@@ -281,7 +284,7 @@ def _why_not(folder: Path, run: Path) -> str | None:
     """Returns why a folder that a run names cannot be trusted, or None."""
     if not folder.is_absolute():
         return "a relative path"
-    if folder.is_relative_to("/proc") or folder.is_relative_to("/dev"):  # /proc/self/cwd, for example, is relative
+    if folder.is_relative_to("/proc") or folder.is_relative_to("/dev"):  # /proc/self/cwd depends on the process
         return "not on a disk"
     if folder.resolve().is_relative_to(run.resolve()):
         return "inside the run directory"
@@ -317,7 +320,7 @@ def prepare_run_dir(
       inputs_vocabulary: path of the problem's source vocabulary, if it is a separate one.
       data_dir: where the data is, for evaluations; None: not recorded.
       eval_metric: the metric that ranks checkpoints; None: not recorded.
-      hparams_set: the name of the set from which the settings were made, for reports; None: not recorded.
+      hparams_set: the hyperparameter set that the settings come from, for reports; None: not recorded.
       data_digest: the checksum of the data, see `Manifest.digest`; None: not recorded.
 
     Returns:
@@ -336,10 +339,10 @@ def prepare_run_dir(
         if seed != random_seed:
             # The data position in a checkpoint is valid only for the same data order.
             raise UserError(
-                f"{path} was made with `random_seed={seed}`, not {random_seed}; use that seed, or another directory"
+                f"{path} was made with `random_seed={seed}`, not {random_seed}; pass that seed, or another `output_dir`"
             )
     elif list_checkpoints(path):
-        raise UserError(f"`output_dir={path}` contains checkpoints but no run.json; use another directory")
+        raise UserError(f"`output_dir={path}` contains checkpoints but no run.json; pass another directory")
     else:
         make_folder(path, "`output_dir`")
         for source in {vocabulary, inputs_vocabulary}:
@@ -368,7 +371,7 @@ def prepare_run_dir(
 
 
 def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Path, inputs_vocabulary: Path) -> None:
-    advice = "use another `output_dir`, or the settings that it was made with"
+    advice = "pass another `output_dir`, or the settings that it was made with"
     if old.problem.name != problem.name:
         raise UserError(f"{old.path} was made with problem '{old.problem.name}', not '{problem.name}'; {advice}")
     comparable = old.hparams.replace(**{name: getattr(hparams, name) for name in _MAY_CHANGE})

@@ -1,4 +1,4 @@
-"""The learning-rate schedule of section 5.3 of the paper, alone and for Keras' optimizers."""
+"""The paper's learning-rate schedule (section 5.3), as a function and for Keras' optimizers."""
 
 import keras
 
@@ -30,7 +30,7 @@ class InverseSqrt(keras.optimizers.schedules.LearningRateSchedule):
       hidden_size, warmup_steps, constant: see `inverse_sqrt`.
 
     Call arguments:
-      step: the number of updates made so far: Keras counts from 0, the paper's step_num from 1.
+      step: the number of updates so far; Keras counts from 0, the paper's step_num from 1.
 
     Raises:
       UserError: if warmup_steps is below 1.

@@ -1,4 +1,4 @@
-"""The base class of all settings: frozen, typed and flat, "name=value,..." on command lines and JSON in files."""
+"""The base class of all settings: frozen, typed and flat; "name=value,..." on command lines, JSON in files."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ class Settings(Options):
 
     @classmethod
     def called(cls, text: str) -> str:
-        """Returns a setting, or a setting with its value, as messages write it."""
+        """Returns a setting, or a setting with its value, as it is written in messages."""
         return f"`{cls.FLAG}`: {text}"
 
     @classmethod
@@ -46,7 +46,7 @@ class Settings(Options):
         for name in changes:
             if name not in kind.names():
                 raise UserError(f"unknown setting '{name}'{kind.hint(name)}", status=2)
-        # Another class may have another setting of the same name.
+        # Another class may have a different setting with the same name.
         values = {name: value for name, value in self._values().items() if kind.owner(name) is self.owner(name)}
         return kind(**(values | changes))
 
@@ -82,12 +82,12 @@ class Settings(Options):
 
     @classmethod
     def class_for(cls, values: Mapping[str, object]) -> type[Self]:
-        """Returns the class that has the fields for these values: this one, unless a subclass overrides the choice."""
+        """Returns the class whose fields fit these values: this class, unless a subclass overrides this method."""
         return cls
 
     @classmethod
     def hint(cls, name: str) -> str:
-        """Returns the hint for an error message about an unknown name."""
+        """Returns the hint for an error message about an unknown setting."""
         return alias_hint(cls.FLAG, name) or nearest(name, cls.names())
 
     def _values(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Settings(Options):
         """Reads the output of `to_json`. `where` is the file name for error messages.
 
         Raises:
-          UserError: if the text is not a JSON object or has unknown names.
+          UserError: if the text is not a JSON object, or has unknown names or invalid values.
         """
         try:
             values = json.loads(text)

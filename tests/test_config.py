@@ -241,7 +241,7 @@ def test_a_whole_number_given_for_a_float_survives_json():
         ("learning_rate_schedule=cosine", "learning_rate_decay_steps=0 is out of range: it must be above"),
         (
             "learning_rate_schedule=linear,learning_rate_decay_steps=4000",
-            "it must be above learning_rate_warmup_steps=4000 because learning_rate_schedule=linear needs it",
+            "it must be above learning_rate_warmup_steps=4000 with learning_rate_schedule=linear",
         ),
     ],
 )

@@ -16,7 +16,7 @@ class PhiloxSeeds:
     """Generates the random numbers of one step's dropout, for contiguous rows of the global batch.
 
     Args:
-      random_seed: the seed of the training; its last 32 bits are used.
+      random_seed: the seed of the training run; its last 32 bits are used.
       step: the number of the step, counted from 0, int32 scalar.
       first_row: the index of the first row in the global batch, int32 scalar.
       rows: number of rows of the batch.
@@ -48,7 +48,7 @@ class PhiloxSeeds:
 
 
 def philox(counter: Sequence[jax.Array], key: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
-    """Returns the four words of each block, uint32 like the four words of the counter. The key has two words."""
+    """Returns the four random words of each block, uint32 like the counter's four words. The key has two words."""
     (first, second, third, fourth), (key0, key1) = counter, key
     for _ in range(_ROUNDS):
         high0, low0 = _product(_MULTIPLIERS[0], first)

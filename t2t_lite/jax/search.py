@@ -8,7 +8,7 @@ from t2t_lite.models.base import Seq2SeqModel
 
 
 def beam_search(model: Seq2SeqModel, inputs: jax.Array, beam_size: int, num_steps: int) -> tuple[jax.Array, jax.Array]:
-    """Returns the best outputs of `num_steps` tokens each.
+    """Returns the best outputs, each of `num_steps` tokens, and their log-probabilities.
 
     Args:
       model: a built model.

@@ -17,9 +17,9 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.schedule import learning_rate
 
 _DEVICES = "devices"  # the axis of the mesh
-# Accelerators need large products. The logits of a chunk take 1.2 GB with 37,000 tokens.
+# Accelerators need large matrix products. With a vocabulary of 37,000, the logits of a chunk take 1.2 GB.
 MAX_CHUNK = 8192
-# Settings that steps under JAX do not support, and the values that switch them off.
+# The only values that steps under JAX support for these settings.
 _UNUSED = {
     "clip_norm": 0.0,
     "weight_decay": 0.0,
@@ -41,13 +41,13 @@ class TrainState(NamedTuple):
 
 
 class Steps:
-    """Makes optimizer steps of a model: steps(state, inputs, targets) -> (state, figures).
+    """Runs optimizer steps on a model: `steps(state, inputs, targets)` returns (state, figures).
 
-    The rows of a batch are split among all JAX devices. The new state reuses the memory of the given one.
+    The rows of a batch are split among all JAX devices. The new state reuses the memory of the given state.
 
     Args:
       model: a built model; its own weights do not change.
-      random_seed: the seed of dropout; None: no dropout.
+      random_seed: the seed for dropout; None: no dropout.
       max_chunk: the number of positions whose logits exist at a time.
 
     Call arguments:
@@ -94,7 +94,7 @@ class Steps:
         return jax.lax.scan(self._one, state, (inputs, targets))
 
     def _one(self, state: TrainState, batch: tuple[jax.Array, jax.Array]) -> tuple[TrainState, jax.Array]:
-        """Makes one step with this device's rows of a batch."""
+        """Runs one step on this device's rows of a batch."""
         inputs, targets = batch
         rows = inputs.shape[0]
         seeds = None
@@ -128,7 +128,7 @@ def loss_sums(
       model: a built model.
       weights: the weights in the order of model.trainable_variables.
       inputs, targets: int32 [rows, length], padded with 0.
-      seeds: the random numbers of dropout; None: no dropout.
+      seeds: the random numbers for dropout; None: no dropout.
       max_chunk: the number of positions whose logits exist at a time.
     """
     labels, smoothing = targets.reshape(-1), model.hparams.label_smoothing

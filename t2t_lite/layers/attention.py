@@ -35,7 +35,7 @@ def attend(
     attention_mask: Array,
     drop: Callable[[Array], Array] = lambda weights: weights,
 ) -> tuple[Array, Array]:
-    """softmax(Q K^T) V: equation 1 for queries already scaled by 1 / sqrt(d_k).
+    """Computes softmax(Q K^T) V, equation 1 for queries already scaled by 1 / sqrt(d_k).
 
     Args:
       queries: float [..., queries, d_k].
@@ -93,10 +93,10 @@ class MultiHeadAttention(Layer):
       keys_values: float [batch, heads, length, d_k] and [batch, heads, length, d_v], from `keys_values` or
         `queries_keys_values`.
       attention_mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
-      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+      seeds: the random numbers for dropout, see `Dropout`; None: no dropout.
 
     Raises:
-      ValueError: if num_heads does not divide hidden_size and no sizes are given.
+      ValueError: if num_heads does not divide hidden_size, unless both sizes are given.
 
     Example:
 
@@ -118,7 +118,9 @@ class MultiHeadAttention(Layer):
     ) -> None:
         super().__init__(**kwargs)
         if hidden_size % num_heads and not (key_size and value_size):
-            raise ValueError(f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}")
+            raise ValueError(
+                f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}; pass key_size and value_size"
+            )
         self.hidden_size = hidden_size
         self.num_heads = num_heads
         self.key_size = key_size or hidden_size // num_heads
@@ -142,7 +144,7 @@ class MultiHeadAttention(Layer):
         return self.combine_heads(mixed)
 
     def flops(self, queries: float, positions: float) -> float:
-        """Returns the operations of `queries` queries of a sentence that attend to `positions` positions."""
+        """Returns the number of operations for one sentence: `queries` queries that attend to `positions` positions."""
         return 2 * (self._projection_products(queries, positions) + queries * positions * self._width)
 
     def step_bytes(self, length: int) -> StepBytes:
@@ -212,7 +214,7 @@ class MultiHeadAttention(Layer):
             heads = ops.reshape(flat, (batch, length, number, self.num_heads, width // self.num_heads))
             return ops.unstack(ops.transpose(heads, (2, 0, 3, 1, 4)), number)
         flat = ops.matmul(x, ops.cast(ops.concatenate(matrices, axis=1), self.compute_dtype))
-        # Split instead of slices, because a slice's gradient is padded with zeros to the whole width.
+        # `split` instead of slices, because a slice's gradient is padded with zeros to the whole width.
         heads = [
             ops.reshape(part, (batch, length, self.num_heads, width // self.num_heads))
             for part, width in zip(ops.split(flat, list(itertools.accumulate(widths))[:-1], axis=1), widths)

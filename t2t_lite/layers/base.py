@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, cast
 
 import keras
 
-# A shape; None is an unknown or varying length.
+# A shape; None is a dimension of unknown or varying size.
 Shape: TypeAlias = tuple[int | None, ...]
 
 
@@ -36,7 +36,7 @@ class Layer(keras.layers.Layer):
         return super().from_config(arguments)
 
     def build_once(self, input_shape: Shape | None = None) -> None:
-        """Builds the layer unless it is built. Methods that may run before the first call begin with this."""
+        """Builds the layer if it is not built. Methods that may run before the first call start with this."""
         if not self.built:
             self.build(input_shape)
 
@@ -48,7 +48,8 @@ class Layer(keras.layers.Layer):
 def _serialized(argument: object) -> object:
     """Returns a constructor argument as plain data."""
     plain = keras.saving.serialize_keras_object(argument)
-    # The outer layer builds restored inner layers, so that their variables have the outer layer's name.
+    # Otherwise, Keras would build restored inner layers on their own, and their variables would lack the outer layer's
+    # name.
     for part in plain if isinstance(plain, list) else [plain]:
         if isinstance(part, dict):
             part.pop("build_config", None)

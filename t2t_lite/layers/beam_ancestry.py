@@ -1,6 +1,6 @@
 """Back-pointers between the hypotheses of a search, which avoid copying cached states.
 
-In each step a search keeps some hypotheses, drops others and extends some twice. The cache entries of a position
+In each step, a search drops some hypotheses, and extends others once or several times. The cache entries of a position
 stay in the beam that computed them, and a hypothesis finds them in its ancestors' beams.
 """
 
@@ -34,7 +34,7 @@ def next_ancestry(ancestry: BeamAncestry, parents: Array, position: int | Array)
 
 
 def grow_ancestry(ancestry: BeamAncestry, position: int | Array, max_length: int | Array) -> BeamAncestry:
-    """Returns the ancestry with room for `max_length` positions. `position` may be the first one without room."""
+    """Returns the ancestry with room for `max_length` positions, and with its entry for the current `position`."""
     more = max_length - ops.shape(ancestry.ancestors)[2]
     ancestors = ops.pad(ancestry.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1)
     beams = ops.arange(ancestors.shape[1], dtype="int32")[None, :, None]

@@ -24,7 +24,7 @@ _write: contextvars.ContextVar[Write] = contextvars.ContextVar("write", default=
 
 @contextlib.contextmanager
 def entries_written_by(write: Write) -> Iterator[None]:
-    """Makes another function write cache entries inside the block."""
+    """Makes `write` write the cache entries inside the block."""
     token = _write.set(write)
     try:
         yield
@@ -33,9 +33,9 @@ def entries_written_by(write: Write) -> Iterator[None]:
 
 
 class Cache(NamedTuple):
-    """Keys and values of positions. In decoding, a position has one entry per beam, next to each other.
+    """Keys and values by position. In decoding, each position has adjacent entries, one per beam.
 
-    Keys are stored transposed, as the product with queries needs them, which is four times as fast on a CPU.
+    Keys are stored transposed, because the product with queries is then four times as fast on a CPU.
     """
 
     keys: Array  # float [batch, heads, key size, length]

@@ -19,8 +19,8 @@ class Convolution(Layer):
       causal: whether a position sees only itself and earlier ones; otherwise the window is centered.
       kernel_size: k, odd: number of positions in the window.
       separable: whether to convolve each channel separately and then mix the channels with a matrix (Chollet 2016).
-      dilation: distance between neighboring positions of the window; dilations that grow with the stack make the path
-        between any two positions O(log_k n) layers long (Kalchbrenner et al. 2016).
+      dilation: distance between neighboring positions of the window; with dilations that grow from layer to layer, the
+        path between any two positions is O(log_k n) layers long (Kalchbrenner et al. 2016).
 
     Call arguments and methods: see `SelfAttention`.
 
@@ -64,7 +64,7 @@ class Convolution(Layer):
         return self.convolution(ops.pad(x, ((0, 0), (self.reach - after, after), (0, 0))))
 
     def flops(self, length: float) -> float:
-        """Returns the operations of a sentence."""
+        """Returns the number of operations for one sentence."""
         size, hidden = self.kernel_size, self.hidden_size
         return 2 * length * (size * hidden + hidden * hidden if self.separable else size * hidden * hidden)
 

@@ -1,7 +1,7 @@
-"""The cost of a layer in a training step. The formulas are next to each layer's `call`; these are their terms.
+"""Shared parts of the cost formulas for a training step. Each layer's own formulas are next to its `call`.
 
-Operations include only matrix products and convolutions, two for each multiply-add. Element-wise operations (norms,
-softmax, dropout, positions) are left out. Masked entries count, because they are computed.
+Operation counts include only matrix products and convolutions, with two operations per multiply-add. Element-wise
+operations (norms, softmax, dropout, positions) are left out. Masked entries count, because they are computed.
 """
 
 import dataclasses
@@ -12,16 +12,16 @@ FLOAT32 = 4
 MIB = 2**20
 # The backward pass makes two products for each product of the forward pass: one gradient per factor.
 FORWARD_PASSES_OF_A_STEP = 3
-# A training step's graph and kernels, except those of the layers, measured on a CPU.
+# The memory of a training step's graph and kernels, except those of the layers, measured on a CPU.
 GRAPH_BYTES = 32 * MIB
 
 
 @dataclasses.dataclass(frozen=True)
 class StepBytes:
-    """The memory of a training step, except weights and their gradients. A sum stands for consecutive layers."""
+    """The memory of a training step, except weights and their gradients. `+` combines consecutive layers."""
 
     kept: float = 0.0  # bytes per position that the forward pass keeps for the gradients
-    # numbers per position of the largest tensor, from which a layer's temporary tensors are estimated
+    # numbers per position in the largest tensor, from which the memory of temporary tensors is estimated
     widest: float = 0.0
     shared: float = 0.0  # bytes that do not depend on the number of sentences
     graph: float = 0.0  # bytes of the layers' graphs and kernels
@@ -39,7 +39,7 @@ class StepBytes:
 
 
 def compute_bytes(layer: keras.layers.Layer) -> int:
-    """Returns the bytes per number in the layer's compute type."""
+    """Returns the bytes per number in the layer's compute dtype."""
     return FLOAT32 if layer.compute_dtype == "float32" else 2
 
 
@@ -51,7 +51,7 @@ def bytes_of_weights(layer: keras.layers.Layer, number: float, dropout: float) -
 
 
 def has_formulas(layer: object, *formulas: str) -> bool:
-    """Returns whether a layer's formulas match its computation: no subclass has overridden only the computation.
+    """Returns whether a layer's formulas match its computation: no subclass overrides only the computation.
 
     Args:
       layer: the layer.

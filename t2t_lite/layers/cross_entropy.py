@@ -1,4 +1,4 @@
-"""Cross-entropy with label smoothing (section 5.4 of the paper), from logits or from the two factors of logits.
+"""Cross-entropy with label smoothing (section 5.4 of the paper), from the logits or from their two factors.
 
 The logits of a batch and their copies are the largest tensors of a training step: 131 MB each for 4,096 tokens and a
 vocabulary of 8,000. `linear_cross_entropy` therefore computes the logits of one chunk of positions at a time. It
@@ -15,16 +15,16 @@ from t2t_lite.layers.cost import FLOAT32
 from t2t_lite.layers.ops import matmul_transposed, ops
 
 # The usual number of positions in a chunk is half the hidden size, within these bounds, measured on a CPU with hidden
-# sizes of 128 and 512. Below them, summing the weight's gradients costs more than it saves; above them, the logits
-# exceed the processor's caches.
+# sizes of 128 and 512. In smaller chunks, summing the weight's gradients takes more time than chunks save; in larger
+# ones, the logits exceed the processor's caches.
 _FEWEST_POSITIONS, _MOST_POSITIONS = 96, 1024
 
-# Below this, softmax may have rounded a probability to fewer digits or to 0.
+# A softmax probability below this may have lost digits or be rounded to 0.
 _SMALLEST_PROBABILITY = 1e-30
 
 
 # The logits, their softmax, and their gradient before and after subtracting the targets. Mixed precision has three of
-# these, and two-byte copies of logits and gradient, which adds up to the same size.
+# these, and 16-bit copies of the logits and the gradient, which take the same memory in total.
 COPIES_OF_LOGITS = 4
 
 
@@ -37,7 +37,7 @@ class CrossEntropySums(NamedTuple):
 
 
 def largest_chunk(hidden_size: int) -> int:
-    """Returns the maximum number of positions in a chunk; with more positions, chunks have at least half of it."""
+    """Returns the maximum number of positions in a chunk; with several chunks, each has at least half as many."""
     usual = min(max(hidden_size // 2, _FEWEST_POSITIONS), _MOST_POSITIONS)
     return 3 * usual // 2
 
@@ -55,19 +55,19 @@ def linear_cross_entropy(
     trains: bool = True,
     max_chunk: int | None = None,
 ) -> CrossEntropySums:
-    """Returns the cross-entropy of the logits x times the transposed weight.
+    """Returns the cross-entropy of the logits, which are x times the transposed weight.
 
     The computation, gradient included, is in float32; only the matrix products have the type of `x`.
 
     Args:
       x: float [positions, hidden], the decoder's output.
-      weight: float [vocab, hidden], of the projection to logits, or the embedding matrix tied to it.
+      weight: float [vocab, hidden], the weight of the projection, or the embedding matrix tied to it.
       targets: int [positions]; 0 is padding and does not count.
       label_smoothing: eps.
       trains: whether gradients are needed; if not, there are fewer matrix products, and `correct` is counted.
-      max_chunk: maximum number of positions with logits at a time; None: `largest_chunk`.
+      max_chunk: maximum number of positions whose logits exist at a time; None: `largest_chunk`.
     """
-    weight = ops.cast(weight, weight.dtype)  # reads a variable, which TensorFlow does not accept with a custom gradient
+    weight = ops.cast(weight, weight.dtype)  # reads the variable, because custom gradients in TensorFlow reject it
     positions, hidden_size = ops.shape(x)[0], x.shape[1]
     num_chunks = 1 + positions // (max_chunk or largest_chunk(hidden_size))
     size = -(-positions // num_chunks)  # equal chunks need little padding
@@ -106,7 +106,7 @@ def linear_cross_entropy(
             factor = smoothed_gradient(upstream)
             of_x = ops.cast(ops.reshape(dx, (-1, hidden_size)), "float32") - label_smoothing * mean_weight
             of_weight = dweight - label_smoothing / weight.shape[0] * sum_of_x
-            if subtracts_rows:  # for each target a row of each product, instead of an element of the logits
+            if subtracts_rows:  # for each target, a row of each product instead of one element of dlogits
                 of_x = of_x - (1.0 - label_smoothing) * ops.take(weight, targets, axis=0)
                 rows = ops.segment_sum(of_tokens, targets, weight.shape[0])
                 of_weight = of_weight - (1.0 - label_smoothing) * rows
@@ -123,7 +123,7 @@ def linear_cross_entropy(
 def cross_entropy(logits: Array, targets: Array, label_smoothing: float) -> CrossEntropySums:
     """Returns the cross-entropy of logits, computed in float32 together with its gradient.
 
-    It is a single operation, because automatic differentiation would need several more passes over the logits.
+    It has a custom gradient, because automatic differentiation would need several more passes over the logits.
 
     Args:
       logits: float [positions, vocab].
@@ -168,14 +168,14 @@ def _sums_and_softmax(logits: Array, targets: Array, counts_correct: bool) -> tu
 
 
 def _is_fused() -> bool:
-    # XLA, with which JAX always compiles, turns many operations into few passes over the logits.
+    # JAX always compiles with XLA, which fuses many operations into few passes over the logits.
     return keras.backend.backend() == "jax"
 
 
 def _sums_and_gradient(
     logits: Array, targets: Array, label_smoothing: float | None, counts_correct: bool
 ) -> tuple[Array, Array]:
-    """Returns the sums of `_sums_and_softmax` and the result of `_with_targets`; without eps, the softmax instead."""
+    """Returns the sums of `_sums_and_softmax` and the result of `_with_targets`, or the softmax if eps is None."""
     if label_smoothing is None or not _is_fused():
         sums, softmax, probs = _sums_and_softmax(logits, targets, counts_correct)
         if label_smoothing is None:
@@ -192,7 +192,7 @@ def _sums_and_gradient(
 
 
 def _with_targets(softmax: Array, targets: Array, probs: Array, label_smoothing: float, dtype: str) -> Array:
-    """Returns softmax - (1 - eps) * onehot in a dtype: the logits' gradient except for the part of the mean logits."""
+    """Returns softmax - (1 - eps) * onehot in a dtype: the gradient of the logits without the mean logit's term."""
     places = ops.stack([ops.arange(ops.shape(targets)[0], dtype="int32"), targets], axis=1)
     return ops.scatter_update(ops.cast(softmax, dtype), places, ops.cast(probs - (1.0 - label_smoothing), dtype))
 
@@ -210,5 +210,5 @@ def _results(sums: Array, sum_of_means: Array, label_smoothing: float) -> list[A
 
 
 def smoothed_gradient(upstream: tuple[Array, ...]) -> Array:
-    """Returns the gradient of `smoothed`. JAX passes a tuple of all results, TensorFlow one argument for each."""
+    """Returns the gradient of `smoothed`. JAX passes one tuple for all results, TensorFlow one argument per result."""
     return keras.tree.flatten(upstream)[0]

@@ -11,7 +11,7 @@ from t2t_lite.layers.ops import dynamic_shape, multiply_by_mask, ops
 
 
 class Seeds(Protocol):
-    """The random numbers of one training step, such as `training.step.dropout_seeds.DropoutSeeds`."""
+    """A source of random numbers for one training step, such as `training.step.dropout_seeds.DropoutSeeds`."""
 
     def uint16_like(self, x: Array) -> Array:
         """Returns uniform integers below 2**16 in the shape of x, different ones in each call."""
@@ -19,7 +19,7 @@ class Seeds(Protocol):
 
 
 class KerasSeeds:
-    """Random numbers of a Keras generator.
+    """Random numbers from a Keras generator.
 
     Args:
       generator: the generator; None: the global one.
@@ -45,8 +45,8 @@ class Dropout(Layer):
 
     Call arguments:
       x: float, any shape.
-      seeds: the source of random numbers, see `Seeds`; None: no random numbers. With `DropoutSeeds`, x must contain
-        contiguous rows of the batch.
+      seeds: the source of random numbers, see `Seeds`; None: no dropout, unless `training` is True. With
+        `DropoutSeeds`, x must contain contiguous rows of the batch.
       training: whether to apply dropout even without `seeds`, with numbers from Keras' global generator.
 
     Example:
@@ -61,11 +61,11 @@ class Dropout(Layer):
         self.rate = rate
 
     def call(self, x: Array, seeds: Seeds | None = None, training: bool | None = None) -> Array:
-        """Returns x with dropout, of the same shape; without `seeds` and `training`, x unchanged."""
+        """Returns x with dropout, in the same shape, or x itself if neither `seeds` nor `training` is given."""
         if self.rate == 0.0 or (seeds is None and not training):
             return x
-        # 16 random bits per element: half of keras.random.dropout's, and the same probability in every float type (a
-        # bfloat16 random number has 128 values). The scale matches the rounded rate.
+        # 16 random bits per element, half as many as in keras.random.dropout, give the same probability in every float
+        # type; a bfloat16 random number has only 128 values. The scale matches the rounded rate.
         threshold = min(round(self.rate * 2**16), 2**16 - 1)
         numbers = (KerasSeeds() if seeds is None else seeds).uint16_like(x)
         keep = ops.cast(ops.greater_equal(numbers, ops.cast(threshold, "uint16")), x.dtype)

@@ -14,7 +14,7 @@ class Embedding(Layer):
     Args:
       vocab_size: number of tokens.
       hidden_size: width of a vector.
-      zero_padding: whether id 0, padding and start symbol, has a zero vector; the logits still use its row.
+      zero_padding: whether the vector of id 0 (padding and start symbol) is zero; the logits still use its row.
       scaled: whether to multiply vectors by sqrt(hidden_size), as in the paper.
 
     Call arguments:
@@ -59,7 +59,7 @@ class Embedding(Layer):
         return (*input_shape, self.hidden_size)
 
     def freeze(self) -> None:
-        """Caches the transposed matrix: logits of a few vectors are 3 times as fast, but weights must not change."""
+        """Caches the transposed matrix. Logits of a few vectors become 3 times as fast, but weights must not change."""
         self._frozen = self._for_logits()
 
     def unfreeze(self) -> None:

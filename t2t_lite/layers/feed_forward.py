@@ -20,7 +20,7 @@ class FeedForward(Layer):
 
     Call arguments:
       x: float [batch, length, hidden].
-      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+      seeds: the random numbers for dropout, see `Dropout`; None: no dropout.
 
     Example:
 
@@ -55,11 +55,11 @@ class FeedForward(Layer):
         return reshape_like(self.project(self._dropout(inner, seeds=seeds)), x)
 
     def _inner(self, expanded: Array) -> Array:
-        """Returns the inner layer, float [positions, filter], of [positions, expansions * filter]."""
+        """Returns the inner layer, float [positions, filter], given [positions, expansions * filter]."""
         return expanded
 
     def flops(self, length: float) -> float:
-        """Returns the operations of a sentence."""
+        """Returns the number of operations for one sentence."""
         return 2 * length * (self._expansions + 1) * self.hidden_size * self.filter_size
 
     def step_bytes(self, length: int) -> StepBytes:
@@ -72,7 +72,7 @@ class FeedForward(Layer):
 class GatedFeedForward(FeedForward):
     """SwiGLU(x) = (swish(x W) * x V) W2, without biases (Shazeer 2020, arXiv 2002.05202, equation 6).
 
-    It has three matrices instead of two, so two thirds of the filter size give as many parameters as `FeedForward`.
+    It has three matrices instead of two, so it has as many parameters as `FeedForward` at 2/3 of the filter size.
 
     Args and call arguments: see `FeedForward`.
 
@@ -92,6 +92,6 @@ class GatedFeedForward(FeedForward):
         return ops.silu(gate) * passed
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: gate, swish of the gate, linear part and product; with dropout two more."""
+        """Returns the memory: gate, swish of the gate, linear part, product and, with dropout, its mask and result."""
         kept = self.filter_size * compute_bytes(self) * (6 if self.dropout else 4)
         return StepBytes(kept, widest=2 * self.filter_size)

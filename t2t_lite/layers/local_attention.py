@@ -18,8 +18,8 @@ from t2t_lite.layers.self_attention import SelfAttention
 class LocalSelfAttention(SelfAttention):
     """Each position attends to itself and r / 2 positions on either side; if causal, to the last r, itself included.
 
-    Queries are split into blocks. Each block attends to the keys of its own and the neighboring blocks that lie within
-    the neighborhood. Work and memory are linear, not quadratic, in the length.
+    Queries are split into blocks. Each block attends to the keys within the neighborhood, which lie in the block itself
+    and in the neighboring blocks. Time and memory are linear, not quadratic, in the length.
 
     Args:
       neighborhood_size: r, even.
@@ -52,12 +52,12 @@ class LocalSelfAttention(SelfAttention):
     def attend_in_blocks(
         self, queries: Array, keys: Array, values: Array, padding_mask: Array, seeds: Seeds | None = None
     ) -> Array:
-        """Attends within each position's neighborhood: `attend` in O(r n d).
+        """Attends within each position's neighborhood, in O(r n d).
 
         Args:
           queries, keys, values: float [batch, heads, length, size], from `heads`.
           padding_mask: bool [batch, 1, 1, length], True = a token and not padding.
-          seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+          seeds: the random numbers for dropout, see `Dropout`; None: no dropout.
 
         Returns:
           float [batch, heads, length, d_v].
@@ -74,7 +74,7 @@ class LocalSelfAttention(SelfAttention):
         return ops.reshape(mixed, (batch, heads, blocks * block, size))[:, :, : ops.shape(queries)[2]]
 
     def flops(self, queries: float, positions: float | None = None) -> float:
-        """Returns the operations of a sentence; every block attends to all keys of its neighbors."""
+        """Returns the number of operations for one sentence, including those for masked keys in neighboring blocks."""
         padded = math.ceil(queries / self.block) * self.block
         return 2 * (self._projection_products(queries, queries) + padded * self._keys_of_a_block * self._width)
 
@@ -124,7 +124,7 @@ class LocalSelfAttention(SelfAttention):
         return ops.logical_and(distances >= -self.before, distances <= self.after)
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Cache:
-        """Returns room for the keys and values of the last r positions."""
+        """Returns an empty cache for the keys and values of the last r positions."""
         return super().start_cache(batch, beam_size, self.neighborhood_size)
 
     def grow_cache(self, cache: Cache, beam_size: int, max_length: int | Array) -> Cache:
@@ -132,7 +132,7 @@ class LocalSelfAttention(SelfAttention):
         return cache
 
     def step(self, x: Array, position: int | Array, cache: Cache, ancestry: BeamAncestry) -> tuple[Array, Cache]:
-        """Makes one step, see `SelfAttention`. A new position overwrites the one that is now out of reach."""
+        """Runs one step, see `SelfAttention`. A new position overwrites the one that is now out of reach."""
         beam_size, size = x.shape[1], self.neighborhood_size
         here = ops.reshape(position, (1,))
         queries, keys_values = self.heads(x, here)

@@ -1,11 +1,11 @@
-"""Boolean attention masks: True = may attend. Each pass creates them once and passes them down."""
+"""Boolean attention masks: True = may attend."""
 
 from t2t_lite.arrays import Array
 from t2t_lite.layers.ops import ops
 
 
 def padding_mask(ids: Array) -> Array:
-    """Returns which positions hold a token rather than padding: int [batch, length] -> bool [batch, 1, 1, length]."""
+    """Returns the mask that hides padding; int [batch, length] -> bool [batch, 1, 1, length]."""
     return ops.not_equal(ids, 0)[:, None, None, :]
 
 

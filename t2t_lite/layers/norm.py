@@ -17,7 +17,7 @@ from t2t_lite.registry import NORM_TYPES
 class LayerNorm(Layer):
     """Layer normalization (Ba et al. 2016, arXiv 1607.06450): mean 0 and variance 1, then scale and offset.
 
-    Computes the same as Keras' own layer, as one operation with a custom gradient. Automatic differentiation would need
+    The result is the same as from Keras' own layer, but the gradient is custom: automatic differentiation would need
     about a hundred operations, many of them over the whole tensor.
 
     Args:
@@ -45,13 +45,13 @@ class LayerNorm(Layer):
         self.beta = self.add_weight(name="beta", shape=width, initializer="zeros", autocast=False)
 
     def call(self, x: Array) -> Array:
-        """Returns float of the shape of x, computed in float32."""
+        """Returns the normalized x, computed in float32."""
         # A function with a custom gradient accepts only tensors, so the variables are converted here.
         gamma, beta = (ops.cast(variable, "float32") for variable in (self.gamma, self.beta))
         return ops.cast(_layer_norm(self.epsilon)(ops.cast(x, "float32"), gamma, beta), self.compute_dtype)
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: the normalized input, in float32 with any precision, and the output."""
+        """Returns the memory: the normalized input, in float32 at any precision, and the output."""
         return StepBytes(self.gamma.shape[-1] * (FLOAT32 + compute_bytes(self)))
 
 
@@ -60,7 +60,7 @@ class RMSNorm(keras.layers.RMSNormalization):
     """Root mean square normalization, without mean and offset (Zhang and Sennrich 2019, arXiv 1910.07467).
 
     Args:
-      axis: the channels.
+      axis: the axis of the channels.
       epsilon: added to the mean square.
 
     Call arguments:
@@ -77,7 +77,7 @@ class RMSNorm(keras.layers.RMSNormalization):
         super().__init__(axis, epsilon, **cast(dict[str, Any], kwargs))
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: input and normalized input, in float32 with any precision, and the output."""
+        """Returns the memory: input and normalized input, in float32 at any precision, and the output."""
         return StepBytes(self.scale.shape[-1] * (2 * FLOAT32 + compute_bytes(self)))
 
 

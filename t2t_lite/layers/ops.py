@@ -1,4 +1,4 @@
-"""Keras' operations. They lack annotations, and type checkers infer that most of them may return None."""
+"""Keras' operations, untyped because type checkers infer that most of them may return None, and additions to them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ ops: Any = keras.ops
 
 
 def dynamic_shape(x: Array) -> Sequence[int | Array]:
-    """Returns the sizes of the dimensions of x, of any shape: ints if known, otherwise int32 scalars.
+    """Returns the sizes of the dimensions of x: ints if known, otherwise int32 scalars.
 
-    Meant for layers that occur many times in a model: `ops.shape` makes four TensorFlow operations for each unknown
-    size, and the first training step waits for all of them.
+    Layers that occur many times in a model use this, because `ops.shape` creates four TensorFlow operations for each
+    unknown size, all of which delay the first training step.
     """
     if keras.backend.backend() == "tensorflow" and None in x.shape and not keras.backend.is_keras_tensor(x):
         import tensorflow as tf
@@ -71,11 +71,11 @@ _BLOCK = 128
 
 
 def take_rows(matrix: Array, ids: Array) -> Array:
-    """Returns the rows of float [rows, width] at int ids of any shape: float [*ids, width].
+    """Returns the rows of `matrix`, float [rows, width], at `ids`, int of any shape: float [*ids, width].
 
-    Under JAX it has a custom gradient. XLA's gradient adds each row to its sum separately, and on a GPU the additions
-    to the rows of padding and frequent tokens wait for each other: a quarter of a training step. Here, rows are first
-    sorted by id, and equal ids are summed in blocks.
+    Under JAX, the gradient is custom. XLA's gradient adds each row separately, and on a GPU the additions for padding
+    and frequent tokens wait for each other, which takes a quarter of a training step. Here, rows are first sorted by
+    id, and rows with the same id are summed in blocks.
     """
     if keras.backend.backend() != "jax":
         return ops.take(matrix, ids, axis=0)
@@ -88,7 +88,7 @@ def take_rows(matrix: Array, ids: Array) -> Array:
         def grad(*upstream: Array) -> Array:
             (dy,) = keras.tree.flatten(upstream)
             order = ops.argsort(flat)
-            # The padding of the last block belongs to a nonexistent row, and is dropped.
+            # The padding of the last block has the id of a nonexistent row, and is dropped.
             blocks = ops.reshape(ops.pad(ops.take(flat, order), (0, missing), constant_values=number), (-1, _BLOCK))
             rows = ops.pad(ops.take(ops.reshape(dy, (-1, width)), order, axis=0), ((0, missing), (0, 0)))
             before = ops.pad(blocks[:, :-1], ((0, 0), (1, 0)), constant_values=-1)

@@ -14,7 +14,7 @@ from t2t_lite.layers.ops import ops
 class ParameterAttention(Layer):
     """Multi-head attention with trainable keys and values, "Two Feed-Forward Layers = Attention over Parameters".
 
-    Stored keys and values are multiplied by sqrt(hidden_size), so that they resemble activations.
+    Stored keys and values are multiplied by sqrt(hidden_size), so that their size resembles that of activations.
 
     Args:
       hidden_size: width of input and output, d_model.
@@ -25,7 +25,7 @@ class ParameterAttention(Layer):
 
     Call arguments:
       x: float [batch, length, hidden].
-      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+      seeds: the random numbers for dropout, see `Dropout`; None: no dropout.
 
     Example:
 
@@ -90,7 +90,7 @@ class ParameterAttention(Layer):
         return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
 
     def flops(self, length: float) -> float:
-        """Returns the operations of a sentence."""
+        """Returns the number of operations for one sentence."""
         return 2 * length * 2 * (self.hidden_size + self.num_pairs) * self.num_heads * self.head_size
 
     def step_bytes(self, length: int) -> StepBytes:
@@ -100,7 +100,7 @@ class ParameterAttention(Layer):
         return StepBytes(kept, widest=number)
 
     def _drop(self, weights: Array, seeds: Seeds | None) -> Array:
-        """Applies dropout to weights [heads, positions, pairs] per head, because batch rows must be contiguous."""
+        """Applies dropout to weights [heads, positions, pairs] by head, because dropout needs contiguous batch rows."""
         if self._dropout.rate == 0.0:
             return weights
         return ops.stack([self._dropout(head, seeds=seeds) for head in ops.unstack(weights, self.num_heads)])

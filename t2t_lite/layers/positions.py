@@ -44,7 +44,7 @@ def rotate(x: Array, positions: Array) -> Array:
     """Rotates each pair of channels by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864).
 
     The product of a rotated query and a rotated key then depends only on their distance, not on their positions.
-    This is equation 34 there, except that channel i is paired with channel i + size / 2, which avoids interleaving.
+    This is equation 34 of that paper, except that channels i and i + size / 2 form a pair, which avoids interleaving.
 
     Args:
       x: float [batch, heads, length, size], size even.
@@ -75,8 +75,8 @@ class PositionEncoding(Layer):
 
     Call arguments:
       x: float [batch, length, hidden], positions 0 to length - 1.
-      length: int, the length of x; None: read it from x. A graph may know the length of the ids but not of their
-        embeddings, and can then compute the vectors only once.
+      length: int, the length of x; None: read it from x. If a graph knows the length of the ids but not of their
+        embeddings, pass it, so that the vectors are computed only once.
     """
 
     def __init__(self, hidden_size: int, **kwargs: object) -> None:
@@ -84,7 +84,7 @@ class PositionEncoding(Layer):
         self.hidden_size = hidden_size
 
     def encode(self, positions: Array) -> Array:
-        """Returns the vectors of int positions [length]: float [length, hidden]."""
+        """Returns the vectors for `positions`, int [length]: float [length, hidden]."""
         raise NotImplementedError("a position encoding must define encode()")
 
     def call(self, x: Array, length: int | Array | None = None) -> Array:
@@ -92,7 +92,7 @@ class PositionEncoding(Layer):
         return self._add(x, ops.arange(ops.shape(x)[1] if length is None else length))
 
     def step(self, x: Array, position: int | Array) -> Array:
-        """Adds the vector of an int `position` to the embeddings of one step of a search, [batch, beam, hidden]."""
+        """Adds the vector of an int `position` to the embeddings of one decoding step, [batch, beam, hidden]."""
         return self._add(x, ops.reshape(position, (1,)))
 
     def _add(self, x: Array, positions: Array) -> Array:
@@ -190,11 +190,11 @@ class LearnedPositions(PositionEncoding):
         """Returns the vectors of positions 0 to length - 1, float [length, hidden].
 
         Raises:
-          ValueError: if there are fewer positions. If `length` is known only when a graph runs, all max_length vectors
-            are returned, and adding them to a longer sequence causes a shape error.
+          ValueError: if `length` is above max_length. If it is known only when a graph runs, max_length vectors are
+            returned instead, and adding them to a longer sequence causes a shape error.
         """
         if isinstance(length, int) and length > self.max_length:
-            raise ValueError(f"{length} positions are more than learned positions cover (max_length={self.max_length})")
+            raise ValueError(f"{length} positions are more than max_length={self.max_length}; shorten the sequences")
         self.build_once()
         return ops.cast(self.weight[:length], self.compute_dtype)
 

@@ -14,7 +14,7 @@ def linear_rdrop(
 
     For each token, `smoothed` is the mean of both cross-entropies plus alpha / 4 times the sum of both Kullback-Leibler
     divergences: half of the paper's equation 4, so that the loss keeps its usual scale. `plain` is the mean of both
-    negative log-likelihoods. As in `linear_cross_entropy`, one chunk of positions has logits at a time.
+    negative log-likelihoods. As in `linear_cross_entropy`, the logits exist for one chunk at a time.
 
     Args:
       x: float [2, positions, hidden], the decoder's outputs.
@@ -22,9 +22,9 @@ def linear_rdrop(
       targets: int [positions]; 0 is padding and does not count.
       label_smoothing: eps.
       alpha: weight of the divergence.
-      max_chunk: maximum number of positions with logits at a time; None: half of `largest_chunk`.
+      max_chunk: maximum number of positions whose logits exist at a time; None: half of `largest_chunk`.
     """
-    weight = ops.cast(weight, weight.dtype)  # reads a variable, which TensorFlow does not accept with a custom gradient
+    weight = ops.cast(weight, weight.dtype)  # reads the variable, because custom gradients in TensorFlow reject it
     positions, hidden_size = ops.shape(x)[1], x.shape[2]
     num_chunks = 1 + positions // (max_chunk or largest_chunk(hidden_size) // 2)
     size = -(-positions // num_chunks)

@@ -50,13 +50,13 @@ class Recurrent(Layer):
         return ops.concatenate([direction(x, valid) for direction in self.directions], axis=-1)
 
     def flops(self, length: float) -> float:
-        """Returns the operations of a sentence: two gates and a candidate in each direction."""
+        """Returns the number of operations for one sentence: two gates and a candidate in each direction."""
         units = [direction.units for direction in self.directions]
         return 2 * length * 3 * sum(self.hidden_size * each + each * each for each in units)
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory of each step: gates, candidate, states and their products."""
-        # The float32 part was measured. A loop adds two graphs, its own and its gradient's.
+        """Returns the memory of each position: gates, candidate, states and their products."""
+        # The float32 part was measured. A loop adds two graphs: its own and its gradient's.
         return StepBytes(self.hidden_size * (8 * compute_bytes(self) + 10 * FLOAT32), graph=32 * MIB)
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Array:
@@ -78,7 +78,7 @@ class Recurrent(Layer):
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class GatedUnits(Layer):
-    """Gated recurrent units: h_t = z_t * h_{t-1} + (1 - z_t) * candidate, with the reset gate after the product.
+    """Gated recurrent units: h_t = z_t * h_{t-1} + (1 - z_t) * candidate, with the reset applied after the product.
 
     Keras' GRU is not used for two reasons: it creates an unused random state, which every checkpoint would store, and
     it multiplies the inputs one position at a time instead of in one product.
@@ -120,7 +120,7 @@ class GatedUnits(Layer):
             return state, state
 
         start = ops.zeros((ops.shape(x)[0], self.units), self.compute_dtype)
-        # A single tensor, because for several ones Keras' scan needs a static length.
+        # A single tensor, because with several, Keras' scan needs a static length.
         inputs = ops.concatenate([self.project(x), ops.cast(valid, self.compute_dtype)[:, :, None]], axis=-1)
         _, states = ops.scan(advance, start, ops.transpose(inputs, (1, 0, 2)), reverse=self.backward)
         return ops.transpose(states, (1, 0, 2))

@@ -30,8 +30,8 @@ class SelfAttention(MultiHeadAttention):
     Call arguments:
       x: float [batch, length, hidden].
       padding_mask: bool [batch, 1, 1, length], True = a token, not padding; ignored if causal, because padding follows
-        all tokens, which never see it.
-      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+        all tokens, so no token sees it.
+      seeds: the random numbers for dropout, see `Dropout`; None: no dropout.
 
     Example:
 
@@ -93,7 +93,7 @@ class SelfAttention(MultiHeadAttention):
         key_positions: Array,
         seeds: Seeds | None = None,
     ) -> Array:
-        """Returns float [batch, queries, hidden]; for positions see `scores`."""
+        """Returns float [batch, queries, hidden]. For the positions, see `scores`."""
         if type(self).scores is SelfAttention.scores:
             return super().call(queries, keys_values, attention_mask, seeds=seeds)
         keys, values = keys_values
@@ -102,16 +102,16 @@ class SelfAttention(MultiHeadAttention):
         return self.combine_heads(ops.matmul(self._dropout(weights, seeds=seeds), values))
 
     def flops(self, queries: float, positions: float | None = None) -> float:
-        """Returns the operations of a sentence of `queries` positions."""
+        """Returns the number of operations for one sentence of `queries` positions."""
         return super().flops(queries, queries if positions is None else positions)
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory of a sentence of `length` positions."""
+        """Returns the memory for sentences of `length` positions."""
         mask = length**2 * FLOAT32 if self.causal else 0
         return super().step_bytes(length) + StepBytes(shared=mask)
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Cache:
-        """Returns room for the keys and values of `max_length` positions of all beams, see `Cache`."""
+        """Returns an empty cache for the keys and values of `max_length` positions in all beams, see `Cache`."""
         entries = max_length * beam_size
         return Cache(
             ops.zeros((batch, self.num_heads, self.key_size, entries), self.compute_dtype),
@@ -125,7 +125,7 @@ class SelfAttention(MultiHeadAttention):
         return Cache(ops.pad(cache.keys, (none, none, none, more)), ops.pad(cache.values, (none, none, more, none)))
 
     def step(self, x: Array, position: int | Array, cache: Cache, ancestry: BeamAncestry) -> tuple[Array, Cache]:
-        """Makes one step of a causal layer.
+        """Runs one decoding step of a causal layer.
 
         Args:
           x: float [batch, beam, hidden], the hypotheses' newest position.
@@ -134,7 +134,7 @@ class SelfAttention(MultiHeadAttention):
           ancestry: the `BeamAncestry` of the hypotheses.
 
         Returns:
-          (float [batch, beam, hidden], the cache with the keys and values of x written in).
+          (float [batch, beam, hidden], the cache with the keys and values of x added).
         """
         beam_size = x.shape[1]
         here = ops.reshape(position, (1,))
@@ -149,8 +149,8 @@ class SelfAttention(MultiHeadAttention):
 class RelativeSelfAttention(SelfAttention):
     """Self-attention with learned vectors for relative positions (Shaw et al. 2018, arXiv 1803.02155).
 
-    As in equations 3 and 4 there, a vector that depends on the distance to the query is added to each key and value;
-    all heads share it. Scores and outputs are computed as two products each, to avoid a tensor of
+    As in equations 3 and 4 of that paper, a vector that depends on the distance from the query is added to each key and
+    value. All heads share these vectors. Scores and outputs are computed as two products each, to avoid a tensor of
     [batch, queries, length, size].
 
     Args:
@@ -201,11 +201,11 @@ class RelativeSelfAttention(SelfAttention):
         return self.combine_heads(ops.matmul(weights, values) + _by_query(weights, relative))
 
     def flops(self, queries: float, positions: float | None = None) -> float:
-        """Returns the operations of a sentence. Scores and outputs are computed twice, once for the distances."""
+        """Returns the number of operations for one sentence; scores and outputs are two products each."""
         return super().flops(queries, positions) + 2 * queries * queries * self._width
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory, including copies of queries and weights, sorted by query, and vectors for all pairs."""
+        """Returns the memory, including copies of queries and weights, sorted by query, and a vector for each pair."""
         compute = compute_bytes(self)
         copies = self.num_heads * (self.key_size + length) * compute
         pairs = length**2 * (self.key_size + self.value_size) * (compute + FLOAT32)

@@ -15,13 +15,13 @@ from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.norm import make_norm
 from t2t_lite.layers.ops import add_equal_shapes
 
-# Graph and kernels of a layer in either stack, measured on a CPU.
+# The memory of the graph and kernels of a layer in either stack, measured on a CPU.
 GRAPH_BYTES_OF_A_LAYER = 24 * MIB
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class Residual(Layer):
-    """LayerNorm(x + Dropout(Sublayer(x))), or with pre-norm x + Dropout(Sublayer(LayerNorm(x))).
+    """LayerNorm(x + Dropout(Sublayer(x))) or, with pre-norm, x + Dropout(Sublayer(LayerNorm(x))).
 
     Usage: `y = sublayer(residual.before(x))`, then `x = residual(x, y)`.
 
@@ -32,7 +32,7 @@ class Residual(Layer):
 
     Call arguments:
       x, y: float [batch, length, hidden], input and output of the sub-layer.
-      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+      seeds: the random numbers for dropout, see `Dropout`; None: no dropout.
 
     Example:
 
@@ -87,7 +87,7 @@ class SelfAttentionInterface(Protocol):
         """Returns the cache, enlarged to `max_length` positions."""
 
     def step(self, x: Array, position: int | Array, cache: State, ancestry: BeamAncestry) -> tuple[Array, State]:
-        """Makes one step of a causal layer."""
+        """Runs one decoding step of a causal layer."""
         ...
 
 
@@ -103,7 +103,7 @@ class EncoderLayer(Layer):
     Call arguments:
       x: float [batch, length, hidden].
       padding_mask: bool [batch, 1, 1, length], True = a token, not padding.
-      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+      seeds: the random numbers for dropout, see `Dropout`; None: no dropout.
 
     Example:
 
@@ -191,7 +191,7 @@ class DecoderLayer(Layer):
         depth]. All hypotheses of a sentence share them.
       source_mask: bool [batch, 1, 1, source], True = a token of the source, not padding.
       stepping: `Stepping`, or None for whole sequences.
-      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+      seeds: the random numbers for dropout, see `Dropout`; None: no dropout.
 
     Raises:
       UserError: if it is called on the symbolic tensors of a functional model.
@@ -264,7 +264,7 @@ class DecoderLayer(Layer):
         x, cache = self.after_self_attention(x, stepping, seeds)
         queries = self.cross_queries(x)
         y = self.cross_attention(queries, keys_values, source_mask, seeds=seeds)
-        # Only a search reads the weights; otherwise the graph prunes them.
+        # If a search does not read the weights, TensorFlow prunes them from the graph.
         attention = stepping and self.cross_attention.attention_to(queries, keys_values[0], source_mask)
         x = self.cross_attention_residual(x, y, seeds=seeds)
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)

@@ -24,18 +24,18 @@ class Seq2SeqModel(keras.Model):
     """The model interface that training and decoding use.
 
     It is also a Keras model: `compile`, `fit`, `evaluate`, `predict`, `summary`, `save` and `clone_model` work, with
-    `SmoothedCrossEntropy` and `InverseSqrt`. Their batches are ((inputs, targets), targets).
+    `SmoothedCrossEntropy` and `InverseSqrt`. Batches for these methods are ((inputs, targets), targets).
 
     Args:
       hparams: the settings.
       vocab_size: size of the target vocabulary.
       inputs_vocab_size: size of the source vocabulary; None: both sides share one.
-      dtype: "float32", "mixed_bfloat16", "mixed_float16" or such a policy; it overrides hparams.precision.
+      dtype: "float32", "mixed_bfloat16", "mixed_float16" or a policy with such a name; it overrides hparams.precision.
 
     Call arguments:
       inputs: int [batch, source length], padded with 0; or the pair (inputs, targets).
       targets: int [batch, target length], padded with 0; the model itself shifts them right by one.
-      seeds: the random numbers of a training step, see `Dropout`; None: no dropout, unless `training` is True.
+      seeds: the random numbers for dropout, see `Dropout`; None: no dropout, unless `training` is True.
       training: whether to apply dropout without `seeds`, using Keras' generator.
 
     Raises:
@@ -65,8 +65,8 @@ class Seq2SeqModel(keras.Model):
         jax = keras.backend.backend() == "jax"
         # Batches have many shapes, and TensorFlow's XLA would recompile the model for each; JAX always compiles.
         self.supports_jit = jax
-        # The random numbers of `fit`. In JAX, their state must be a variable of the model; elsewhere it is not one, so
-        # that checkpoints contain only weights.
+        # The random numbers of `fit`. With JAX, their state must be a variable of the model. With other backends, it is
+        # not, so that checkpoints contain only weights.
         self._fit_seeds: KerasSeeds | None = None
         if jax:
             self._generator = keras.random.SeedGenerator()
@@ -103,7 +103,7 @@ class Seq2SeqModel(keras.Model):
         hparams = HParams.from_json(json.dumps(config["hparams"]), where="the config of the model")
         arguments: dict[str, Any] = dict(config) | {"hparams": hparams}
         model = cls(**arguments)
-        # The weights do not depend on inputs. Keras would build a loaded model, but not a clone.
+        # This needs no inputs. Keras would build a loaded model, but not a clone.
         model.build()
         return model
 
@@ -127,7 +127,7 @@ class Seq2SeqModel(keras.Model):
         """Returns the logits of every target token, given the source and the previous target tokens (teacher forcing).
 
         Args:
-          inputs, targets, seeds, training: see the class. Implementations begin with `as_pair` and `seeds_for`.
+          inputs, targets, seeds, training: see the class. Implementations first call `as_pair` and `seeds_for`.
 
         Returns:
           logits, float [batch, target length, vocab].
@@ -142,7 +142,7 @@ class Seq2SeqModel(keras.Model):
 
         Returns:
           (the decoder's output, float [batch, target length, hidden]; the weight of the projection, [vocab, hidden]);
-          None if the logits are not the product of the first and the transposed second. Training then uses `call`.
+          None if the logits are not the product of the first and the transposed second: training then uses `call`.
         """
         return None
 
@@ -220,7 +220,7 @@ class Seq2SeqModel(keras.Model):
     # The cost of a model. A model with its own formulas overrides these.
 
     def parameter_parts(self) -> dict[str, int]:
-        """Returns the number of parameters of a built model by part; here, parts are top-level layers."""
+        """Returns the number of parameters of a built model by part; in this class, a part is a top-level layer."""
         parts: dict[str, int] = {}
         for variable in self.weights:
             part = top_level_part(variable.path)
@@ -228,10 +228,10 @@ class Seq2SeqModel(keras.Model):
         return parts
 
     def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
-        """Returns the operations of one pair of sentences in a training step, forward and backward, by part.
+        """Returns the number of operations per sentence pair in a training step, forward and backward, by part.
 
-        Counts matrix products and convolutions, see `layers.cost`; here in the traced graph of a forward pass. The
-        backward pass makes two products for each product of the forward pass.
+        Operations are matrix products and convolutions, see `layers.cost`. This class counts them in the traced graph
+        of a forward pass; the backward pass makes two products for each product of the forward pass.
 
         Args:
           source_length, target_length: average tokens per sentence, including the end symbol.
@@ -241,23 +241,22 @@ class Seq2SeqModel(keras.Model):
         return traced_step_flops(self, source_length, target_length)
 
     def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory of a training step, except weights, gradients and moments; here from a traced graph.
+        """Returns the memory of a training step, except weights, gradients and moments. This class traces a graph.
 
         Args:
-          length: tokens on both sides of every sentence.
+          length: the number of tokens on each side of every sentence pair.
         """
         from t2t_lite.models.traced_cost import traced_step_bytes
 
         return traced_step_bytes(self, length)
 
-    # Methods of keras.Model that write or change weights. They first build a model that is not built, which needs no
-    # inputs.
+    # Methods of keras.Model that save or change weights. They first build the model if needed, without any inputs.
 
     def save(self, filepath: str | PathLike, *args: Forwarded, **kwargs: Forwarded) -> None:
         """Saves the model to a .keras file, see `keras.Model.save`.
 
         Raises:
-          UserError: for an old HDF5 file, because Keras cannot load other packages' models from it.
+          UserError: for the old HDF5 format, from which Keras cannot load models of other packages.
         """
         if str(filepath).endswith((".h5", ".hdf5")):
             raise UserError(f"{filepath}: Keras could not load the model from an HDF5 file; save it to a .keras file")
@@ -280,7 +279,7 @@ class Seq2SeqModel(keras.Model):
         """Prepares `fit` and `train_on_batch`.
 
         Raises:
-          UserError: if the model's `call` has no argument by which Keras tells it that it is training.
+          UserError: if `call` has no argument `training`, by which Keras would switch dropout on.
         """
         if "training" not in inspect.signature(self.call).parameters:
             raise UserError(
@@ -325,7 +324,7 @@ def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> 
 
 
 def top_level_part(path: str) -> str:
-    """Returns the name, without number, of the top-level layer or variable in a variable's path: "encoder"."""
+    """Returns the top-level layer or variable in a variable's path, without its number: "encoder"."""
     return re.sub(r"(_\d+)+$", "", path.split("/")[1] if "/" in path else path)
 
 
@@ -333,7 +332,7 @@ def as_pair(inputs: Array, targets: Array | None) -> tuple[Array, Array]:
     """Returns inputs and targets; without targets, `inputs` is a pair of both, as in Keras' `fit` and `predict`.
 
     Raises:
-      UserError: if it is not a pair.
+      UserError: if `inputs` is not a pair.
     """
     if targets is not None:
         return inputs, targets

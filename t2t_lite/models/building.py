@@ -18,7 +18,7 @@ _BUILDING = threading.RLock()
 
 @contextlib.contextmanager
 def building(random_seed: int | None = None) -> Iterator[None]:
-    """Builds models inside the block while no other thread does; then restores Python's and NumPy's random states.
+    """Keeps other threads from building models during the block; then restores Python's and NumPy's random states.
 
     Args:
       random_seed: fixes the initial weights; None: they do not matter.

@@ -32,7 +32,7 @@ class AlignedState(NamedTuple):
 class HardAlignmentTransformer(Transformer):
     """A Transformer whose targets contain `hparams.hard_alignment_token` once for each source token, in order.
 
-    The number of these tokens so far is the index of the next source token. The encoder's output there is added to the
+    The number of these tokens so far is the index of the next source token. The encoder's output for it is added to the
     embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
     Parsing"). The variables are the same as a `Transformer`'s.
 
@@ -40,7 +40,7 @@ class HardAlignmentTransformer(Transformer):
     """
 
     has_hard_alignment = True
-    costs_like_transformer = True  # alignment adds little
+    costs_like_transformer = True  # the alignment adds little
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ def decoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> De
 
 
 def self_attention(hparams: HParams, causal: bool, index: int, policy: keras.DTypePolicy) -> SelfAttentionInterface:
-    """Returns the self-attention or replacement of layer number `index`, one of `SELF_ATTENTION_TYPES`."""
+    """Returns the self-attention of layer number `index`, or its replacement, one of `SELF_ATTENTION_TYPES`."""
     methods = ("start_cache", "grow_cache", "step") if causal else ()
     return _made(
         SELF_ATTENTION_TYPES,
@@ -101,11 +101,11 @@ def _made(
     *arguments: object,
     methods: Sequence[str] = (),
 ) -> Any:  # noqa: ANN401  a layer of the kind that the registry has
-    """Returns the layer `name` that an entry makes, and checks it, because plug-ins may return anything."""
+    """Returns the layer `name` that an entry makes. Checks it first, because plug-ins may return anything."""
     layer = registry[entry](hparams, *arguments, name=name, dtype=policy)
     what = f"{registry.kind} '{entry}'"
     if not isinstance(layer, keras.layers.Layer):
-        raise UserError(f"{what} makes {type(layer).__name__}, not a Keras layer")
+        raise UserError(f"{what} must return a Keras layer, not {type(layer).__name__}")
     if layer.name != name or layer.dtype_policy != policy:
         raise UserError(f"{what} must pass name and dtype (**options) to its layer")
     if missing := [method for method in methods if not hasattr(layer, method)]:
@@ -115,11 +115,11 @@ def _made(
     return layer
 
 
-# Registered self-attention types: functions of (hparams, causal, number of the layer, name and dtype).
+# Registered self-attention types: functions of (hparams, causal, layer number, name and dtype).
 
 
 def full_attention(hparams: HParams, causal: bool, index: int, **options: Any) -> SelfAttention:
-    """Returns attention to all positions, including those position encodings that are part of attention."""
+    """Returns attention to all positions, with relative or rotary position encodings if the settings select them."""
     if hparams.position_encoding == "relative":
         distance = hparams.max_relative_position
         return RelativeSelfAttention(causal=causal, max_relative_position=distance, **heads(hparams), **options)
@@ -127,7 +127,7 @@ def full_attention(hparams: HParams, causal: bool, index: int, **options: Any) -
 
 
 def local_attention(hparams: HParams, causal: bool, index: int, **options: Any) -> LocalSelfAttention:
-    """Returns restricted attention."""
+    """Returns attention that is restricted to a neighborhood."""
     options |= {"neighborhood_size": hparams.neighborhood_size, "rotary": hparams.position_encoding == "rotary"}
     return LocalSelfAttention(causal=causal, **heads(hparams), **options)
 

@@ -1,8 +1,8 @@
 """The cost of any model, from the traced graph of a training step, for models without their own formulas.
 
 The graph uses placeholders for the weights, so nothing is allocated. Memory is simulated: operations run in graph
-order, and a tensor lives until its last use. Two numbers of sentences are simulated, to separate the sizes that grow
-with them from those that do not.
+order, and a tensor lives until its last use. Two batch sizes are simulated, to separate the memory that grows with the
+number of sentences from the memory that does not.
 """
 
 import math
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
     from t2t_lite.models.base import Seq2SeqModel
 
-# The numbers of sentences of the two graphs.
+# The numbers of sentences in the two graphs.
 _ROWS = (2, 4)
-# Graph and kernels of an operation and of a loop, measured on a CPU.
+# The memory of the graph and kernels of an operation and of a loop, measured on a CPU.
 _BYTES_OF_AN_OPERATION = 32 * 1024
 _BYTES_OF_A_LOOP = 8 * MIB
-# The memory of a step without oneDNN, relative to the simulated tensors. The measured peaks of a plug-in's model were
-# 1.25 to 1.6 times an estimate without this factor (20 steps, five processes on two processors); with oneDNN, 0.9 to
-# 1.02 times.
+# The memory of a step without oneDNN, relative to the simulated tensors. For a plug-in's model, measured peaks were
+# 1.25 to 1.6 times an estimate without this factor (20 steps, five processes on two processors); with oneDNN, they were
+# 0.9 to 1.02 times the estimate.
 _WITHOUT_ONEDNN = 1.5
 # Processor features for which TensorFlow uses oneDNN, unless TF_ENABLE_ONEDNN_OPTS overrides it.
 _ONEDNN_FEATURES = re.compile(r"\b(avx512_vnni|avx512_bf16|avx_vnni|amx_tile)\b")
-# Operations whose output shares their input's buffer.
+# Operations whose outputs share the buffers of their inputs.
 _ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "IdentityN", "Bitcast"})
 _CALLS = {"PartitionedCall": "f", "StatefulPartitionedCall": "f"}
 _LOOPS = ("While", "StatelessWhile")
 
 
 def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length: float) -> dict[str, float]:
-    """Returns the operations of one pair of sentences in a training step, by top-level layer.
+    """Returns the number of operations per sentence pair in a training step, by top-level layer.
 
     Args:
       model: a built model; its variables may have no values.
@@ -56,7 +56,7 @@ def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length
     for name, products in _products(_trace(model, rows, *lengths, backward=False)[0]):
         part = _top_level_layer(name, model.name)
         parts[part] = parts.get(part, 0) + FORWARD_PASSES_OF_A_STEP * 2 * products / rows
-    share = source_length + target_length  # the lengths are rounded up
+    share = source_length + target_length  # undoes the rounding of the lengths
     return {part: count * share / sum(lengths) for part, count in parts.items()}
 
 
@@ -65,7 +65,7 @@ def traced_step_bytes(model: "Seq2SeqModel", length: int) -> StepBytes:
 
     Args:
       model: a built model; its variables may have no values.
-      length: tokens on both sides of every sentence.
+      length: the number of tokens on each side of every sentence pair.
     """
     graphs, in_chunks = zip(*(_trace(model, rows, length, length, backward=True) for rows in _ROWS))
     peaks = [_peak_bytes(graph) for graph in graphs]
@@ -91,13 +91,13 @@ def _has_onednn() -> bool:
 
 
 def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward: bool) -> tuple["tf.Graph", bool]:
-    """Returns the graph of the loss, and of gradients if `backward`, for `rows` pairs of these lengths.
+    """Returns the graph of the loss, and of gradients if `backward`, for `rows` sentence pairs of these lengths.
 
-    The graph with gradients has no logits if the model gives their factors. Also returns whether that is the case.
+    The graph with gradients has no logits if the model returns their factors. Also returns whether this is so.
     """
     if keras.backend.backend() != "tensorflow":
         raise UserError(
-            f"{type(model).__name__} has no cost formulas, and tracing its cost needs the backend tensorflow"
+            f"{type(model).__name__} has no cost formulas, so its cost must be traced: set KERAS_BACKEND=tensorflow"
         )
     import tensorflow as tf
 
@@ -116,7 +116,7 @@ def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward:
             in_chunks = factors is not None
             if factors is None:
                 loss = _loss(model(inputs, targets, seeds=seeds))
-            else:  # stands for `linear_cross_entropy`, which has only the logits of a chunk
+            else:  # stands for `linear_cross_entropy`, which has the logits of one chunk only
                 loss = ops.sum(ops.cast(factors[0], "float32") * ops.mean(factors[1], axis=0))
         gradients = tape.gradient(loss, trainable) if backward else [loss]
         return [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
@@ -128,7 +128,7 @@ def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward:
 
 @ops.custom_gradient
 def _loss(logits: Array) -> tuple[Array, Callable[..., Array]]:
-    """Creates the tensors of the training loss, but not its values."""
+    """Returns a sum whose graph has the same tensors as the training loss, but other values."""
     softmax = ops.softmax(ops.cast(logits, "float32"))
 
     def grad(*upstream: Array) -> Array:
@@ -173,18 +173,18 @@ def _count_products(operation: "tf.Operation") -> float:
 
 
 def _function(graph: "tf.Graph", name: str) -> "tf.Graph":
-    # TensorFlow lacks a public function for this; tests/training/test_cost.py counts the products in a loop's body.
+    # TensorFlow has no public function for this; tests/training/test_cost.py covers this private one.
     return graph._get_function(name).graph  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _rounds(loop: "tf.Operation") -> int:
-    """Returns the iterations of a loop that reads a tensor one entry at a time."""
+    """Returns the number of iterations of a loop that reads a tensor one entry at a time."""
     sizes = [tensor.op.inputs[0].shape[0] for tensor in loop.inputs if tensor.op.type == "TensorListFromTensor"]
     return sizes[0] if sizes and sizes[0] else 1
 
 
 def _top_level_layer(name: str, model_name: str) -> str:
-    """Returns the top-level layer, without number, of an operation."""
+    """Returns the top-level layer of an operation, without its number."""
     parts = [re.sub(r"(_\d+)+$", "", part) for part in name.split("/")]
     inside = parts[parts.index(model_name) + 1 : -1] if model_name in parts else []
     return inside[0] if inside else model_name
@@ -220,7 +220,7 @@ def _peak_bytes(graph: "tf.Graph") -> int:
 
 
 def _in_order(graph: "tf.Graph") -> "list[tf.Operation]":
-    """Returns the operations in creation order, but each after its inputs, because loops get inputs later."""
+    """Returns the operations in creation order, but each after its inputs, which a loop may get after its creation."""
     ordered, done = [], set()
     for operation in graph.get_operations():
         stack = [operation]
@@ -237,7 +237,7 @@ def _in_order(graph: "tf.Graph") -> "list[tf.Operation]":
 
 
 def _size(tensor: "tf.Tensor") -> int:
-    """Returns the bytes of a tensor; for a list that a loop collects, those of its entries."""
+    """Returns the bytes of a tensor; for a list that a loop collects, the bytes of its entries."""
     if tensor.dtype.is_numpy_compatible and tensor.shape.rank is not None:
         return (tensor.shape.num_elements() or 0) * tensor.dtype.size
     if tensor.op.type not in _LOOPS:

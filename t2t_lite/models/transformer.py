@@ -126,13 +126,13 @@ class Transformer(Seq2SeqModel):
 
     @property
     def logits_are_product(self) -> bool:
-        """Whether the logits are computed as usual, not in another way by a subclass or another projection."""
+        """Whether `call` returns the usual product: no subclass or other projection computes the logits differently."""
         kind = type(self)
         is_ours = kind.call is Transformer.call and kind._logits is Transformer._logits
         return is_ours and type(self.projection).logits is Embedding.logits
 
     def parameter_parts(self) -> dict[str, int]:
-        """See `Seq2SeqModel`; the parts are those of the paper's table 3, and layers for other variables."""
+        """See `Seq2SeqModel`; the parts are `transformer_cost.PARTS`, and top-level layers for other variables."""
         return transformer_cost.parameter_parts(self)
 
     def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
@@ -269,7 +269,7 @@ class Transformer(Seq2SeqModel):
         return self._embed(ids, "targets", seeds)
 
     def _embed(self, ids: Array, side: str, seeds: Seeds | None, added: Array | None = None) -> Array:
-        """Embeds whole sequences, int [batch, length], of the side "inputs" or "targets", with positional encoding.
+        """Embeds whole sequences, int [batch, length], of a side, "inputs" or "targets", with positional encoding.
 
         `added`, float [batch, length, hidden] or None, is added before dropout.
         """
@@ -288,5 +288,5 @@ def shift_right(targets: Array) -> Array:
 
 
 def _gives_weights(layers: list[Any]) -> bool:
-    """Returns whether there are layers and all of them have self-attention with weights."""
+    """Returns whether there are layers, and the self-attention of all of them has attention weights."""
     return bool(layers) and all(hasattr(layer.self_attention, "attention") for layer in layers)

@@ -1,4 +1,4 @@
-"""The cost of a Transformer: parameters by part, operations and memory of a training step."""
+"""The cost of a Transformer: parameters by part, and the operations and memory of a training step."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from t2t_lite.models.base import top_level_part
 if TYPE_CHECKING:
     from t2t_lite.models.transformer import Transformer
 
-# Patterns of each part's variable paths, without the model's name.
+# For each part, a pattern for the paths of its variables, without the model's name.
 PARTS = {
     "embeddings": r"(inputs_)?embedding/weight|projection/weight",
     "positions": r"(inputs|targets)_positions/weight",
@@ -50,7 +50,7 @@ def formulas_hold(model: "Transformer") -> bool:
 
 
 def step_flops(model: "Transformer", source: float, target: float) -> dict[str, float]:
-    """Returns the operations of a training step for one pair of `source` and `target` tokens, by part."""
+    """Returns the number of operations by part in a training step, for a pair of `source` and `target` tokens."""
     encoder: list[Any] = [*model.encoder_layers]
     decoder: list[Any] = [*model.decoder_layers]
     forward = {
@@ -74,7 +74,8 @@ def step_bytes(model: "Transformer", length: int) -> StepBytes:
         shared=copies + (chunk_bytes(model.vocab_size, hparams.hidden_size) if in_chunks else 0.0),
         graph=GRAPH_BYTES,
     )
-    # Positions and dropout on both sides, and the final norms of both stacks, if any, cost as much as two residuals.
+    # Positions and dropout on both sides, and the final norms of both stacks, if any, cost about the same as two
+    # residuals.
     residual = model.encoder_layers[0].residuals[0].step_bytes(length)
     layers = [layer.step_bytes(length) for layer in (*model.encoder_layers, *model.decoder_layers)]
     return sum(layers, around) + residual + residual

@@ -1,1 +1,1 @@
-"""Constituency trees: reading, cleaning, conversion to and from symbol sequences, drawing. Needs no TensorFlow."""
+"""Constituency trees: reading, cleaning, conversion to and from symbol sequences, and drawing. Needs no TensorFlow."""

@@ -1,18 +1,18 @@
-"""Cleans the trees of a treebank for training. Removes empty elements and function tags."""
+"""Cleans the trees of a treebank for training: removes empty elements and function tags."""
 
 from t2t_lite.trees.tree import LEAF, OPEN, ROOT, Tree, TreeBuilder, walk
 
-EMPTY = "-NONE-"  # tag of a trace or another empty element
+EMPTY = "-NONE-"  # tag of a trace or other empty element
 _ROOTS = ("", "ROOT", "TOP", "S1")  # labels of the outermost bracket in treebanks
 BRACKET_WORDS = {"(": "-LRB-", ")": "-RRB-"}
 
 
 def clean(tree: Tree) -> Tree | None:
-    """Returns a tree without empty elements and function tags, with the root TOP. Returns None if no word is left.
+    """Returns a tree without empty elements and function tags, with the root TOP, or None if no word is left.
 
     Constituents that contain only empty elements are removed. All others are kept, including those with a single child.
-    Labels and tags end before "=" or "-". Raises ValueError if the root of a tree is inside another tree, which happens
-    if a bracket is missing.
+    Labels and tags are cut off before "=" or "-", see `bare`. Raises ValueError if the root of a tree is inside another
+    tree, which happens if a bracket is missing.
     """
     builder = TreeBuilder()
     has_root = tree.label in _ROOTS and bool(tree.children)

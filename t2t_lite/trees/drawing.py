@@ -24,13 +24,12 @@ _GAP = 10  # space between columns
 _MARGIN = 20  # space around the document
 _BETWEEN = 30  # space between two trees
 
-# Invisible lines of NLTK's svg(): branches to an only child, labels without letters, and the white bands behind
-# crossing branches.
+# Elements of NLTK's svg() that show nothing: branches of zero length, white bands behind branches, and empty labels.
 _IDLE = re.compile(r'<polyline.*(stroke:white|points="(\S+) \2")|></text>')
 
 
 def text_art(tree: Tree) -> str:
-    """Returns a picture as lines without trailing blanks. It hides the tag XX and a TOP with one child."""
+    """Returns a tree drawn as text, without trailing spaces. Hides the tag XX, and the root TOP if it has one child."""
     tree, words = _shown(tree), _words(tree)
     if _is_bare(tree):
         return words[0]
@@ -87,7 +86,7 @@ def _drawing(tree: Tree) -> tuple[str, int, int]:
 
 
 class _Printer(Protocol):
-    """The used part of NLTK's TreePrettyPrinter."""
+    """The part of NLTK's TreePrettyPrinter that this module uses."""
 
     nodes: dict[int, Any]  # words and subtrees; subtrees have label()
     coords: dict[int, tuple[int, float]]  # (row, column) of each node
@@ -122,12 +121,12 @@ def _line(text: str) -> tuple[str, int, int]:
 
 
 def _printer(tree: Tree, words: Sequence[str]) -> _Printer:
-    """Returns the drawing of a tree with these words."""
+    """Returns NLTK's printer for a tree with these words."""
     # Imported here because NLTK takes seconds to load.
     from nltk.tree import Tree as NltkTree
     from nltk.tree.prettyprinter import TreePrettyPrinter
 
-    # Use word positions as leaves, because NLTK otherwise confuses the order of words with and without tags.
+    # The leaves are word positions, because NLTK otherwise confuses the order of words with and without tags.
     positions = count()
     children: list[list[Any]] = [[]]
     for kind, node in walk(tree):
@@ -166,7 +165,7 @@ def _width(text: str) -> int:
 
 
 def _cells(text: str) -> int:
-    """Returns the number of terminal cells of a text; at least 1."""
+    """Returns the number of terminal cells that a text takes; at least 1."""
     cells = 0
     for character in text:
         if unicodedata.category(character) not in ("Mn", "Me", "Cf"):

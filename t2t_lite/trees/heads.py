@@ -1,4 +1,4 @@
-"""Finds heads of constituents and the resulting dependencies between words.
+"""Finds the heads of constituents, and the dependencies between words that follow from them.
 
 The rules are those of Collins (1999, appendix A), "Head-Driven Statistical Models for Natural Language Parsing", with
 two additions: NML, a label of later treebanks, is treated like NP and NX, and punctuation is a head only if there is
@@ -12,7 +12,7 @@ from t2t_lite.trees.tree import LEAF, OPEN, Tree, walk
 PUNCTUATION = frozenset((",", ".", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP"))  # tags
 
 _LEFT, _RIGHT = 1, -1  # search from the left or from the right
-# By label: the search direction, and labels of children in order of preference.
+# For each label, the search direction, and the labels of head children in order of preference.
 _RULES = {
     "ADJP": (_LEFT, "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"),
     "ADVP": (_RIGHT, "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),
@@ -37,7 +37,7 @@ _RULES = {
     "WHPP": (_RIGHT, "IN TO FW"),
 }
 _NOMINAL = ("NP", "NX", "NML")
-# For nominal labels, each step accepts several labels. The first child found is the head.
+# For nominal labels, each step searches for any of several labels. The first child found is the head.
 _NOMINAL_STEPS = (
     (_RIGHT, "NN NNP NNPS NNS NX NML POS JJR"),
     (_LEFT, "NP"),
@@ -86,7 +86,7 @@ def _first(children: Sequence[str], label: str, direction: int) -> int:
 def head_dependencies(tree: Tree) -> list[tuple[str, int, int]]:
     """Returns (label, word, head) for each word except the head of the tree, in no particular order.
 
-    The word is the head of a child of a constituent with this label. It depends on the head of the constituent. Words
+    `label` is the label of a constituent, `head` is its head, and `word` is the head of another of its children. Words
     are counted from 0. Punctuation is left out unless it is a head. The tree must have no empty elements or function
     tags, see `clean`.
     """

@@ -1,4 +1,4 @@
-"""Repairs the output of a model. Turns any symbols into a well-formed tree over the given words."""
+"""Repairs the output of a model: turns any symbols into a well-formed tree over the given words."""
 
 from collections.abc import Sequence
 
@@ -20,13 +20,13 @@ _SENTENCE = "S"
 def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
     """Returns a tree over exactly the given words, for any symbols. See `linear` for well-formed symbols.
 
-    A closing bracket closes the innermost open bracket with its label and all brackets inside it. Without such a
+    A closing bracket closes the innermost open bracket with its label and all brackets inside it. If there is no such
     bracket, it is dropped. Open brackets are closed at the end. Unknown symbols, surplus leaves and brackets around
     nothing are dropped. Surplus words are appended to the last outermost constituent, or to the tree if it ends with a
     word. Without any symbols, the words become the children of one S.
 
-    `words` must not be empty. Returns the tree and the elements of REPAIRS that it needed. If there are none,
-    `linearise` returns the same symbols.
+    `words` must not be empty. Returns the tree and the elements of REPAIRS that it needed. If it needed none,
+    `linearise` turns the tree into the same symbols.
     """
     listed = symbols.split()
     leaves = tuple(Tree(tag, word=word) for tag, word in zip(punctuation_tags(words), words, strict=True))

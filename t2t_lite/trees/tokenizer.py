@@ -1,22 +1,22 @@
-"""Splits lines into words for a parser, by the conventions of the Penn Treebank."""
+"""Splits lines into words for a parser, following the conventions of the Penn Treebank."""
 
 import re
 from collections.abc import Callable
 
 from t2t_lite.trees.cleaning import BRACKET_WORDS
 
-_WORDS = re.compile(r"\S+", re.ASCII)  # other Unicode blanks are part of words, as in treebanks
+_WORDS = re.compile(r"\S+", re.ASCII)  # other Unicode spaces are part of words, as in treebanks
 
 
 def split_at_blanks(line: str) -> list[str]:
-    """Returns the words of a tokenised line. Round brackets, also inside words, become -LRB- and -RRB-."""
+    """Returns the words of a tokenised line. Round brackets, even inside words, become -LRB- and -RRB-."""
     for bracket, word in BRACKET_WORDS.items():
         line = line.replace(bracket, word)
     return _WORDS.findall(line)
 
 
 def split_as_treebank(line: str) -> list[str]:
-    """Returns the words of a line of plain text. NLTK splits it by the rules of the Penn Treebank.
+    """Returns the words of a line of plain text, split by NLTK with the rules of the Penn Treebank.
 
     "(Don't!)" is "-LRB- Do n't ! -RRB-", and quotation marks become `` and ''.
     """
@@ -25,5 +25,5 @@ def split_as_treebank(line: str) -> list[str]:
     return split_at_blanks(" ".join(NLTKWordTokenizer().tokenize(line, convert_parentheses=True)))
 
 
-# The tokenizers by values of --tokenizer.
+# The tokenizer for each value of --tokenizer.
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"blanks": split_at_blanks, "treebank": split_as_treebank}

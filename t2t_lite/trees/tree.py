@@ -21,7 +21,7 @@ class Tree(NamedTuple):
         return to_brackets(self)
 
 
-# The kinds of steps in `walk`.
+# What `walk` yields for a node.
 OPEN, LEAF, CLOSE = "open", "leaf", "close"
 
 
@@ -94,7 +94,7 @@ def parse_brackets(text: str) -> list[Tree]:
             place = _open(builder, tokens, place)
         elif token == ")":
             if not builder.open_labels:
-                raise ValueError("a closing bracket too many")
+                raise ValueError("one closing bracket too many")
             builder.close()
             place += 1
         else:
@@ -131,7 +131,7 @@ def _open(builder: TreeBuilder, tokens: Sequence[str], place: int) -> int:
 
 
 def to_brackets(tree: Tree) -> str:
-    """Returns the tree in one line. This is the inverse of `parse_brackets`."""
+    """Returns the tree on one line. This is the inverse of `parse_brackets`."""
     parts = []
     for kind, node in walk(tree):
         if kind is OPEN:

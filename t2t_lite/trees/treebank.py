@@ -11,7 +11,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.tree import Tree, parse_brackets
 
-# Maximum number of lines of a tree. After that, an unclosed bracket is an error.
+# Maximum number of lines in a tree. A tree whose brackets are still open after these is malformed.
 _MAX_LINES = 1000
 _ROOT = re.compile(r"\(\s*(\(|(TOP|ROOT|S1)(\s|\(|$))")
 ENDINGS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
@@ -28,9 +28,9 @@ class Malformed(NamedTuple):
 
 
 def treebank_files(path: Path) -> list[Path]:
-    """Returns the files of a treebank: the path itself, or all .mrg and .ptb files below a folder, in order.
+    """Returns the files of a treebank: the path itself, or all files in a folder that end in `ENDINGS`, sorted.
 
-    Raises UserError if the file does not exist.
+    Raises UserError if the path does not exist, or the folder contains no such file.
     """
     if path.is_file():
         return [path]
@@ -38,7 +38,7 @@ def treebank_files(path: Path) -> list[Path]:
         raise UserError(f"no such file or folder: {path}")
     found = sorted(file for file in path.rglob("*") if file.name.lower().endswith(ENDINGS) and file.is_file())
     if not found:
-        raise UserError(f"{path} has no trees: it has no file whose name ends in {', '.join(ENDINGS)}")
+        raise UserError(f"{path} has no trees: it contains no file whose name ends in {', '.join(ENDINGS)}")
     return found
 
 
@@ -73,7 +73,7 @@ def _parse_trees(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -
 
 
 def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
-    """Yields groups of (number, line): the lines of one tree, or of several if a bracket is missing.
+    """Yields groups of (line number, line): the lines of one tree, or of several trees if a bracket is missing.
 
     Empty lines may occur anywhere. An unindented line that begins with a root begins a tree. Trees without a root end
     when their brackets are closed. `not_utf8` receives the numbers of lines that are not UTF-8.
@@ -88,8 +88,8 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
                 continue
             is_root, is_bracket = bool(_ROOT.match(text)), text.startswith("(")
             has_roots |= is_root
-            # After too many closing brackets, an indented line, or a bracket without a root if other trees have roots,
-            # still belongs to the same tree.
+            # After too many closing brackets, a line still belongs to the same tree if it is indented or, where trees
+            # have roots, starts with a bracket without a root.
             goes_on = depth < 0 and (text[0].isspace() or (is_bracket and has_roots))
             too_many = len(lines) >= _MAX_LINES and is_bracket
             if lines and (is_root or too_many or (depth <= 0 and not goes_on)):
@@ -102,7 +102,7 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
 
 
 def _parts(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Splits before each line that begins with a bracket, and after each line that closes all brackets."""
+    """Splits a group before each line that begins with a bracket, and after each line that closes all brackets."""
     part, depth = [], 0
     for number, line in lines:
         if part and (line.startswith("(") or depth == 0):
@@ -117,7 +117,7 @@ _WSJ_NAME = re.compile(r"wsj_(\d\d)\d\d\.", re.IGNORECASE)
 
 
 def wsj_section(path: Path) -> int | None:
-    """Returns the section of a Wall Street Journal file of the Penn Treebank, by the file's number.
+    """Returns the section of a Wall Street Journal file in the Penn Treebank, as given by its name.
 
     "wsj_2314.mrg" is in section 23. Returns None if the file name has another form.
     """

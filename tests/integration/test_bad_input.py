@@ -77,7 +77,7 @@ def decoder(refused, tmp_path):
     "flags, said",
     [
         (("--problem=grammar_edne",), "unknown problem 'grammar_edne' (--problem); did you mean 'grammar_ende'"),
-        (("--hparams_set=transformer_tinny",), "unknown hparams set 'transformer_tinny' (--hparams_set); did you mean"),
+        (("--hparams_set=transformer_tinny",), "unknown hparam set 'transformer_tinny' (--hparams_set); did you mean"),
         (("--model=transfromer",), "unknown model 'transfromer' (--model); did you mean 'transformer'?"),
         (("--trian_steps=5",), "unknown flag --trian_steps; did you mean '--train_steps'"),
         (("--train_step=5",), "unknown flag --train_step; did you mean '--train_steps'"),
@@ -231,7 +231,7 @@ def test_settings_that_drop_every_pair(work, trainer):
 def test_a_run_directory_made_with_other_settings(work, trainer):
     message = trainer("--hparams=hidden_size=64,num_heads=2")
     assert str(work / "run") in message and "hidden_size: 32, not 64" in message
-    assert "use another --output_dir" in message
+    assert "pass another --output_dir" in message
 
 
 def test_a_run_directory_made_with_another_problem(work, trainer):

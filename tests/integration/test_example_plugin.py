@@ -161,7 +161,7 @@ def test_the_models_settings_are_known_wherever_it_is_chosen(command, example):
     for changes, message in (
         (
             "length_buckets=2",
-            "unknown name 'length_buckets'; the model length_transformer has it: add model=length_tra",
+            "unknown name 'length_buckets'; the model length_transformer has this setting: add model=length_tra",
         ),
         ("model=length_transformer,length_buckets=0", "length_buckets=0 is out of range: it must be at least 1"),
         ("model=length_transformer,length_buckets=x", "length_buckets takes a whole number, not 'x'"),

@@ -53,7 +53,7 @@ class WithoutSeeds(keras.layers.Layer):
 @pytest.mark.parametrize(
     ("registry", "setting", "entry", "message"),
     [
-        (SELF_ATTENTION_TYPES, "self_attention_type", lambda *a, **k: None, "makes NoneType, not a Keras layer"),
+        (SELF_ATTENTION_TYPES, "self_attention_type", lambda *a, **k: None, "must return a Keras layer, not NoneType"),
         (
             SELF_ATTENTION_TYPES,
             "self_attention_type",

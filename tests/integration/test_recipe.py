@@ -87,7 +87,7 @@ def test_an_unknown_recipe_is_refused(command, grammar_data, small_flags, tmp_pa
 
 
 def test_a_recipe_that_cannot_end_is_refused_at_the_start():
-    with pytest.raises(UserError, match="a recipe evaluates the split dev or test, not 'devv'"):
+    with pytest.raises(UserError, match="recipe: split=devv is unknown; use dev or test"):
         Recipe(split="devv")
     with pytest.raises(UserError, match="recipe"):
         choose_recipe(["paper"], None)

@@ -200,6 +200,6 @@ def test_help_explains_the_metrics_and_nothing_imports_tensorflow(process, paths
     )
     assert (scored.returncode, scored.stderr) == (0, "")
     shown = " ".join(process("score", "--help", PYTHONPATH=str(tmp_path)).stdout.split())
-    for summary in ("parseval: Labelled bracketing F1", "ter: Edits in percent", "paper_bleu: BLEU as in the paper"):
+    for summary in ("parseval: Labelled bracketing F1", "ter: Edits as a percent", "paper_bleu: BLEU as in the paper"):
         assert summary in shown
     assert "perplexity" not in shown

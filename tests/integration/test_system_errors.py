@@ -65,7 +65,7 @@ def without_rights():
 
 
 def test_missing_permissions_are_errors(without_rights):
-    with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot create that folder \(Permission denied\); pass "):
+    with pytest.raises(UserError, match=r"--output_dir=.*/run: this folder cannot be created \(Permission denied\)"):
         make_folder(without_rights / "run", "--output_dir")
     with pytest.raises(UserError, match=r"no permission to read .*secret\.txt; change its permissions"):
         list(read_lines(without_rights / "secret.txt"))
@@ -94,7 +94,7 @@ def test_a_folder_that_is_not_a_run_directory_is_an_error_with_the_reason(refuse
         "file": "is a file; pass the run directory",
         "empty": "is empty, not a run directory; check the path, or train first with t2t-lite-trainer",
         "none": "is not a run directory: it does not exist; check the path, or train first",
-        "other": "is not a run directory: it has no hparams.json; pass the --output_dir of a training",
+        "other": "is not a run directory: it has no hparams.json; pass the --output_dir of a training run",
     }.items():
         assert f"--output_dir={tmp_path / place} {why}" in refused(name, f"--output_dir={tmp_path / place}")
 
@@ -158,7 +158,7 @@ def test_an_evaluator_waits_for_the_run_directory_and_reports_it(small_run, gram
     )
     evaluator = start_process("trainer", *flags)
     first = evaluator.stdout.readline()
-    assert first == f"waiting for a training to start in {tmp_path / 'run'} (at most 300 s, --eval_wait_secs)\n"
+    assert first == f"waiting for training to start in {tmp_path / 'run'} (at most 300 s, --eval_wait_secs)\n"
     shutil.copytree(small_run, tmp_path / "copy")
     (tmp_path / "copy" / "evaluations.json").unlink()
     (tmp_path / "copy").rename(tmp_path / "run")
@@ -168,7 +168,7 @@ def test_an_evaluator_waits_for_the_run_directory_and_reports_it(small_run, gram
 
 def test_an_evaluator_that_waits_in_vain_is_an_error_with_a_remedy(refused, grammar_data, tmp_path):
     flags = ("--schedule=eval", f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}", "--eval_wait_secs=0")
-    assert "no training has started there; start one, or check the path" in refused("trainer", *flags)
+    assert "no training has started there; start it, or check the path" in refused("trainer", *flags)
 
 
 def test_a_command_that_ends_at_once_does_what_was_registered_for_the_exit():

@@ -191,7 +191,7 @@ def test_malformed_trees_are_counted_and_reported_by_file_and_line(made):
     assert [line.split("/")[-1] for line in message] == [
         "wsj_0305.mrg, line 5: the bracket of 'S' is not closed",
         "wsj_0405.mrg, line 5: more than one word in the brackets of 'DT'",
-        "wsj_0405.mrg, line 6: a closing bracket too many",
+        "wsj_0405.mrg, line 6: one closing bracket too many",
     ]
     dropped = collections.Counter()
     for split in SPLITS:

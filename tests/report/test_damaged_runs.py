@@ -212,7 +212,7 @@ def test_code_that_a_run_names_is_not_executed(run, tmp_path, monkeypatch):
     (run / "hparams.json").write_text(json.dumps(settings | {"model": "its_model", "its_setting": 7}))
     text = report_of(run).text
     assert not (tmp_path / "executed").exists()
-    assert "Not registered here: the problem 'of_a_plugin', the model 'its_model', the hparams set 'mine'." in text
+    assert "Not registered here: the problem 'of_a_plugin', the model 'its_model', the hparam set 'mine'." in text
     assert "problem of_a_plugin (from plug-ins: problem, model)" in text and "its_setting 7" in text
 
 

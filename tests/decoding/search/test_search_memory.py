@@ -82,13 +82,13 @@ def test_an_out_of_memory_error_of_tensorflow_becomes_one_line():
         (HParams(learning_rate=2.0), ["learning_rate=2.0: this is the peak rate itself"]),
         (HParams(learning_rate=0.5, optimizer="sgd"), []),
         (HParams(optimizer="lion"), ["optimizer=lion: the paper's learning rate suits Adam; set learning_rate"]),
-        (HParams(optimizer="adamw"), ["optimizer=adamw: without weight_decay, it is the same as adam"]),
+        (HParams(optimizer="adamw"), ["optimizer=adamw: without weight_decay, this equals adam"]),
         (HParams(learning_rate_decay_steps=9), ["learning_rate_decay_steps=9 has no effect with learning_rate_sch"]),
         (
             HParams(learning_rate_schedule="linear", learning_rate_decay_steps=5000),
-            ["learning_rate_decay_steps=5000: below train_steps=100000; from that step on, the learning rate is 0"],
+            ["learning_rate_decay_steps=5000: this is below train_steps=100000; from that step on, the learning rate"],
         ),
-        (HParams(residual_dropout=0.9), ["residual_dropout=0.9: drops more than half"]),
+        (HParams(residual_dropout=0.9), ["residual_dropout=0.9: this drops more than half"]),
         (HParams(), []),
     ],
 )
