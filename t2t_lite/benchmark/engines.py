@@ -1,4 +1,4 @@
-"""Compares the engines on one file: whole commands, cold and warm, and the steady speed."""
+"""Compares the speed of the engines on one file: whole commands, cold and warm, and steady decoding."""
 
 import dataclasses
 import statistics
@@ -16,7 +16,7 @@ from t2t_lite.system.cores import use_one_thread_per_operation
 from t2t_lite.system.quiet import import_tensorflow
 from t2t_lite.system.startup import keep_compiled
 
-# The settings of each engine: its export format ("": the run directory itself), quantization, and whether it compiles.
+# For each engine: its export format ("": it reads the run directory itself), quantization, and whether it compiles.
 ENGINES = {
     "tensorflow": ("", None, True),
     "uncompiled": ("", None, False),
@@ -31,14 +31,14 @@ class Speed:
 
     lines: int  # number of lines per repetition
     tokens: int  # number of output tokens, including end symbols
-    seconds: list[float]  # times of the repetitions, except the first, which includes compilation
+    seconds: list[float]  # time of each repetition except the first, which includes compilation
 
     def lines_per_second(self) -> float:
-        """Returns lines per second at the median time."""
+        """Returns lines per second, computed from the median time."""
         return self.lines / statistics.median(self.seconds)
 
     def tokens_per_second(self) -> float:
-        """Returns output tokens per second at the median time."""
+        """Returns output tokens per second, computed from the median time."""
         return self.tokens / statistics.median(self.seconds)
 
 
@@ -47,12 +47,12 @@ class EngineSpeed:
     """The measurements of one engine."""
 
     name: str  # one of `ENGINES`
-    # The whole command, first without compiled code of earlier runs, then again; None: not measured.
+    # cold, warm: the whole command, without and with compiled code from an earlier run; None: not measured.
     cold: WholeCommand | None = None
     warm: WholeCommand | None = None
     batches: Speed | None = None  # the speed in batches; None if the engine does not support the settings
     one_by_one: Speed | None = None  # the speed line by line; None: not measured
-    reason: str = ""  # why there are no measurements
+    reason: str = ""  # why there are no measurements; "" if there are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Decoding:
 
     output_dir: Path  # the run directory
     source: Path  # the file to translate, for whole commands
-    lines: Sequence[str]  # its non-blank lines
+    lines: Sequence[str]  # the lines of `source` that are not empty
     decode_hparams: str  # changes to the run's search settings
-    repeats: int  # number of timed runs after the first one, for the steady speed
+    repeats: int  # number of timed repetitions after the first one, for the steady speed
     one_by_one: int  # number of lines to translate one by one
-    t2t_usr_dir: str | None  # a folder of plug-ins
+    t2t_usr_dir: str | None  # the folder with plug-ins; None: no plug-ins
 
 
 def measure_engines(
@@ -73,7 +73,8 @@ def measure_engines(
 ) -> Iterable[EngineSpeed]:
     """Yields the measurements of each engine.
 
-    `program` takes the name of a command of the package and returns the program that runs it; None: no whole commands.
+    `program` takes the name of one of the package's commands and returns the program that runs it, with its first
+    arguments. If it is None, whole commands are not measured.
     """
     from t2t_lite.api.export import export
 
@@ -99,7 +100,7 @@ def measure_engines(
 
 
 def _stride(decoding: Decoding, name: str, path: Path) -> tuple[Speed, Speed | None]:
-    """Returns the speed in batches and line by line. A separate process runs it, because engines need other settings.
+    """Returns the speed in batches and line by line. Runs in its own process, because engines need different settings.
 
     `path` is the run directory, or its export if the engine needs one.
     """

@@ -1,4 +1,4 @@
-"""Measures and plots time and memory of the layers of the paper's table 1 over lengths n and widths d."""
+"""Measures and plots the time and memory of the layers in the paper's table 1, by length n and width d."""
 
 import dataclasses
 import gc
@@ -24,10 +24,10 @@ if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing 
 LENGTHS = tuple(2**i for i in range(6, 14))  # 64 .. 8192
 HEAD_SIZE = 64
 KERNEL_SIZE = 3
-# A time is the minimum over calls that together take this long, because disturbances only add time.
+# A time is the minimum over calls that together take at least this long, because other processes only add time.
 SECONDS_OF_CALLS = 0.4
 MIN_CALLS = 3
-# Exponents are fitted on long sequences and wide layers, where the table's term dominates the constant cost of a call.
+# Exponents are fitted to these lengths, at which the table's term dominates the constant cost of a call.
 FITTED_LENGTHS = (512, 1024, 2048, 4096, 8192)
 PATH_LENGTHS = (32, 64, 128, 256)
 PATH_NEIGHBORHOOD_SIZE = 16  # small compared with these lengths, so that paths need several layers
@@ -38,12 +38,12 @@ class Case:
     """One row of table 1."""
 
     name: str  # the layer
-    work: str  # the table's complexity per layer
-    flops: Callable[[int, int, int], float]  # function (n, d, r) -> multiply-adds of the table's term
-    batch: int  # number of sequences; a recurrent layer needs several, so that its products dominate its overhead
-    hidden_size: int  # d, while n varies
-    length: int  # n, while d varies
-    widths: tuple[int, ...]  # the values of d, while d varies
+    work: str  # the complexity per layer in the table
+    flops: Callable[[int, int, int], float]  # (n, d, r) -> the number of multiply-adds in the table's term
+    batch: int  # number of sequences; a recurrent layer needs several, so that matrix products dominate its overhead
+    hidden_size: int  # d when n varies
+    length: int  # n when d varies
+    widths: tuple[int, ...]  # the values of d when d varies
 
 
 CASES = {
@@ -68,10 +68,10 @@ CASES = {
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One measurement: seconds of a forward pass, and peak memory growth of the process in bytes.
+    """One measurement: the seconds per forward pass, and the growth of the process's peak memory in bytes.
 
-    The bytes include input, weights and all intermediate tensors, because memory of shorter sequences is reused. They
-    are meaningless for points over widths, which are measured last.
+    The memory includes the input, weights and all intermediate tensors; memory that stays allocated after shorter
+    sequences is reused. When d varies, `memory` is meaningless, because these points are measured last.
     """
 
     length: int
@@ -82,7 +82,7 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """The measurements of one layer, over lengths and over widths."""
+    """The measurements of one layer at several lengths and several widths."""
 
     case: Case
     by_length: list[Point]
@@ -90,12 +90,12 @@ class Sweep:
 
     @property
     def fitted(self) -> list[Point]:
-        """The points over lengths to which exponents are fitted."""
+        """The points of `by_length` to which exponents are fitted."""
         long = [point for point in self.by_length if point.length in FITTED_LENGTHS]
         return long if len(long) > 1 else self.by_length
 
     def exponents(self, neighborhood_size: int) -> dict[str, float]:
-        """Returns the exponents of the time and of the table's formula over "length" and "hidden_size"."""
+        """Returns the exponents of "length" and of "hidden_size" in the measured time and in the table's formula."""
         found = {}
         for over, points in (("length", self.fitted), ("hidden_size", self.by_width)):
             found[f"{over} exponent"] = exponent(points, "seconds", over)
@@ -104,10 +104,10 @@ class Sweep:
 
 
 def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS) -> Sweep:
-    """Measures a layer of table 1, one of CASES, in a separate process, which isolates its memory.
+    """Measures a layer of table 1 in a separate process, so that its memory is measured alone.
 
-    Lengths are ascending values of n. `neighborhood_size` is r of local attention. Attention is measured without its
-    four projections, as in table 1, which has no O(n d^2) term for attention.
+    `name` is one of CASES, `lengths` are ascending values of n, and `neighborhood_size` is r in local attention.
+    Attention is measured without its four projections, because table 1 has no O(n d^2) term for attention.
     """
     case = CASES[name]
     by_length = [(n, case.hidden_size) for n in lengths]
@@ -122,15 +122,16 @@ def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point
 
 
 def exponent(points: list[Point], of: str, over: str) -> float:
-    """Returns p of the best fit of c * x^p to at least two points, by least squares on logarithms.
+    """Returns the exponent p for which c * x^p fits the points best, by least squares on logarithms.
 
-    `of` is "seconds" or "memory". `over` is "length" or "hidden_size".
+    `of` names the fitted values, "seconds" or "memory", and `over` names x, "length" or "hidden_size". At least two
+    points are needed.
     """
     return slope([getattr(point, over) for point in points], [getattr(point, of) for point in points])
 
 
 def table_exponent(case: Case, points: list[Point], over: str, neighborhood_size: int) -> float:
-    """Returns the exponent of the table's formula over the same points."""
+    """Returns the exponent that `exponent` would find at these points if times followed the table's formula."""
     flops = [case.flops(point.length, point.hidden_size, neighborhood_size) for point in points]
     return slope([getattr(point, over) for point in points], flops)
 
@@ -147,7 +148,10 @@ def _measure_points(
     by_width: Sequence[tuple[int, int]],
     whole: bool = False,
 ) -> list[Point]:
-    """Measures points in the given order. Lengths ascend, so that each point sets a new memory peak."""
+    """Measures points in the given order.
+
+    Lengths must ascend, because memory that stays allocated after a longer sequence would count for a shorter one.
+    """
     import_tensorflow()
     sizes = (*by_length, *by_width)
     _seconds(_make_call(CASES[name], LENGTHS[0], sizes[0][1], neighborhood_size, whole))  # one-time allocations
@@ -159,7 +163,7 @@ def _measure_points(
         Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         seconds = _seconds(_make_call(CASES[name], length, hidden_size, neighborhood_size, whole))
         points.append(Point(length, hidden_size, seconds, max(_resident("VmHWM") - at_start, 0)))
-    # Measure again, because a disturbance may last as long as all calls of a point.
+    # Time each point again later, because another process may slow down all calls for a point.
     again = [_seconds(_make_call(CASES[name], *size, neighborhood_size, whole)) for size in sizes]
     return [dataclasses.replace(point, seconds=min(point.seconds, other)) for point, other in zip(points, again)]
 
@@ -228,9 +232,9 @@ def _resident(what: str) -> int:
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:
-    """Plots four panels with logarithmic axes and a legend into a file. The file appears when it is complete.
+    """Plots time and memory by length, time by width, and path length by length, all with logarithmic axes.
 
-    `paths` has (positions, path length in layers) for each layer, by name.
+    `paths` has (positions, path length in layers) pairs for each layer, by name. The file is written atomically.
     """
     figure = make_figure(13, 8)
     time, memory, width, path = figure.subplots(2, 2).flat
@@ -246,7 +250,7 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
     drawn = list(paths.values())
     for number, (name, points) in enumerate(paths.items()):
         lengths, layers = zip(*points)
-        # Some layers have equal paths. Earlier lines are thicker, so that all remain visible.
+        # Some layers have equal path lengths. Earlier lines are thicker, so that all lines remain visible.
         line = _line(path, lengths, layers, colors[name], thickness=1.5 + 3.5 * drawn[number + 1 :].count(points))
         lines.setdefault(name, line)
     for axes, x, y in (

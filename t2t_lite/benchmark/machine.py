@@ -1,4 +1,4 @@
-"""Describes the machine of a measurement."""
+"""Describes the machine on which a measurement runs."""
 
 import dataclasses
 import os
@@ -18,8 +18,8 @@ class Machine:
     """The machine and the library versions of one process."""
 
     devices: list[str]  # the devices of the strategy, each with its kind
-    threads: int  # number of CPU threads of TensorFlow
-    matmul_gflops: float  # speed of a 2048x2048 product in float32 on the first device, in GFLOP/s
+    threads: int  # number of CPU threads that TensorFlow uses
+    matmul_gflops: float  # speed of a 2048x2048 matrix product in float32 on the first device, in GFLOP/s
     # tensorflow, keras, python: versions.
     tensorflow: str
     keras: str
@@ -27,7 +27,7 @@ class Machine:
 
 
 def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
-    """Describes this machine with the devices of the strategy, and measures its speed."""
+    """Returns a description of this machine and the strategy's devices. Measures the machine's speed."""
     import keras
     import tensorflow as tf
 
@@ -44,7 +44,7 @@ def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
 
 
 def cpu_threads() -> int:
-    """Returns the number of CPU threads of TensorFlow."""
+    """Returns the number of CPU threads that TensorFlow uses."""
     return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
 
 

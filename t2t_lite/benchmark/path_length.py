@@ -1,4 +1,4 @@
-"""Measures the maximum path length of the paper's table 1: the number of layers until all outputs depend on all inputs.
+"""Measures the maximum path length in the paper's table 1: the number of layers until all outputs depend on all inputs.
 
 Changing one input position of a real layer shows which outputs depend on it. This gives the layer's dependency matrix.
 Stacking layers multiplies these matrices.
@@ -19,7 +19,7 @@ WIDTH = 8
 def path_length(name: str, length: int, neighborhood_size: int) -> int:
     """Returns the number of layers after which every position of an encoder depends on every other position.
 
-    `name` is one of LAYERS, `length` is in positions, and `neighborhood_size` is r of local attention. The dilation of
+    `name` is one of LAYERS, `length` is in positions, and `neighborhood_size` is r in local attention. The dilation of
     "dilated_convolution" is KERNEL_SIZE times that of the layer below, and restarts at 1 when it would reach the
     sequence length. For a recurrent layer, each sequential step counts as a layer.
     """
@@ -47,7 +47,7 @@ def table_path_length(name: str, length: int, neighborhood_size: int) -> float:
 
 
 def _dependencies(name: str, length: int, neighborhood_size: int, index: int) -> np.ndarray:
-    """Returns bool [outputs, inputs]: whether an output of layer `index` depends on an input."""
+    """Returns bool [outputs, inputs]: whether each output of layer `index` depends on each input."""
     if name == "recurrent":
         return _dependencies_of_a_unit(length)
     if name == "dilated_convolution":
@@ -66,9 +66,9 @@ def _dependencies(name: str, length: int, neighborhood_size: int, index: int) ->
 
 
 def _dependencies_of_a_unit(length: int) -> np.ndarray:
-    """Returns bool [outputs, inputs] for one recurrent step. A unit sees its input and its neighbor's state.
+    """Returns bool [outputs, inputs]: the dependencies of one recurrent step, on its input and its neighbor's state.
 
-    An encoder has units in both directions.
+    An encoder has recurrent units in both directions.
     """
     layer = make_layer("recurrent", WIDTH, 0)
     layer.build((None, None, WIDTH))

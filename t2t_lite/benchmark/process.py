@@ -1,4 +1,4 @@
-"""Runs measurements in separate processes, so that earlier ones leave no memory or threads behind."""
+"""Runs measurements in separate processes, so that earlier measurements leave no memory or threads behind."""
 
 import concurrent.futures
 import multiprocessing
@@ -21,28 +21,28 @@ def in_a_process(function: Callable[..., T], *arguments: object) -> T:
 
     Arguments and result are pickled. Raises the function's errors, and a UserError if the process is killed.
     """
-    # Do not fork, because TensorFlow's threads do not survive it.
+    # Do not fork, because TensorFlow's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=prepare_process) as pool:
         try:
             return pool.submit(function, *arguments).result()
         except concurrent.futures.process.BrokenProcessPool as error:
             raise UserError(
-                "the measuring process was killed, probably because memory ran out; measure something smaller"
+                "the measuring process was killed, probably because memory ran out; measure a smaller model or batch"
             ) from error
 
 
 class WholeCommand(NamedTuple):
-    """The measurements of a whole command, run as a user runs it."""
+    """The measurements of a whole command, run the way a user runs it."""
 
     seconds: float
     peak_bytes: int
-    outputs: list[str]  # lines of its standard output
+    outputs: list[str]  # the lines of its standard output
 
 
 def whole_command(command: Sequence[str], cache: Path) -> WholeCommand:
-    """Runs a command that caches compiled code in the folder `cache`. Raises a UserError if it fails."""
-    # Start it from a small process, because Linux counts the memory of the starting process as the command's own.
+    """Measures a command that caches compiled code in the folder `cache`. Raises a UserError if it fails."""
+    # Start it from a small process, because Linux counts the parent's memory in the peak of the command.
     status, error, measured = in_a_process(_run, list(command), str(cache))
     if status:
         raise UserError(error or f"exit status {status}")

@@ -1,7 +1,7 @@
-"""Sends requests to a server like many simultaneous clients, and measures the responses.
+"""Simulates many simultaneous clients of a server, and measures the responses.
 
-It uses LibreTranslate's API, so it can measure any server with that API. The client may share the machine with the
-server, so it must be cheap: it is a bare HTTP connection that parses only what it needs.
+It uses LibreTranslate's API, so it can measure any server with that API. The clients may share the machine with the
+server, so they must be cheap: each is a bare HTTP connection that parses only what it needs.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import httptools
 
 from t2t_lite.errors import UserError
 
-# The server's memory in its /metrics. Other kinds of servers may lack it.
+# The server's memory in its response to GET /metrics. Servers other than t2t-lite-serve may lack it.
 _MEMORY = re.compile(rb"^process_resident_memory_bytes ([0-9.e+]+)$", re.MULTILINE)
 _PAUSE_AFTER_ERROR = 0.2  # seconds; avoids flooding a server that refuses everything
 _PERCENTILES = (50, 95, 99)
@@ -27,24 +27,24 @@ _PERCENTILES = (50, 95, 99)
 
 @dataclasses.dataclass
 class ServingFigures:
-    """The measurements of the clients."""
+    """The measurements of all clients together."""
 
     seconds: float = 0.0  # time from the first request to the last response
     lines: int = 0  # number of lines in the responses
     # Seconds from request to response for each successful request, in the order of the responses.
     latencies: list[float] = dataclasses.field(default_factory=list)
-    # Number of failed requests by error: a status, or "connection closed".
+    # Number of failed requests by error: an HTTP status, or "connection closed".
     errors: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    # (seconds since the start, resident bytes of the server); [] if unknown.
+    # Samples: (seconds since the start, resident bytes of the server); [] if unknown.
     memory: list[tuple[float, float]] = dataclasses.field(default_factory=list)
 
     @property
     def lines_per_second(self) -> float:
-        """Lines in the responses per second."""
+        """Translated lines per second."""
         return self.lines / self.seconds if self.seconds else 0.0
 
     def percentile(self, percent: float) -> float:
-        """Returns the latency in seconds that `percent` of the responses do not exceed; NaN if there are none."""
+        """Returns the latency in seconds that `percent`% of the responses do not exceed; NaN without responses."""
         if not self.latencies:
             return float("nan")
         ordered = sorted(self.latencies)
@@ -66,15 +66,15 @@ class ServingFigures:
 def measure_serving(
     url: str, texts: Sequence[str], clients: int, lines: int, seconds: float, api_key: str = ""
 ) -> ServingFigures:
-    """Sends requests of `lines` lines from several clients. Each client waits for the response to its last request.
+    """Measures a server under load: several clients send requests with `lines` lines each, one at a time per client.
 
-    The texts are translated in turn, with the first language pair of the server at `url`, "http://host:port". After
-    `seconds`, it stops and waits for pending requests. Raises a UserError if there is no such server or it translates
-    nothing.
+    The texts are sent in turn to the server at `url`, "http://host:port", for its first language pair. After `seconds`,
+    the clients only wait for pending responses. Raises a UserError if there is no such server, or it has no language
+    pairs.
     """
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
-        raise UserError(f"`url={url}` is not an address such as http://127.0.0.1:8000")
+        raise UserError(f"`url={url}` is not the address of a server; pass one such as http://127.0.0.1:8000")
     address = parts.hostname, parts.port or 80
     figures = ServingFigures()
 
@@ -92,7 +92,7 @@ def measure_serving(
 
 
 def _bodies(texts: Sequence[str], lines: int, fields: dict[str, str]) -> Iterator[bytes]:
-    """Yields the bodies of requests endlessly. They are made in advance to save time later."""
+    """Returns an endless iterator over request bodies, built in advance so that they cost the clients no time."""
     number = max(len(texts) // lines, 1) * lines
     cycle = itertools.cycle(texts)
     ordered = [next(cycle) for _ in range(number)]
@@ -106,7 +106,7 @@ def _bodies(texts: Sequence[str], lines: int, fields: dict[str, str]) -> Iterato
 async def _client(
     address: tuple[str, int], bodies: Iterator[bytes], lines: int, end: float, figures: ServingFigures
 ) -> None:
-    """Sends requests, one after the other."""
+    """Sends requests one after the other until `end`, and adds the measurements to `figures`."""
     connection: _Connection | None = None
     while (sent := time.monotonic()) < end:
         try:
@@ -139,7 +139,7 @@ async def _first_pair(address: tuple[str, int]) -> tuple[str, str]:
     for language in known:
         if language.get("targets"):
             return language["code"], language["targets"][0]
-    raise UserError(f"the server at http://{address[0]}:{address[1]} does not list any languages that it translates")
+    raise UserError(f"the server at http://{address[0]}:{address[1]} lists no language pairs; pass another `url`")
 
 
 async def _sample_memory(address: tuple[str, int], started: float, figures: ServingFigures) -> None:
@@ -160,7 +160,7 @@ async def _connected(address: tuple[str, int]) -> "_Connection":
 
 
 class _Connection(asyncio.Protocol):
-    """A connection that sends requests one after another."""
+    """An HTTP connection that sends requests one after another."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None

@@ -1,4 +1,4 @@
-"""Plots the parameters by part and the learning rates of hparam sets."""
+"""Plots the learning rates of hyperparameter sets, and the number of parameters in each part of their models."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,21 +10,21 @@ from t2t_lite.config import HParams
 from t2t_lite.training.schedule import learning_rate
 from t2t_lite.visualization.figures import COLORS, make_figure, save
 
-_POINTS = 300  # points of a learning rate's line, besides the ends of warm-up and decay
+_POINTS = 300  # points on a learning rate curve, besides the ends of warm-up and decay
 _MILLION = 1e6
 
 
 class Counted(NamedTuple):
-    """The settings of a set and its number of parameters by part."""
+    """The settings in a hyperparameter set, and the number of parameters in each part of its model."""
 
     hparams: HParams
     parameters: Mapping[str, int]
 
 
 def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
-    """Plots parameters by part as bars and, beside them, the learning rate over train_steps. Each set has a colour.
+    """Plots the number of parameters in each part as bars and, beside them, the learning rate over train_steps.
 
-    There may be at most as many sets as `COLORS`. The file appears when it is complete.
+    Each set has its own colour, so there may be at most `len(COLORS)` sets. The file is written atomically.
     """
     parts = list(dict.fromkeys(part for each in sets.values() for part in each.parameters))
     figure = make_figure(13, 3.5 + 0.08 * len(parts) * len(sets))
@@ -34,9 +34,9 @@ def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
     for number, ((name, each), color) in enumerate(zip(sets.items(), COLORS)):
         places = [place + (number - (len(sets) - 1) / 2) * height for place in range(len(parts))]
         millions = [each.parameters.get(part, 0) / _MILLION for part in parts]
-        label = f" {name}: {sum(millions):.2f} million parameters"  # matplotlib leaves out names that begin with "_"
+        label = f" {name}: {sum(millions):.2f} million parameters"  # matplotlib hides labels that begin with "_"
         bars.barh(places, millions, height, color=color, label=label)
-        # For equal schedules, earlier lines are thicker, so that all remain visible.
+        # Where schedules are equal, earlier lines are thicker, so that all lines remain visible.
         width = 1.5 + 2.5 * schedules[number + 1 :].count(schedules[number])
         rates.plot(*schedules[number], color=color, linewidth=width)
     bars.set_yticks(range(len(parts)), parts)
@@ -59,7 +59,7 @@ def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
 
 
 def _schedule(hparams: HParams) -> tuple[list[int], list[float]]:
-    """Returns steps, including the ends of warm-up and decay, and their learning rates."""
+    """Returns (steps, their learning rates). The steps include the ends of warm-up and decay."""
     last = hparams.train_steps
     turns = (hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps)
     even = np.linspace(1, last, min(last, _POINTS)).round().astype(int).tolist()

@@ -1,4 +1,4 @@
-"""Measures the cost of training: time, memory and device utilisation of steps."""
+"""Measures the cost of training: the time, memory and device utilisation of its steps."""
 
 import contextlib
 import dataclasses
@@ -51,7 +51,7 @@ class TrainingData:
         return self._in_direction((of_inputs["size"], of_targets["size"]))
 
     def mean_lengths(self) -> tuple[float, float]:
-        """Returns the average number of tokens of inputs and targets."""
+        """Returns the mean lengths of inputs and targets in training, in tokens."""
         return self._in_direction(
             (self.manifest.mean_length("train", "inputs"), self.manifest.mean_length("train", "targets"))
         )
@@ -80,11 +80,11 @@ class TrainingData:
             side: generator.integers(1, size, (rows, lengths[side]), np.int32)
             for side, size in zip(lengths, self.vocab_sizes())
         }
-        # Repeat the same batch. It costs nothing to produce, and its content does not affect the time.
+        # Repeat one batch: this costs nothing, and the ids in a batch do not affect the time of a step.
         return tf.data.Dataset.from_tensors(batch).repeat()
 
     def round_of_batches(self, batch_tokens: int) -> int:
-        """Returns the number of batches of an epoch, or of one window of the pipeline if an epoch has several."""
+        """Returns the approximate number of batches in an epoch, or in one window if an epoch has several windows."""
         from t2t_lite.data.pipeline import window_size
 
         pairs = window_size(self.manifest.splits["train"]["examples"])
@@ -103,7 +103,7 @@ class TrainingData:
 
 
 def random_data(vocab_size: int, source_length: int, target_length: int) -> TrainingData:
-    """Returns data of random ids without padding, with sentences of these lengths. `vocab_size` must be at least 2."""
+    """Returns data with random ids: sentences of the given lengths without padding. `vocab_size` must be at least 2."""
     lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
     split = SplitEntry(examples=1, plan="", shards={}, dropped={}, lengths=lengths)
     vocabulary = VocabularyEntry(file="", sha256="", size=vocab_size)
@@ -111,7 +111,7 @@ def random_data(vocab_size: int, source_length: int, target_length: int) -> Trai
 
 
 class TimedStep(NamedTuple):
-    """One training step: total seconds, seconds of waiting for the batch, target tokens without and with padding."""
+    """One training step: total seconds, seconds spent waiting for the batch, target tokens without and with padding."""
 
     seconds: float
     waited: float
@@ -121,7 +121,7 @@ class TimedStep(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCost:
-    """The measured cost of a training."""
+    """The measured cost of training."""
 
     precision: str  # a value of HParams.precision
     batch_by: str  # a value of HParams.batch_by
@@ -135,14 +135,14 @@ class TrainingCost:
     # Operations per non-padding target token, including its share of the source, see `training.cost`.
     counted_flops_per_token: float
     peak_flops: float  # peak operations per second of all devices together
-    memory_bytes: int  # peak memory up to the last step: the maximum over all GPUs, or of the process without a GPU
-    machine: Machine  # the machine of the measurement
+    memory_bytes: int  # peak memory up to the last step: the maximum over all GPUs; without GPUs, of the process
+    machine: Machine  # the machine on which this was measured
 
     def figures(self) -> dict[str, float | str | None]:
-        """Returns all figures by name, with units in the names.
+        """Returns all measurements by name. Names include units.
 
-        A rate is computed for every step. `median` and `best` are the median and the best of these rates. Utilisations
-        are based on the median rate.
+        Times and rates are computed for every step; a name with `median` or `best` has the median or the best of them.
+        Utilisations are based on the median rate.
         """
         rates = [step.target_tokens / step.seconds for step in self.steps]
         padded = [step.padded_target_tokens / step.seconds for step in self.steps]
@@ -190,9 +190,9 @@ def measure_training(
 ) -> TrainingCost:
     """Trains a new model for a few steps and measures the last `num_steps`. Writes nothing.
 
-    Memory is measured since the start of the process, so use a separate process for accurate figures. It uses the
-    options max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed. Raises a UserError if the
-    settings do not suit the data, or memory runs out.
+    Peak memory counts from the start of the process, so use a separate process for accurate values. Only the options
+    max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed have an effect. Raises a UserError if
+    the settings do not suit the data, or memory runs out.
     """
     import tensorflow as tf
 
@@ -249,7 +249,7 @@ def _time_steps(
     num_steps: int,
     warmup_steps: int,
 ) -> tuple[list[TimedStep], int]:
-    """Returns (the timed steps, number of skipped steps)."""
+    """Returns (the timed steps, the number of them that were skipped)."""
     for batch in itertools.islice(batches, warmup_steps):
         train_step(batch)
     steps, skipped = [], 0
@@ -266,10 +266,10 @@ def _time_steps(
 def try_every_graph(
     train_step: Callable[["DistributedBatch"], object], batches: Iterable["DistributedBatch"], is_compiled: bool
 ) -> None:
-    """Makes a step for each graph that the batches need, so that timed steps include no tracing or compilation.
+    """Runs a step with each graph that the batches need, so that timed steps include no tracing or compilation.
 
-    With compilation, there is one graph for each shape. Without, there is one graph for batches of one micro-batch, and
-    one for batches of several. The batches are those of `distribute_batches`.
+    If `is_compiled`, each batch shape has its own graph. Otherwise, batches with a single micro-batch share one graph,
+    and those with several share another. The batches come from `distribute_batches`.
     """
     from t2t_lite.training.step.micro_batching import first_replica
 
@@ -283,12 +283,12 @@ def try_every_graph(
 
 
 def _pipeline_speed(batches: Iterable["DistributedBatch"], number: int) -> float:
-    """Returns the non-padding target tokens per second of reading `number` batches without training."""
+    """Returns the speed of reading `number` batches without training, in non-padding target tokens per second."""
     from t2t_lite.training.step.micro_batching import first_replica
 
     iterator = iter(batches)
-    next(iterator)  # excludes the setup, but includes reading and sorting a whole round
-    # Read a fixed number of batches instead of a fixed time, because all workers must request the same batches.
+    next(iterator)  # excludes the setup; the batches below still include reading and sorting a window
+    # Read a fixed number of batches, not for a fixed time, because all workers must request the same batches.
     start = time.perf_counter()
     tokens = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
     return tokens / (time.perf_counter() - start)

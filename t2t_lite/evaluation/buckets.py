@@ -14,7 +14,7 @@ _tokenize = Tokenizer13a()
 
 
 def text_words(text: str) -> list[str]:
-    """Returns the words of a text, split like sacreBLEU's 13a: punctuation marks are separate words."""
+    """Returns the words of a text, split as by sacreBLEU's 13a tokenizer: punctuation marks are separate words."""
     return _tokenize(text).split()
 
 
@@ -25,10 +25,11 @@ def by_length(
     score: Callable[[Sequence[str], Sequence[Sequence[str]]], float],
     has_words: bool = True,
 ) -> list[dict[str, Any]]:
-    """Returns a row for each bucket of lines, by the number of blank-separated source words: 1-10, 11-20, ...
+    """Returns a row for each bucket of lines, by the number of whitespace-separated source words: 1-10, 11-20, ...
 
-    `has_words` tells whether outputs are words; the lengths of trees are meaningless. Rows are {"words", "lines",
-    "score", "length_ratio"}; the ratio is output words / words of the first set of references, or None.
+    Buckets are 5 words wide if no source has more than 20. Rows are {"words", "lines", "score", "length_ratio"}. The
+    length ratio is the number of output words divided by the number of words in the first set of references, or None if
+    `has_words` is False, as for trees.
     """
     lengths = [len(line.split()) for line in inputs]
     width = 10 if max(lengths, default=0) > 20 else 5
@@ -55,10 +56,11 @@ def by_length(
 def by_frequency(
     hypotheses: Sequence[str], references: Sequence[str], frequencies: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Returns the F1 of output words by their frequency in the training targets, as compare-mt (Neubig 2019, N19-4007).
+    """Returns the F1 of output words by their frequency in training targets, as in compare-mt (Neubig 2019, N19-4007).
 
-    An output word matches one reference word, so a repeated word matches as often as it occurs in the reference.
-    Rows are {"frequency", "word_f1" (percent; None without words), "matches", "in_outputs", "in_references"}.
+    Each output word matches at most one reference word, so a repeated word matches at most as often as it occurs in the
+    reference. Rows are {"frequency", "word_f1" (percent; None without words), "matches", "in_outputs",
+    "in_references"}.
     """
     matches, ours, theirs = (collections.Counter[int]() for _ in range(3))
 

@@ -1,4 +1,4 @@
-"""Compares evaluated runs with the first of them: paired tests, and the lines that changed most."""
+"""Compares evaluated runs with the first one: paired tests, and the lines that changed most."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from t2t_lite.scoring.significance import (
 class RunComparison:
     """The comparison of several runs."""
 
-    names: list[str]  # of the runs; the others are compared with the first one
-    systems: dict[str, list[ComparisonByBothTests]]  # by metric name, the comparison of each run
-    changes: dict[str, list[Change]]  # by the name of each other run, the lines that changed most
+    names: list[str]  # the names of the runs; the others are compared with the first one
+    systems: dict[str, list[ComparisonByBothTests]]  # the comparison of each run, by metric name
+    changes: dict[str, list[Change]]  # the lines that changed most, by name of the other run
     inputs: list[str] = dataclasses.field(repr=False)  # the source lines
 
     def to_json(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class RunComparison:
             lines += ["", f"{figure_label(figure_name(metric))}:", "", *table(titles, rows)]
         lines += [
             "",
-            f"p: probability of such a large difference from {first} by chance. p, randomisation: by "
+            f"p: the probability of a difference this large from {first} by chance. p, randomisation: by "
             f"{EXPLANATIONS[RANDOMISATION]}. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
         ]
         for name, changes in self.changes.items():
@@ -76,7 +76,7 @@ class RunComparison:
 
 
 def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparison:
-    """Compares runs, evaluated on the same split, with the first one; `problem` is the first one's.
+    """Compares runs that were evaluated on the same split with the first run, whose problem is `problem`.
 
     Raises a UserError if their references differ or the runs have no outputs.
     """
@@ -84,8 +84,8 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
     for other in others:
         if other.reference_digests != first.reference_digests:
             raise UserError(
-                f"{other.output_dir} and {first.output_dir} have different references of the split '{first.split}'; "
-                f"use runs of the same data, or pass its folder with `data_dir`"
+                f"{other.output_dir} and {first.output_dir} have different references for the split '{first.split}'; "
+                f"compare runs on the same data, or pass its folder with `data_dir`"
             )
     if not problem.has_inputs:
         raise UserError(f"'{problem.name}' has no outputs to compare; pass one run directory")
@@ -108,7 +108,7 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
 
 
 def write_comparison(comparison: RunComparison, scores: Sequence[SplitScores]) -> list[Path]:
-    """Writes comparison.md and comparison.json to the folder of each run except the first; returns the former."""
+    """Writes comparison.md and comparison.json for each run except the first. Returns the Markdown files."""
     written = []
     for one in scores[1:]:
         write_text(one.path / "comparison.json", as_json(comparison.to_json()) + "\n")

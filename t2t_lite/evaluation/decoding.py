@@ -1,4 +1,4 @@
-"""Runs the model on a split: its outputs, and the losses of the targets."""
+"""Runs the model on a split, to get the outputs and the losses on the targets."""
 
 import collections
 import dataclasses
@@ -25,17 +25,17 @@ from t2t_lite.training.evaluation.evaluator import SplitLosses, decode_lines, ma
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.strategy import device_memory
 
-_MOST_PAIRS = 1_000_000  # whose words are counted
+_MOST_PAIRS = 1_000_000  # maximum number of training pairs whose words are counted
 
 
 class Decoded(NamedTuple):
-    """The results of the model on a split."""
+    """The model's results on a split."""
 
-    translator: Translator  # with the model
+    translator: Translator  # holds the model
     hypotheses: list[str]  # [] if the problem has no outputs
-    only_trees: list[str]  # the trees of a search among trees only; [] if there was none
+    only_trees: list[str]  # the outputs of a search among well-formed trees only; [] if there was none
     sums: TokenSums
-    seconds: float  # of the search, including compilation
+    seconds: float  # time of the search, including compilation
     members: list[int]  # the steps of the averaged checkpoints
     training_words: Mapping[str, int] | None  # how often each word occurs in the training targets; None: not counted
 
@@ -43,7 +43,7 @@ class Decoded(NamedTuple):
 def decode(request: Request, inputs: Sequence[str]) -> Decoded:
     """Decodes the inputs of a split and scores its targets, in float32 unless the search settings say otherwise.
 
-    Raises a UserError if the checkpoint or the data cannot be read, or they do not fit together.
+    Raises a UserError if the checkpoint or the data cannot be read, or they do not match.
     """
     run_dir, problem = request.run_dir, request.run_dir.problem
     manifest = check_data(request.data_dir, problem, request.split)
@@ -76,13 +76,13 @@ def _check_vocabularies(request: Request, manifest: Manifest) -> None:
     ):
         if file_sha256(path) != entry["sha256"]:
             raise UserError(
-                f"the data in {request.data_dir} was made with another vocabulary than {path}; pass the data that "
-                f"the run was trained on with `data_dir`"
+                f"the data in {request.data_dir} was made with a vocabulary other than {path}; pass the "
+                f"folder with the run's training data as `data_dir`"
             )
 
 
 def _count_words(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> collections.Counter[str]:
-    """Counts each word in a run's training targets; the vocabulary converts their ids to text."""
+    """Counts how often each word occurs in a run's training targets, whose ids are first decoded to text."""
     vocabulary, side = open_vocabulary(run_dir.vocabulary), run_dir.problem.in_direction(SIDES)[1]
     shards = [str(data_dir / name) for name in sorted(manifest.splits["train"]["shards"])]
     counts: collections.Counter[str] = collections.Counter()

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = "examples.json"
 FORMAT = 1
-NUM_LINES = 5  # number of worst lines, and of best ones
+NUM_LINES = 5  # number of worst lines and of best lines
 _NUM_ATTENTIONS = 3  # number of lines with attention: a bad, an average and a good one
-_MOST_ATTENTION = 300_000  # bytes of JSON, which keeps a report about several runs small
-_MOST_WORDS = 25  # maximum number of words in such a line
+_MOST_ATTENTION = 300_000  # bytes of JSON; keeps reports about several runs small
+_MOST_WORDS = 25  # maximum number of source words in a line with attention
 
 
 def examples_text(examples: Mapping[str, Any]) -> str:
-    """Returns the text of examples.json, which is readable except for the many weights."""
+    """Returns the text of examples.json: indented, except for the attention weights, which are on one line."""
     lines = as_json({**examples, "attention": None})
     weights = json.dumps(examples["attention"], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return lines.removesuffix("null\n}") + weights + "\n}\n"
@@ -62,7 +62,7 @@ def make_examples(
     """Returns the content of examples.json; None if there are no outputs.
 
     Lines are scored by the problem's metric if it supports single lines, otherwise by chrF2. No line is among both the
-    worst and the best ones, so a split of few lines has fewer of each.
+    worst and the best, so a split with few lines has fewer of each.
     """
     if not hypotheses:
         return None
@@ -88,7 +88,7 @@ def make_examples(
 
 
 def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
-    """Returns the attention of a few lines from the whole ranking; None for a model without attention weights."""
+    """Returns the attention of a few lines spread over the ranking; None if there is none or it is too large."""
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.visualization.attention_data import attention_data, paper_layer
 
@@ -99,7 +99,7 @@ def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tupl
     having = model.attention_layers
     if not chosen or not any(having.values()):
         return None
-    # Drops lines, then layers, until the result is small.
+    # Drop lines, then layers, until the result is small enough.
     only = [paper_layer(max(having.values()))]
     for number, layers in [*((number, None) for number in range(len(chosen), 0, -1)), (1, only)]:
         try:

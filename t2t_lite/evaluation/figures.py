@@ -1,4 +1,4 @@
-"""Figures of outputs and of tokens, with their meanings."""
+"""Scores of outputs and of target tokens, with their meanings."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 
 PER_WORD = "perplexity_per_word"
-ONLY_TREES = "_only_trees"  # the suffix for figures of searches among trees only
+ONLY_TREES = "_only_trees"  # the name suffix of scores after a search among trees only
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Figure:
     name: str  # its name, such as "bleu"
     label: str  # its name in reports
     meaning: str  # one line
-    score: float  # the score
-    signature: str = ""  # what other scores must have in common with it to be comparable; "" if unknown
+    score: float
+    signature: str = ""  # scores are comparable only if their signatures match; "" if unknown
     # low, high: the 95% confidence interval by bootstrap resampling; None: not known.
     low: float | None = None
     high: float | None = None
-    metric: str = ""  # the name of the registered output metric; "" for a token figure
+    metric: str = ""  # the name of the registered output metric; "" for a metric of tokens
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -48,21 +48,22 @@ class Figure:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Figure":
-        """Returns the figure with these fields; a score of None stands for a non-finite number."""
+        """Returns the figure with these fields. A score of None, which stands for a non-finite number, becomes NaN."""
         return cls(**{**values, "score": math.nan if values["score"] is None else values["score"]})
 
 
 def usual_metrics(problem: Problem) -> list[str]:
-    """Returns the output metrics in every evaluation of a problem: its own, and those registered with it."""
+    """Returns the output metrics in every evaluation of a problem: its own and those that accompany it."""
     if not problem.has_inputs:
         return []
     return with_companions([problem.metric, *METRICS.fact(problem.metric, "evaluated_with", ())])
 
 
 def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
-    """Returns additional output metrics, given their names or their figures' names; token figures need no request.
+    """Returns the requested output metrics, given their own names or their names in evaluations, such as "f1".
 
-    Raises a UserError if a metric does not exist, or cannot score the outputs of the problem.
+    Metrics of tokens are left out, because every evaluation has them. Raises a UserError if a metric does not exist,
+    or cannot score the outputs of the problem.
     """
     found = []
     for name in names:
@@ -72,7 +73,7 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
             continue
         if not problem.has_inputs or needs != metric_needs(problem.metric):
             own = f"is scored by {figure_name(problem.metric)}" if problem.has_inputs else "has no outputs to score"
-            raise UserError(f"`metric={name}`: '{problem.name}' {own}", status=2)
+            raise UserError(f"`metric={name}`: '{problem.name}' {own}; omit this metric", status=2)
         found.append(metric)
     return with_companions(found)
 
@@ -80,7 +81,7 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
 def figure_of_outputs(
     metric: str, problem: Problem, hypotheses: Sequence[str], references: Sequence[Sequence[str]], suffix: str = ""
 ) -> Figure:
-    """Returns a metric's figure for outputs, with the suffix ONLY_TREES if the search was among trees only.
+    """Returns the score of outputs by a metric. `suffix` is ONLY_TREES if the search was among trees only.
 
     There may be several sets of references; a metric that takes only one gets the first.
     """
@@ -102,9 +103,9 @@ def figure_of_outputs(
 
 
 def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Figure]:
-    """Returns the figures of teacher forcing, given the sums over all target tokens of the split.
+    """Returns the scores with teacher forcing, given the sums over all target tokens in the split.
 
-    `words` is the number of blank-separated target words; None: words are meaningless, as in trees.
+    `words` is the number of whitespace-separated target words; None: words are meaningless, as in trees.
     """
     found = []
     for name, score in scores_of_tokens(sums).items():
@@ -112,8 +113,8 @@ def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Fi
     if words is not None:
         score = math.exp(min(sums.plain / (words + lines), 700.0))
         meaning = (
-            f"exp of the nats of all {sums.tokens:,.0f} target tokens, end symbols included, per word: {words:,} words "
-            f"between blanks and {lines:,} ends of lines."
+            f"exp of the nats per word: the sum over all {sums.tokens:,.0f} target tokens, including end symbols, "
+            f"divided by {words:,} whitespace-separated words plus {lines:,} line ends."
         )
         found.append(Figure(PER_WORD, "perplexity per word", meaning, score))
     return found

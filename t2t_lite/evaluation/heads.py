@@ -1,9 +1,9 @@
 """Measures whether attention heads specialise, and which dependencies between words they follow.
 
-A head follows a dependency if the dependent word attends most, apart from itself, to its head word. The baseline is the
-best fixed distance. Both the head and the distance are chosen on one half of the lines and scored on the other. (The
-paper's section "Attention Visualizations" shows examples; the measure is from Voita et al. 2019, arXiv 1905.09418, and
-Clark et al. 2019, arXiv 1906.04341.)
+An attention head follows a dependency if the dependent word attends to its head word more than to any other word except
+itself. The baseline points to the word at a fixed distance. The best head and the best distance are chosen on one half
+of the lines and scored on the other. (The paper's section "Attention Visualizations" shows examples; the measure is
+from Voita et al. 2019, arXiv 1905.09418, and Clark et al. 2019, arXiv 1906.04341.)
 """
 
 import math
@@ -20,25 +20,25 @@ from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, ma
 from t2t_lite.visualization.head_statistics import head_statistics
 
 FORMAT = 1
-MIN_CASES = 10  # per half; fewer cases say nothing about a relation
+MIN_CASES = 10  # minimum per half; fewer cases say nothing about a relation
 _OFFSETS = range(-15, 16)  # words
-_KINDS = {"inputs": "encoder", "targets": "decoder"}  # where the words of a side attend to each other
+_KINDS = {"inputs": "encoder", "targets": "decoder"}  # the attention in which the words on a side attend to each other
 
 # kind, layer and head
 Head: TypeAlias = tuple[str, int, int]
 
 
 class _Case(NamedTuple):
-    """A dependency, and where all heads and distances point."""
+    """A dependency between two words, and which attention heads follow it."""
 
     line: int
     relation: str
-    right: dict[Head, bool]  # whether a head points to the head word
-    offset: int  # from the dependent word to the head word
+    right: dict[Head, bool]  # whether each attention head points to the head word
+    offset: int  # distance from the dependent word to the head word, in words
 
 
 class Pairs(NamedTuple):
-    """Lines of a split."""
+    """Pairs of lines from a split, with their dependencies."""
 
     # inputs, targets: as the model reads and writes them.
     inputs: list[str]
@@ -47,10 +47,10 @@ class Pairs(NamedTuple):
 
 
 def labelled_pairs(problem: Problem, inputs: Iterable[str], targets: Iterable[str], number: int) -> Pairs:
-    """Returns the first pairs that have text on both sides, and the dependencies known to the problem."""
+    """Returns the first `number` pairs with text on both sides, and the dependencies that the problem knows."""
     chosen = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:number]
     if not chosen:
-        raise UserError("cannot measure heads: no line has text on both sides")
+        raise UserError("cannot measure heads: no line has text on both sides; check the texts in `data_dir`")
     return Pairs(
         [line for line, _ in chosen], [text for _, text in chosen], [problem.dependencies(*pair) for pair in chosen]
     )
@@ -60,12 +60,12 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
     """Returns measurements of all heads of a `Translator` or `Parser`, as JSON data.
 
     Returns:
-      {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "cases", "head": {"kind",
-      "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with few cases
-      are omitted.
+      {"format", "lines", "layers": [`head_statistics` of each layer], "relations": [{"relation", "cases", "head":
+      {"kind", "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with
+      few cases are omitted.
 
     Raises:
-      UserError: if the model gives no weights.
+      UserError: if the model has no attention weights.
     """
     layers, cases = [], {}
     for kind, numbers in chosen_layers(model).items():
@@ -85,7 +85,7 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
 
 
 def _point(cases: dict[tuple, _Case], found: Sequence[tuple], pairs: Pairs, kind: str, layer: int) -> None:
-    """Records for each dependency whether each head of a layer points to its head word; `found` is its attention."""
+    """Records in `cases` which heads of a layer, with attention `found`, point to the head word of each dependency."""
     for line, ((weights, queries, _), dependencies) in enumerate(zip(found, pairs.dependencies, strict=True)):
         wanted = [each for each in dependencies if _KINDS[each.side] == kind]
         if not wanted:
@@ -93,7 +93,7 @@ def _point(cases: dict[tuple, _Case], found: Sequence[tuple], pairs: Pairs, kind
         of_words = _of_words(weights, queries[:-1], reads_before=kind == "decoder")
         for each in wanted:
             if max(each.word, each.head) >= of_words.shape[1]:
-                continue  # the line was cut
+                continue  # the line was truncated
             if kind == "decoder" and each.head > each.word:
                 continue  # the head word is not written yet
             row = of_words[:, each.word].copy()
@@ -105,12 +105,12 @@ def _point(cases: dict[tuple, _Case], found: Sequence[tuple], pairs: Pairs, kind
 
 
 def _of_words(weights: np.ndarray, tokens: Sequence[str], reads_before: bool) -> np.ndarray:
-    """Returns the weights between blank-separated words, float [heads, words, words].
+    """Returns the weights between whitespace-separated words, float [heads, words, words].
 
     Args:
       weights: float [heads, queries, keys], including the end symbol.
       tokens: the tokens without the end symbol.
-      reads_before: whether key k has read token k - 1, as in the decoder.
+      reads_before: whether position k of the keys reads token k - 1, as in the decoder.
     """
     of_tokens = words_of_tokens(tokens)
     number = 1 + max((word for words in of_tokens for word in words), default=-1)
@@ -121,7 +121,7 @@ def _of_words(weights: np.ndarray, tokens: Sequence[str], reads_before: bool) ->
 
 
 def _scored(cases: Sequence[_Case]) -> dict[str, Any] | None:
-    """Returns the accuracy of a relation's best head and best fixed distance; None if there are few cases."""
+    """Returns the accuracy of a relation's best head and best fixed distance; None if there are too few cases."""
     halves = [[case for case in cases if case.line % 2 == half] for half in (0, 1)]
     chosen_on, scored_on = halves
     if min(map(len, halves)) < MIN_CASES:
@@ -147,12 +147,12 @@ def _scored(cases: Sequence[_Case]) -> dict[str, Any] | None:
 def _share(lines: Sequence[int], right: Sequence[bool]) -> tuple[float, list[float]]:
     """Returns the share of correct cases and its 95% interval, given the line of each case.
 
-    Cases in the same line are not independent, so the variance between lines determines the interval. It is Wilson's
-    for the number of independent cases with the same variance (design effect; Kish 1965, Survey Sampling).
+    Cases on the same line are not independent. The interval is therefore Wilson's for the number of independent cases
+    that would have the same variance between lines (design effect; Kish 1965, Survey Sampling).
     """
     cases, share = len(right), float(np.mean(right))
     _, line = np.unique(lines, return_inverse=True)
-    differences = np.bincount(line, np.asarray(right, float) - share)  # by line, the deviation from the average
+    differences = np.bincount(line, np.asarray(right, float) - share)  # for each line, the deviation from the mean
     independent = float(len(differences))
     if len(differences) > 1 and differences.any():
         of_lines = np.sum(differences**2) * len(differences) / (len(differences) - 1)

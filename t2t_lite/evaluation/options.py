@@ -12,7 +12,7 @@ SPLITS = ("dev", "test")
 
 @dataclasses.dataclass(frozen=True)
 class EvalOptions(DecodeOptions):
-    """What is evaluated, and how."""
+    """The options that determine what is evaluated, and how."""
 
     split: str = option("dev", "split to evaluate: dev or test", choices=SPLITS)
     data_dir: str | PathLike | None = option(
@@ -25,7 +25,7 @@ class EvalOptions(DecodeOptions):
         metavar="NAME,...",
     )
     references: Sequence[str | PathLike] = option(
-        (), "further references, with one line for each line of the split", metavar="FILE,..."
+        (), "files with further references, one line for each line of the split", metavar="FILE,..."
     )
     again: bool = option(False, "decode even if the outputs are stored")
     xla_compile: bool | None = EngineOptions.field("xla_compile")

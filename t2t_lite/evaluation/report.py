@@ -11,9 +11,9 @@ def evaluation_report(scores: SplitScores) -> str:
     """Returns the report of one evaluation."""
     content = scores.content
     settings = content["decoded_by"]["decode_hparams"]
-    members = f", the average of the steps {', '.join(map(str, scores.members))}" if scores.members else ""
+    members = f", the average of steps {', '.join(map(str, scores.members))}" if scores.members else ""
     chosen = f" ({content['checkpoint']['chosen']})" if content["checkpoint"]["chosen"] else ""
-    speed = f", {content['lines_per_second']:.1f} lines/s, compiling included" if content["lines_per_second"] else ""
+    speed = f", {content['lines_per_second']:.1f} lines/s, including compilation" if content["lines_per_second"] else ""
     lines = [
         f"# {scores.output_dir.name}: {scores.checkpoint.name} on {scores.split}",
         "",
@@ -39,7 +39,7 @@ def evaluation_report(scores: SplitScores) -> str:
 
 
 def figure_table(figures: Sequence[Figure]) -> list[str]:
-    """Returns a table of figures with their intervals."""
+    """Returns the lines of a table of scores with their intervals."""
     # Output scores are percentages; losses, perplexities and shares need more digits.
     rows = [
         [figure.label, f"{figure.score:.{2 if figure.metric else 4}f}", format_interval(figure.interval)]
@@ -81,7 +81,7 @@ def _length_table(scores: SplitScores) -> list[str]:
         if row["score"] is not None:
             ratio = "" if row["length_ratio"] is None else f"{row['length_ratio']:.3f}"
             cells.append([row["words"], f"{row['lines']:,}", f"{row['score']:.2f}", ratio])
-    note = "length ratio: words of the outputs / words of the references (the first set), between blanks."
+    note = "length ratio: whitespace-separated words in the outputs / in the first set of references."
     return ["", "By number of source words:", "", *table(["words", "lines", label, "length ratio"], cells), "", note]
 
 
@@ -100,5 +100,5 @@ def _frequency_table(scores: SplitScores) -> list[str]:
         for row in rows
     ]
     titles = ["frequency", "F1", "matches", "in outputs", "in references"]
-    note = "words: those of sacreBLEU's 13a; matches as in compare-mt (Neubig 2019, N19-4007)."
-    return ["", "Words of the outputs by their frequency in the training targets:", "", *table(titles, cells), "", note]
+    note = "words: tokens of sacreBLEU's 13a tokenizer; matches: as in compare-mt (Neubig 2019, N19-4007)."
+    return ["", "Output words by their frequency in the training targets:", "", *table(titles, cells), "", note]

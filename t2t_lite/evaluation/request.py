@@ -30,15 +30,15 @@ _MAX_NAME = 150  # in characters; file systems allow 255 bytes
 class Request:
     """A request for an evaluation."""
 
-    run_dir: RunDir  # the run
+    run_dir: RunDir
     split: str  # "dev" or "test"
-    data_dir: Path  # where the data of the run's problem is
+    data_dir: Path  # the folder with the data of the run's problem
     selection: Selection  # the checkpoint
     settings: DecodeHParams  # the search settings
     references: tuple[Path, ...] = ()  # additional reference files
     again: bool = False  # whether to decode even if the outputs are stored
-    xla_compile: bool | None = None  # whether to compile the search with XLA; None: if it pays
-    warn: Callable[[str], None] = LOG.warning  # receives warnings of the search
+    xla_compile: bool | None = None  # whether to compile the search with XLA; None: once it pays off
+    warn: Callable[[str], None] = LOG.warning  # receives warnings about the search
 
     @property
     def folder(self) -> Path:
@@ -70,7 +70,7 @@ class Request:
             "decode_hparams": dataclasses.asdict(self.settings),
             "inputs": file_sha256(self.text_paths[0]),
             "targets": file_sha256(self.text_paths[1]),
-            **({"plugins": code} if code else {}),  # without plug-ins, the keys equal those of earlier versions
+            **({"plugins": code} if code else {}),  # without plug-ins, the keys are the same as in earlier versions
         }
 
     def reference_digests(self) -> list[str]:
@@ -93,7 +93,7 @@ class Request:
 
 
 def code_of_outputs(run_dir: RunDir, settings: DecodeHParams) -> str:
-    """Returns the `code_digest` of everything that outputs and the choice of the worst and best ones depend on."""
+    """Returns the `code_digest` of the registered code that determines the outputs and which are worst and best."""
     names: list[tuple[Registry, str]] = [
         (PROBLEMS, run_dir.problem.data_name),
         (METRICS, run_dir.problem.metric),
@@ -105,7 +105,7 @@ def code_of_outputs(run_dir: RunDir, settings: DecodeHParams) -> str:
 
 
 def folder_name(split: str, checkpoint: Path, settings: str) -> str:
-    """Returns the name of a folder with scores: "test.average-8000.beam_size=4.alpha=0.6"."""
+    """Returns the name of a folder with scores, such as "test.average-8000.beam_size=4.alpha=0.6"."""
     name = re.sub(r"\.v\d+$", "", checkpoint.name)
     # No commas, because they separate files in flags.
     return re.sub(r"[^\w.=+-]", "_", f"{split}.{name}.{settings}".replace(",", "."))[:_MAX_NAME]
@@ -117,7 +117,7 @@ def make_request(
     warn: Callable[[str], None] = LOG.warning,
     ignored: Collection[str] = (),
 ) -> Request:
-    """Returns a checked request; for `warn` and `ignored` see `search_settings`.
+    """Checks the options and returns the request. For `warn` and `ignored` see `search_settings`.
 
     Raises a UserError if the checkpoint, the data or a reference file does not exist, or a setting is invalid.
     """
@@ -131,7 +131,7 @@ def make_request(
     folder = run_dir.data_dir if data_dir is None else Path(data_dir)
     if folder is None:
         raise UserError(
-            f"{run_dir.path} does not record where its data is, as it was made before version 0.5; pass `data_dir`"
+            f"{run_dir.path} does not record where its data is, because it is older than version 0.5; pass `data_dir`"
         )
     if data_dir is None and not folder.is_dir():
         raise UserError(f"the data of {run_dir.path} is no longer in {folder}; pass its folder with `data_dir`")
@@ -140,7 +140,7 @@ def make_request(
     for path in request.text_paths:
         if not path.exists():
             raise UserError(
-                f"{path} is missing: `data_dir={request.data_dir}` has no complete data of '{run_dir.problem.name}'; "
+                f"{path} is missing: `data_dir={request.data_dir}` has no complete data for '{run_dir.problem.name}'; "
                 f"pass the folder that t2t-lite-datagen wrote"
             )
     return request

@@ -1,4 +1,4 @@
-"""Scores a split: returns what the run directory stores, or decodes and stores the result."""
+"""Scores a split: returns the scores stored in the run directory, or decodes the split and stores its scores."""
 
 import dataclasses
 import datetime
@@ -42,19 +42,19 @@ from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
 
 class _Outputs(NamedTuple):
-    """The model's results on a split, from now or from storage."""
+    """The model's results on a split, newly decoded or stored."""
 
     hypotheses: list[str]
     only_trees: list[str]
     sums: TokenSums
-    seconds: float  # of the search
+    seconds: float  # time of the search
     members: list[int]  # the steps of the averaged checkpoints
-    by_frequency: list[dict[str, Any]] | None  # see `by_frequency`
+    by_frequency: list[dict[str, Any]] | None  # see `buckets.by_frequency`
     examples: Mapping[str, Any] | None  # see `make_examples`
 
 
 def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
-    """Returns the scores of a request; for the arguments see `t2t_lite.score_split`."""
+    """Returns the scores for a request. For the arguments see `t2t_lite.score_split`."""
     problem = request.run_dir.problem
     wanted = list(dict.fromkeys([*usual_metrics(problem), *requested_metrics(metrics, problem)]))
     stored = None if request.again else stored_scores(request)
@@ -85,9 +85,9 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
 
 
 def _stale(stored: SplitScores, metrics: Iterable[str]) -> set[str]:
-    """Returns the metrics whose code has changed since the stored figures were computed.
+    """Returns the metrics whose code has changed since the stored scores were computed.
 
-    Figures of an unloaded plug-in are kept, because they are not requested and cannot be recomputed.
+    Metrics of a plug-in that is not loaded do not count, because they are not requested and cannot be recomputed.
     """
     scored_by = stored.content.get("scored_by", {})
     return {
@@ -113,7 +113,7 @@ def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str])
     rows = None if words is None else by_frequency(decoded.hypotheses, references, words)
     try:
         examples = make_examples(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
-    except Exception as error:  # a failing metric or model must not lose the outputs, which took long
+    except Exception as error:  # an error here must not lose the outputs, which took long to decode
         request.warn(f"could not select the worst and best lines ({type(error).__name__}: {error})")
     return _Outputs(
         decoded.hypotheses, decoded.only_trees, decoded.sums, decoded.seconds, decoded.members, rows, examples
@@ -129,7 +129,7 @@ def _scored(
     held: Sequence[Figure] = (),
     decoded_now: bool = False,
 ) -> SplitScores:
-    """Computes the metrics without a valid stored figure, writes the folder and returns its content."""
+    """Computes the metrics without a valid stored score in `held`, writes the folder and returns its content."""
     problem, figures = request.run_dir.problem, [*held]
     for metric in metrics:
         if metric not in {figure.metric for figure in held}:
@@ -168,7 +168,7 @@ def _scored(
 
 
 def _about(request: Request, members: list[int]) -> dict[str, Any]:
-    """Returns the description of a request for scores.json."""
+    """Returns the part of scores.json that describes the request."""
     checkpoint = request.selection.path
     paths = (request.text_paths[1], *request.references)
     return {

@@ -2,9 +2,9 @@
 
 scores/<split>.<checkpoint>.<settings>/
   inputs.txt, hypotheses.txt, references.txt, references.2.txt ...   one line per pair of the split
-  hypotheses.only_trees.txt   parsing: the trees of a search among trees only
-  scores.json                 all figures, and what they depend on
-  report.md                   the same in readable form
+  hypotheses.only_trees.txt   parsing: the outputs of a search among trees only
+  scores.json                 all scores, and what they depend on
+  report.md                   the scores in readable form
   examples.json               the worst and the best lines, see `examples`
 """
 
@@ -41,9 +41,9 @@ class SplitScores:
       checkpoint: the path of the checkpoint, without suffix.
       members: the steps of the averaged checkpoints; [] if it is not an average, or they are unknown.
       split: the split.
-      figures: the figures in the order of the report.
+      figures: the scores with their meanings, in the order of the report.
       content: everything in scores.json.
-      decoded_now: whether this call decoded the split; otherwise the result comes from the folder.
+      decoded_now: whether this call decoded the split; otherwise the stored result is returned.
     """
 
     path: Path
@@ -67,7 +67,7 @@ class SplitScores:
 
     @property
     def signatures(self) -> dict[str, str]:
-        """What other scores must have in common to be comparable, by name, where known."""
+        """The signature of each score by name, where known: scores are comparable only if their signatures match."""
         return {figure.name: figure.signature for figure in self.figures if figure.signature}
 
     @property
@@ -82,7 +82,7 @@ class SplitScores:
 
     @property
     def only_trees(self) -> list[str]:
-        """The trees of a search among trees only; [] if there was none."""
+        """The outputs of a search among trees only; [] if there was none."""
         path = self.path / TREES_ONLY
         return list(read_lines(path)) if path.exists() else []
 
@@ -103,12 +103,12 @@ class SplitScores:
 
     @property
     def reference_paths(self) -> list[Path]:
-        """The files of the sets of references."""
+        """The files with the sets of references."""
         return [self.path / name for name in reference_names(len(self.content["references"]))]
 
 
 def reference_names(number: int) -> list[str]:
-    """Returns the names of the files of `number` sets of references."""
+    """Returns the file names of `number` sets of references."""
     return ["references.txt", *(f"references.{place}.txt" for place in range(2, number + 1))]
 
 
@@ -145,8 +145,8 @@ def changed_texts(folder: Path) -> list[str]:
 def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLike | None) -> SplitScores:
     """Returns the stored evaluation of a checkpoint: the one with the run's own search settings, else the only one.
 
-    `checkpoint_path` is a choice, see `checkpoints.selection`. Raises a UserError if there is no evaluation, or there
-    are several with other settings.
+    `checkpoint_path` selects the checkpoint, see `checkpoints.selection`. Raises a UserError if there is no evaluation,
+    or there are several and none has the run's own settings.
     """
     checkpoint = select(run_dir.path, checkpoint_path).path
     stored = stored_evaluations(run_dir, split, checkpoint)
@@ -160,14 +160,14 @@ def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLi
     if not of_own and len(stored) > 1:
         names = ", ".join(one.path.name for one in stored)
         raise UserError(
-            f"{run_dir.path} has scores of {checkpoint.name} with several settings ({names}); choose one with "
+            f"{run_dir.path} has scores of {checkpoint.name} with several settings ({names}); pass one, such as "
             f"`hypothesis={stored[0].path}/hypotheses.txt`"
         )
     return (of_own or stored)[0]
 
 
 def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[SplitScores]:
-    """Returns all stored evaluations of a checkpoint made by the current code."""
+    """Returns all stored evaluations of a checkpoint whose outputs were made by the current code."""
 
     def code_of(settings: Mapping[str, Any]) -> str:
         known = {name: value for name, value in settings.items() if name in DecodeHParams.names()}

@@ -1,7 +1,7 @@
 """Measurements of a checkpoint's attention heads, and how the run directory stores them.
 
-scores/heads.<split>.<checkpoint>/heads.json   see `measure_heads`, and everything that it depends on
-scores/heads.<split>.<checkpoint>/heads.md     the same in readable form
+scores/heads.<split>.<checkpoint>/heads.json   the result of `measure_heads`, and what it depends on
+scores/heads.<split>.<checkpoint>/heads.md     the result in readable form
 """
 
 import dataclasses
@@ -21,9 +21,9 @@ from t2t_lite.visualization.head_statistics import MEASURES
 HEADS, REPORT = "heads.json", "heads.md"
 # How relations are scored.
 NOTE = (
-    "A head is right if the word that the dependent word attends to most, other than itself, is the head word. Head "
-    "and distance were chosen on every second line, and scored on the others. 95% intervals "
-    "(Wilson), wider where the cases of a line are right or wrong together."
+    "An attention head is right if the dependent word attends to its head word more than to any other word except "
+    "itself. The best head and the best distance were chosen on every second line and scored on the other lines. The "
+    "95% intervals (Wilson) are wider if cases on the same line tend to be right or wrong together."
 )
 
 
@@ -34,7 +34,7 @@ class HeadsReport:
     Args:
       path: the folder with heads.json and heads.md.
       content: everything in heads.json, see `measure_heads`.
-      measured_now: whether this call measured them; otherwise they come from the folder.
+      measured_now: whether this call measured the heads; otherwise the stored measurements are returned.
     """
 
     path: Path
@@ -47,9 +47,9 @@ class HeadsReport:
 
 
 def load_or_measure_heads(request: Request, lines: int) -> HeadsReport:
-    """Returns the stored measurements of a checkpoint's heads, or makes and stores them on at most `lines` lines.
+    """Returns stored measurements of a checkpoint's heads, or measures at most `lines` lines and stores the result.
 
-    Raises a UserError if the model gives no attention weights, or the checkpoint cannot be read.
+    Raises a UserError if the model has no attention weights, or the checkpoint cannot be read.
     """
     name = folder_name(f"heads.{request.split}", request.selection.path, "").rstrip(".")
     folder = request.run_dir.path / FOLDER / name
@@ -74,12 +74,12 @@ def load_or_measure_heads(request: Request, lines: int) -> HeadsReport:
 
 
 def read_heads(folder: Path) -> HeadsReport | None:
-    """Returns the content of a folder; None if there is none, or this version cannot read it."""
+    """Returns the measurements in a folder; None if there are none, or this version cannot read them."""
     try:
         content = json.loads((folder / HEADS).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             return None
-        heads_report(content)  # checks that it contains everything to be shown
+        heads_report(content)  # raises an error if something to be shown is missing
         return HeadsReport(folder, content)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         return None
@@ -100,14 +100,14 @@ def _measured(request: Request, lines: int) -> dict[str, Any]:
 
 
 class Table(NamedTuple):
-    """A table: its titles, and its rows of texts."""
+    """The column titles and the rows of a table, all texts."""
 
     titles: list[str]
     rows: list[list[str]]
 
 
 def heads_report(content: Mapping[str, Any]) -> str:
-    """Returns the report: what stands out, the relations, and all heads.
+    """Returns the report: the most unusual heads, the dependencies between words, and all heads.
 
     `content` is the return value of `measure_heads` plus "run", "checkpoint" and "split".
     """
@@ -115,8 +115,8 @@ def heads_report(content: Mapping[str, Any]) -> str:
         f"# {content['run']}: attention heads of {content['checkpoint']} on {content['lines']:,} lines of "
         f"{content['split']}",
         "",
-        "Teacher forcing with the references. Uniform attention over the same tokens is the baseline; distances are in "
-        "tokens, entropies in bits.",
+        "Measured with teacher forcing on the references. Uniform attention over the same tokens is the baseline. "
+        "Distances are in tokens, entropies in bits.",
         "",
         *table(*peaks(content["layers"])),
     ]
@@ -145,7 +145,7 @@ def peaks(layers: Sequence[Mapping[str, Any]]) -> Table:
                 for layer in of_kind
                 for head, value in enumerate(layer["heads"][measure.name])
             ]
-            # Remarkable shares are large, remarkable entropies small, and remarkable distances either.
+            # Large shares and small entropies stand out; distances stand out at both ends.
             ends = [max] if measure.is_share else [min] if measure.name == "entropy" else [min, max]
             for end in ends:
                 value, layer, head, uniform = end(found)

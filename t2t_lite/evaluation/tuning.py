@@ -1,4 +1,4 @@
-"""Tunes search settings on dev, and stores a choice only if it is significantly better."""
+"""Tunes search settings on dev, and stores the best ones only if they are significantly better."""
 
 import dataclasses
 import itertools
@@ -33,8 +33,8 @@ from t2t_lite.system.quiet import import_tensorflow, settings_restored
 FORGET = "forget"
 SIGNIFICANT = 0.05
 TUNE, REPORT = "tune.json", "report.md"
-# The values to try for each setting; for average_checkpoints, numbers of last checkpoints. A missing setting keeps its
-# current value.
+# The values to try for each setting; for average_checkpoints, how many of the last checkpoints to average. A missing
+# setting keeps its current value.
 Grid: TypeAlias = dict[str, tuple[Any, ...]]
 _USUAL: Grid = {
     ALPHA: tuple(round(0.2 * number, 1) for number in range(11)),
@@ -44,11 +44,11 @@ _USUAL: Grid = {
 _SYNTAX = "write values as alpha=0/0.6/1, or a range with a step as alpha=0:2:0.2"
 _MOST = 200  # maximum number of values for a setting
 _FORMAT = 2
-_MOST_DECODED = 4  # maximum number of searches to confirm a choice
+_MOST_DECODED = 4  # maximum number of real searches to confirm a choice, not counting previously tuned settings
 
 
 def parse_grid(text: str) -> Grid:
-    """Returns the grid of --tune: names of settings, with or without values.
+    """Returns the grid in the value of --tune, which names settings, with or without values.
 
     Raises a UserError if a name is unknown, or a value is malformed or out of range.
     """
@@ -58,7 +58,7 @@ def parse_grid(text: str) -> Grid:
         if name not in _USUAL:
             raise UserError(f"`tune={text}`: '{name}' cannot be tuned{nearest(name, [*_USUAL, FORGET])}", status=2)
         if name in values:
-            raise UserError(f"`tune={text}`: {name} is given twice", status=2)
+            raise UserError(f"`tune={text}`: {name} is given twice; give it once", status=2)
         values[name] = _values(text, name, given) if equals else _USUAL[name]
     return {name: values[name] for name in _USUAL if name in values}
 
@@ -90,8 +90,8 @@ class Tuned:
 
     path: Path  # the folder with tune.json and report.md
     content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)  # everything in tune.json
-    # Whether the run's defaults are now the better settings, or the problem's if none are better; False: they stay
-    # unchanged, because the search did not start from the run's own settings.
+    # Whether this result sets the run's default settings: the better ones, or the problem's if none are better. False
+    # if the search did not start from the run's own settings; the defaults then stay unchanged.
     decides: bool
     # The previously tuned settings, which the grid includes.
     earlier: TunedSettings = dataclasses.field(hash=False)
@@ -104,12 +104,12 @@ class Tuned:
 
 
 def tune(request: Request, grid: Grid) -> Tuned:
-    """Tries the settings of a grid, and stores the best if it is significantly better than the problem's.
+    """Tries the settings in a grid, and stores the best ones if they are significantly better than the problem's.
 
-    Previously tuned settings are tried, too. If nothing is significantly better, they are removed, so that the active
-    settings are always among the compared ones. The request is for the current checkpoint on dev. For the settings in
-    the grid it has the problem's values rather than previously tuned ones, so that the same call has the same result.
-    Raises a UserError if the problem's outputs or the settings do not allow this tuning.
+    Previously tuned settings are tried, too. If nothing is significantly better, they are removed, so that the settings
+    in use are always among those compared. The request must be for the current checkpoint on dev. For the settings in
+    the grid, it must have the problem's values, not previously tuned ones, so that repeated calls give the same result.
+    Raises a UserError if the problem's outputs or the settings do not allow tuning.
     """
     problem, path = request.run_dir.problem, request.run_dir.path
     _check(problem, request.settings)
@@ -141,13 +141,15 @@ def tune(request: Request, grid: Grid) -> Tuned:
 
 
 def _existing(grid: Grid, directory: Path) -> Grid:
-    """Removes averages of more checkpoints than exist from a grid; explicitly requested ones must exist."""
+    """Returns a grid without averages of more checkpoints than exist. Raises UserError if the user requested one."""
     available = len(list_checkpoints(directory))
     numbers = grid.get(AVERAGE, ())
     kept = tuple(number for number in numbers if number <= available)
     if numbers not in (kept, _USUAL[AVERAGE]):
         first = min(set(numbers) - set(kept))
-        raise UserError(f"`tune`: average_checkpoints={first}, but {directory} has {available} checkpoints")
+        raise UserError(
+            f"`tune`: average_checkpoints={first}, but {directory} has {available} checkpoints; pass a smaller number"
+        )
     return {name: values for name, values in {**grid, AVERAGE: kept}.items() if values}
 
 
@@ -155,12 +157,13 @@ def _check(problem: Problem, settings: DecodeHParams) -> None:
     if not problem.has_inputs:
         raise UserError(f"`tune`: '{problem.name}' has no outputs to score")
     if make_metric(problem.metric, **options_for(problem.metric, problem)).resampled() is None:
-        raise UserError(f"`tune`: the metric '{problem.metric}' cannot be resampled, but the paired test needs that")
+        raise UserError(f"`tune`: the metric '{problem.metric}' cannot be resampled, which the paired test requires")
     usual = DecodeHParams()
     for name in ("sampling_method", "coverage_penalty", "scorers", "diverse_beam_groups"):
         if (value := getattr(settings, name)) != getattr(usual, name):
             raise UserError(
-                f"`tune` ranks hypotheses only by their length penalty, but {name}={value} changes the ranks"
+                f"`tune` reranks hypotheses only by log-probability and length penalty, so it cannot be combined with "
+                f"{name}={value}"
             )
 
 
@@ -175,7 +178,7 @@ def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[str, Any]:
-    """Decodes, tests and decides; returns the content of tune.json."""
+    """Decodes, runs the tests and chooses the best settings. Returns the results for tune.json."""
     problem, current = request.run_dir.problem, score(request)
     with settings_restored():
         import_tensorflow()
@@ -184,7 +187,7 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
         candidates = list(tuning_candidates(request, current.inputs, grid))
 
     def compared(*outputs: list[str]) -> list[dict[str, Any]]:
-        """Returns the figures of the current outputs and of others, compared with them."""
+        """Returns the scores and p-values of the current outputs, and of other outputs compared with them."""
         systems = {str(number): lines for number, lines in enumerate((current.hypotheses, *outputs))}
         references = references_taken(problem.metric, current.references)
         options: dict[str, Any] = {**options_for(problem.metric, problem)}
@@ -218,7 +221,7 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
         if _is_better(decoded[-1], content):
             chosen = decoded[-1]
             break
-    # With the current alpha, the averages' rows come from real searches.
+    # The averages' rows with the current alpha come from real searches, so they need no confirmation.
     averages = [row for row in rows if row[AVERAGE] is not None and row[ALPHA] == request.settings.alpha]
     return {
         **content,
@@ -231,10 +234,10 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
 
 
 def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the rows to decode until one is confirmed: the best, and some closer to the current alpha.
+    """Returns the rows to confirm by real searches, in order: the best row, then some closer to the current alpha.
 
-    The farther an alpha is from the search's, the less its rows say about a search with it. The last row is the
-    previously tuned settings, if they are significantly better, so that they are not given up for an unconfirmed row.
+    The farther an alpha is from that of the search, the less its reranked rows say about a real search. The previously
+    tuned settings come last if they are significantly better, so that they are kept if no other row is confirmed.
     """
     rows = [row for row in content["rows"] if row[AVERAGE] is None and _is_better(row, content)]
     best = best_row(rows, content)
@@ -256,7 +259,7 @@ def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[
 def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns the best of the rows that are significantly better than the current settings, or None.
 
-    `content` is the rest of tune.json: "current" and "higher_is_better".
+    `content` has "current" and "higher_is_better" of tune.json.
     """
     sign = 1 if content["higher_is_better"] else -1
     return max((row for row in rows if _is_better(row, content)), key=lambda row: sign * row["score"], default=None)

@@ -14,7 +14,7 @@ _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "leng
 
 
 def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSettings) -> str:
-    """Returns the report in Markdown from the content of tune.json; for the other arguments see `Tuned`."""
+    """Returns the report in Markdown, given the content of tune.json. For the other arguments see `Tuned`."""
     current, label = content["current"], figure_label(figure_name(content["metric"]))
     rows = [["current", *_cells(current)], *([_checkpoint(row), *_cells(row)] for row in content["rows"])]
     lines = [
@@ -22,11 +22,11 @@ def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSetti
         "",
         *table(["checkpoint", *_titles(label)], rows),
         "",
-        f"p: of the difference from the first row, the settings of the problem. p, randomisation: by "
-        f"{EXPLANATIONS[RANDOMISATION]}. p, corrected: the same, corrected for the {len(content['rows'])} rows "
-        f"(Holm 1979); it decides. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
-        f"Each beam size was searched once, with alpha={current[ALPHA] or 0.6:g}, and its hypotheses were ranked anew "
-        f"for each other alpha: an approximation of searches with that alpha.",
+        f"p: the p-value of the difference from the first row, which has the problem's settings. p, randomisation: by "
+        f"{EXPLANATIONS[RANDOMISATION]}. p, corrected: the p-value by randomisation, corrected for the "
+        f"{len(content['rows'])} rows (Holm 1979); it decides. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
+        f"Each beam size was searched once, with alpha={current[ALPHA] or 0.6:g}. Its hypotheses were reranked for "
+        f"every other alpha, which approximates a search with that alpha.",
         "",
         *_decision(content, label, decides, earlier),
     ]
@@ -37,16 +37,16 @@ def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: Tu
     decoded, better = content["decoded"], content["better"]
     lines = []
     if decoded:
-        lines = ["Decoded for real, the best row first:", "", *table(_titles(label), list(map(_cells, decoded))), ""]
+        lines = ["Real searches, the best row first:", "", *table(_titles(label), list(map(_cells, decoded))), ""]
     if earlier.settings and (earlier.settings, earlier.checkpoint) != (better, content["checkpoint"]):
         lines += [_about(earlier, content, decides), ""]
-    not_remembered = "decode_hparams changed the settings it is compared with"
+    not_remembered = "decode_hparams changed the settings used for comparison"
     if better:
         values = ",".join(f"{name}={value:g}" for name, value in better.items())
         then = f"and now the run's defaults, in {FILE}" if decides else f"but not remembered, because {not_remembered}"
         lines.append(f"{values}: significantly better (corrected p < 0.05), {then}.")
     else:
-        confirmed = " and a real search confirms" if decoded else ""
+        confirmed = " in a real search" if decoded else ""
         then = "the settings of the problem are used" if earlier.settings and decides else "nothing is changed"
         lines.append(f"No settings are significantly better (corrected p < 0.05){confirmed}: {then}.")
     if average := content["better_average"]:
@@ -68,26 +68,27 @@ def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) ->
         then = "is the best again"
     else:
         then = "is replaced" if content["better"] else "is no longer used"
-    return f"{earlier} was tuned earlier with {checkpoint}{other}; it is among the rows and {then}."
+    return f"{earlier} was tuned earlier with {checkpoint}{other}. It is among the rows and {then}."
 
 
 def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
-    """Plots scores with intervals over each tuned setting; the other settings have current values, if in the grid.
+    """Plots scores with intervals against each tuned setting. The file is written atomically.
 
-    `content` is the content of tune.json; the file appears once it is complete.
+    The other settings have their current values or, if the grid lacks these, those of the best row. `content` is the
+    content of tune.json.
     """
     names = [name for name in _TITLES if name in content["grid"]]
     sign = 1 if content["higher_is_better"] else -1
     rows = content["rows"]
     best = max(rows, key=lambda row: sign * row["score"])
-    # Real searches, unlike the rows of other alphas.
+    # The rows with the current settings come from real searches, unlike rows with another alpha.
     of_current = [row for row in rows if all(row[name] == content["current"].get(name) for name in _TITLES)]
     shown = next(iter(of_current), best)
     figure = make_figure(4.5 * len(names), 4)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for name, axes in zip(names, panels):
         fixed = [other for other in _TITLES if other != name]
-        # A beam of 1 has a single row, because the length penalty has no effect.
+        # A beam size of 1 has a single row, because the length penalty has no effect on it.
         chosen = [
             row
             for row in rows

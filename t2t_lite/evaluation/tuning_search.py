@@ -16,12 +16,12 @@ from t2t_lite.evaluation.request import Request
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.evaluation.evaluator import make_decoder
 
-# Replaces a search's length penalty of 0, because lengths are computed from the ratio of log-probability and score.
+# The search uses this instead of an alpha of 0, because the ratio of log-probability to score must give the length.
 _INSTEAD_OF_0 = 0.6
 
 
 class Candidate(NamedTuple):
-    """Outputs for some settings."""
+    """The outputs for one combination of settings."""
 
     average_checkpoints: int | None  # number of averaged checkpoints; None: the current checkpoint
     beam_size: int
@@ -32,10 +32,10 @@ class Candidate(NamedTuple):
 def tuning_candidates(
     request: Request, inputs: Sequence[str], grid: Mapping[str, Sequence[Any]]
 ) -> Iterator[Candidate]:
-    """Yields the outputs for every point of the grid and for the current alpha, beginning with the current checkpoint.
+    """Yields the outputs for every point in the grid and for the current alpha, beginning with the current checkpoint.
 
-    The search itself uses the current alpha; its hypotheses are reranked for the others. Raises a UserError if there
-    are fewer checkpoints than an average needs.
+    The search itself uses the current alpha; its hypotheses are reranked for the other values. Raises a UserError if
+    there are fewer checkpoints than an average needs.
     """
     current = request.settings
     search_alpha = current.alpha or _INSTEAD_OF_0
@@ -52,14 +52,14 @@ def tuning_candidates(
             if of_averages is not None:
                 storage.restore(path, "model", storage.by_name(model.variables))
             elif chosen:
-                # All averages share one model, so that its searches are compiled once; a frozen model would miss new
-                # weights.
+                # All averages share one model, so that its searches are compiled once. A frozen model would keep the
+                # old weights.
                 of_averages = translator
                 model.unfreeze()
             decoder = make_decoder(request.run_dir.problem, translator)
             for beam_size in grid.get(BEAM_SIZE, (current.beam_size,)):
                 beams = decoder.n_best(inputs, beam_size=beam_size)
-                # A single hypothesis per line is the best, whatever the penalty.
+                # A beam size of 1 gives one hypothesis per line, so there is nothing to rerank.
                 alphas = {current.alpha, *grid.get(ALPHA, ())} if beam_size > 1 else {current.alpha}
                 for alpha in sorted(alphas):
                     best = [rescored(each, search_alpha, alpha) for each in beams]
@@ -78,7 +78,7 @@ def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> 
         length = 6 * (hypothesis.log_prob / hypothesis.score) ** (1 / search_alpha) - 5  # the inverse of the penalty
         return hypothesis.log_prob / length_penalty(max(1, round(length)), alpha)
 
-    # The first one in a tie, so that nothing changes without a reason.
+    # In a tie, `max` returns the first, so that the order of the search is kept.
     return max(beams, key=score)
 
 

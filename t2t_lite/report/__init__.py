@@ -1,1 +1,1 @@
-"""Writes the report of runs, one HTML file, from the stored results of training and evaluation."""
+"""Writes a report about runs as one HTML file, from the stored results of training and evaluation."""

@@ -1,4 +1,4 @@
-"""Draws the charts of trainings with all runs overlaid: SVG elements of a report, and the plot of --curve."""
+"""Draws charts of training with all runs overlaid: SVG elements for a report, and the plot for --curve."""
 
 import math
 import warnings
@@ -17,22 +17,22 @@ from t2t_lite.visualization.figures import COLORS, figure_svg, ink, make_figure,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SIZE = (5.0, 3.2)  # inches; texts are still readable on a phone
-_MOST_POINTS = 400  # maximum points of a curve
+_SIZE = (5.0, 3.2)  # inches; texts remain readable on a phone
+_MOST_POINTS = 400  # maximum number of points on a curve
 _MOST_OF_LABEL = 48  # characters
-_MOST_METRICS = 6  # maximum charts for metrics of outputs
+_MOST_METRICS = 6  # maximum number of charts for metrics of outputs
 _STYLES = ("-", "--", ":", "-.")  # for readers who cannot distinguish colours
 _WIDE_RANGE = 1000.0  # an axis is logarithmic if the largest value is at least this many times the smallest
 _GIB = 2.0**30
 _FROM_ZERO = ("learning_rate", "target_tokens_per_second", "memory_bytes", "length-")
-# The training metrics that have their own charts: title, unit and factor.
+# The training metrics that have their own charts, with title, unit and factor.
 _OF_TRAINING = {
     "learning_rate": ("Learning rate", "learning rate", 1.0),
     "gradient_norm": ("Gradient norm", "norm, before clipping", 1.0),
     "target_tokens_per_second": ("Speed", "target tokens per second", 1.0),
     "memory_bytes": ("Memory in use, the maximum so far", "GiB", 1 / _GIB),
 }
-# The training metrics in a plot, the metrics of evaluations with teacher forcing, and the smoothed metrics.
+# In the plot for --curve: the training metrics, the dev metrics of tokens, and the metric that is smoothed.
 _PLOTTED = {
     "loss": "training loss (smoothed)",
     "learning_rate": "learning rate",
@@ -47,12 +47,12 @@ class Chart(NamedTuple):
     """A chart."""
 
     title: str
-    summary: str  # a description in one sentence, for readers who cannot see the chart
+    summary: str  # a one-sentence description, for readers who cannot see the chart
     svg: str
 
 
 class Curve(NamedTuple):
-    """A line of a chart."""
+    """A line in a chart."""
 
     label: str
     run: int  # selects the colour and style
@@ -62,7 +62,7 @@ class Curve(NamedTuple):
 
 
 def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
-    """Returns the charts of the trainings: losses, metrics of outputs, learning rate, gradient norm, speed, memory.
+    """Returns the charts of training: losses, metrics of outputs, learning rate, gradient norm, speed and memory.
 
     Metrics that no run has are left out.
     """
@@ -79,7 +79,7 @@ def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
 def length_chart(name: str, split: str, label: str, evaluations: Sequence[tuple[str, Evaluation]]) -> Chart | None:
     """Returns the chart of scores by number of source words; None if none are stored.
 
-    `name` must be unique among charts. `split` includes the name of the problem. `label` describes the scores.
+    `name` must be unique among charts. `split` includes the name of the problem. `label` names the metric.
     """
     names = list(dict.fromkeys(bucket.words for _, each in evaluations for bucket in each.by_length))
     names.sort(key=lambda words: int("".join(filter(str.isdigit, words.partition("-")[0])) or 0))
@@ -116,13 +116,13 @@ def _evaluated(name: str) -> Callable[[StoredRun], list[tuple[int, float]]]:
 
 
 def _curve(label: str, run: int, points: Iterable[tuple[int, float]], is_marked: bool = False) -> Curve:
-    # matplotlib cannot place ticks near the largest floats on an axis.
+    # matplotlib cannot place ticks on an axis with values near the largest float.
     finite = thinned([(step, value) for step, value in points if abs(value) < 1e30])
     return Curve(label, run, [step for step, _ in finite], [value for _, value in finite], is_marked)
 
 
 def thinned(points: list[tuple[int, float]], most: int = _MOST_POINTS) -> list[tuple[int, float]]:
-    """Returns at most `most` points: the lowest and highest of each part of the curve, so that peaks remain."""
+    """Returns at most `most` points: both ends, and the lowest and highest of each part, so that peaks remain."""
     if len(points) <= most:
         return points
     parts = most // 2 - 1
@@ -136,10 +136,10 @@ def thinned(points: list[tuple[int, float]], most: int = _MOST_POINTS) -> list[t
 def _chart(
     name: str, title: str, unit: str, curves: Sequence[Curve], axis: str = "step", ticks: Sequence[str] = ()
 ) -> Chart | None:
-    """Draws a chart of curves. Its name must be unique. Returns None if there is nothing to draw.
+    """Returns a chart of curves; None if there is nothing to draw. `name` must be unique among charts.
 
-    `unit` and `axis` label the vertical and horizontal axes. `ticks` label the positions 0, 1 ... of the horizontal
-    axis; if empty, numbers do.
+    `unit` and `axis` label the vertical and the horizontal axis. `ticks` label the positions 0, 1 ... on the horizontal
+    axis; if there are none, numbers do.
     """
     curves = [curve for curve in curves if curve.values]
     if not curves:
@@ -154,7 +154,7 @@ def _chart(
         if len(curves) > 1:
             figure.legend(loc="outside upper left", ncols=2 if len(curves) < 9 else 3, frameon=False)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about characters that the font for text measurement lacks
+            warnings.simplefilter("ignore")  # about characters that are missing in the font used to measure text
             svg = figure_svg(figure, name)
     for place, color in enumerate(COLORS):
         svg = svg.replace(color.lower(), f"var(--h{place})")  # dark mode has other colours, see style.css
@@ -163,7 +163,7 @@ def _chart(
 
 
 def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
-    """Chooses the vertical axis: from 0 for quantities, logarithmic if training diverged."""
+    """Sets the vertical axis: from 0 for charts in `_FROM_ZERO`, logarithmic for a wide range, as after divergence."""
     if name.startswith(_FROM_ZERO) and min(values) >= 0:
         axes.set_ylim(bottom=0)
     elif min(values) > 0 and max(values) > _WIDE_RANGE * min(values):
@@ -189,10 +189,10 @@ def _draw(axes: "Axes", curves: Sequence[Curve], axis: str, unit: str) -> None:
 
 
 def _label(text: str) -> str:
-    """Prepares a text for matplotlib: shortens it, and removes control characters and formulas."""
+    """Prepares a text for matplotlib: shortens it, replaces control characters and escapes formulas."""
     printable = "".join(character if character.isprintable() else " " for character in text)
     short = printable if len(printable) <= _MOST_OF_LABEL else f"{printable[:_MOST_OF_LABEL]}..."
-    return short.replace("$", r"\$").lstrip("_") or "run"  # matplotlib leaves out labels that begin with "_"
+    return short.replace("$", r"\$").lstrip("_") or "run"  # matplotlib hides labels that begin with "_"
 
 
 def _places(curve: Curve, axis: str, ticks: Sequence[str]) -> str:
@@ -222,10 +222,10 @@ def read_curves(run: Path, name: str) -> Curves:
 
 
 def plot_curves(runs: Sequence[Curves], file: Path) -> None:
-    """Plots a panel for each metric, with a line for each run, into a file that appears when it is complete.
+    """Plots a panel for each metric, with a line for each run. The file is written atomically.
 
-    The panels are training loss (a moving average of at most 5 reports), learning rate and speed; then dev loss, dev
-    perplexity, and the metrics of outputs if the evaluations decoded. Metrics that no run has are left out. A run has
+    The panels are training loss (a moving average over at most 5 reports), learning rate and speed, then dev loss, dev
+    perplexity and, if evaluations decoded, the metrics of outputs. Metrics that no run has are left out. A run has
     the same colour in all panels. Raises a UserError if there is nothing to plot.
     """
     evaluated = dict.fromkeys([*_OF_TOKENS, *(name for run in runs for name in run.evaluations if name != "step")])
@@ -251,7 +251,7 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
     if len(runs) == 1:
         figure.suptitle(runs[0].name, parse_math=False)
     else:
-        # matplotlib leaves out names that begin with "_".
+        # matplotlib hides names that begin with "_".
         names = [f" {run.name}" if run.name.startswith("_") else run.name for run in runs]
         legend = figure.legend(panels[0].lines, names, loc="outside lower center", ncols=min(len(runs), 4))
         for text in legend.get_texts():
@@ -265,7 +265,7 @@ def _points(columns: Columns, name: str) -> list[tuple[int, float]]:
 
 
 def _plotted(run: Curves, place: int, name: str) -> Curve:
-    """Returns a training metric. The loss is a moving average, over fewer reports if there are fewer than 40."""
+    """Returns the curve of a training metric. The loss is a moving average, over fewer than 5 reports in short runs."""
     points = _points(run.training, name)
     if name == _SMOOTHED:
         half, values = min(_HALF_WINDOW, len(points) // 20), [value for _, value in points]

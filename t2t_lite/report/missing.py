@@ -20,7 +20,7 @@ def _versions(run: StoredRun) -> list[Remark]:
         return []
     lacking = [] if run.starts else ["devices and versions"]
     lacking += [] if run.about.get("hparams_set") else ["the hparam set"]
-    by = f" It was made by version {version}; this is {t2t_lite.__version__}." if version else ""
+    by = f" It was made with version {version}; this is {t2t_lite.__version__}." if version else ""
     return [Remark(f"The run does not record {' and '.join(lacking)}.{by if version != t2t_lite.__version__ else ''}")]
 
 
@@ -46,7 +46,10 @@ def _training(run: StoredRun) -> list[Remark]:
     last = number(run.settings.get("train_steps"))
     if run.last_step < last:
         found.append(
-            Remark(f"The training is at step {run.last_step:,} of {last:,.0f}; repeat the trainer command to continue.")
+            Remark(
+                f"The training is at step {run.last_step:,} of {last:,.0f}; repeat the t2t-lite-trainer command to "
+                f"continue."
+            )
         )
     if not run.checkpoints:
         found.append(Remark("There is no checkpoint yet."))

@@ -1,4 +1,4 @@
-"""Makes the tables of a report about texts: scores of stored evaluations, outputs during training, attention heads."""
+"""Makes the tables of a report about outputs: stored scores, outputs during training, and attention heads."""
 
 import math
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from t2t_lite.report.reading import Sample, StoredRun
 from t2t_lite.report.stored_scores import Evaluation, Examples
 from t2t_lite.report.values import score, shown, text
 
-_MOST_SENTENCES = 6  # sample sentences of a run
-_MOST_ROWS = 14  # outputs of a sentence
-_MOST_HEADS = 60  # rows of a table of heads
-_MOST_EVALUATIONS = 24  # columns of a table of scores; the newest ones are kept
+_MOST_SENTENCES = 6  # maximum number of sample sentences per run
+_MOST_ROWS = 14  # maximum number of outputs per sentence
+_MOST_HEADS = 60  # maximum number of rows in a table of heads
+_MOST_EVALUATIONS = 24  # maximum number of columns in a table of scores; the newest evaluations are kept
 
 
 class ScoreRow(NamedTuple):
-    """A metric of several evaluations."""
+    """The scores of several evaluations by one metric."""
 
     label: str
     cells: list[tuple[str, str]]  # (score, interval) of each evaluation
@@ -32,7 +32,7 @@ class ScoreTable(NamedTuple):
     """The scores for one evaluated text."""
 
     split: str  # the split, with the problem's name
-    heads: list[list[str]]  # header lines of each evaluation
+    heads: list[list[str]]  # the header lines for each evaluation
     rows: list[ScoreRow]
     meanings: list[tuple[str, str]]  # (label, meaning and signature)
     left_out: int  # number of older evaluations
@@ -42,11 +42,11 @@ class ScoreTable(NamedTuple):
 
 
 class SampleTable(NamedTuple):
-    """The outputs for a fixed line over the course of training."""
+    """The outputs for one line over the course of training."""
 
     source: str
     reference: str
-    rows: list[tuple[str, str, bool]]  # (steps, output, whether it is the reference)
+    rows: list[tuple[str, str, bool]]  # (steps, output, whether it equals the reference)
     left_out: int
 
 
@@ -59,7 +59,7 @@ class ExampleGroup(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """The measurements of the heads of a checkpoint."""
+    """The measurements of a checkpoint's attention heads."""
 
     title: str
     peaks: Table
@@ -67,7 +67,7 @@ class Heads(NamedTuple):
 
 
 def score_tables(runs: Sequence[StoredRun]) -> list[ScoreTable]:
-    """Returns a table for each evaluated text: a split of a problem with the same references."""
+    """Returns a table for each combination of problem, split and texts, within which scores are comparable."""
     by_text: dict[tuple[str, str, str], list[tuple[str, Evaluation]]] = {}
     for run in runs:
         for each in run.scores:
@@ -131,7 +131,7 @@ def _by_length(named: Sequence[tuple[str, Evaluation]]) -> list[tuple[str, list[
 
 
 def sample_tables(run: StoredRun) -> list[SampleTable]:
-    """Returns a table of outputs for each sample line in the evaluations of a run."""
+    """Returns a table of outputs for each line that the evaluations of a run decoded as a sample."""
     by_source: dict[str, list[Sample]] = {}
     for sample in run.samples:
         by_source.setdefault(sample.source, []).append(sample)
@@ -162,7 +162,7 @@ def example_groups(run: StoredRun) -> list[ExampleGroup]:
 
 
 def stored_heads(run: str, path: Path) -> list[Heads]:
-    """Returns the stored measurements of the heads of a run. Leaves out unreadable files."""
+    """Returns the stored measurements of a run's attention heads. Leaves out unreadable files."""
     found = []
     for folder in sorted((path / FOLDER).glob("heads.*")):
         stored = read_heads(folder)
@@ -177,5 +177,5 @@ def stored_heads(run: str, path: Path) -> list[Heads]:
 
 
 def _plain(table: Table) -> Table:
-    """Returns a shortened table whose texts can be encoded as UTF-8."""
+    """Returns the table with at most `_MOST_HEADS` rows, with texts that can be encoded as UTF-8."""
     return Table(table.titles, [[encodable(cell) for cell in row] for row in table.rows[:_MOST_HEADS]])

@@ -1,4 +1,4 @@
-"""Makes the tables of a report about runs: the facts of each training and its checkpoints."""
+"""Makes the tables of a report about runs: facts about each run, and its checkpoints."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from t2t_lite.report.settings_table import HParamSet
 from t2t_lite.report.values import date, number, score, shown, text, whole
 from t2t_lite.scoring.metric import figure_label, is_of_outputs
 
-_MOST_FIGURES = 8  # columns of the table of checkpoints
+_MOST_FIGURES = 8  # maximum number of metrics in the table of checkpoints
 _RUNNING = "training.lock"
 
 
@@ -34,12 +34,12 @@ class CheckpointTable(NamedTuple):
     run: str
     titles: list[str]  # titles of the metrics
     rows: list[CheckpointRow]
-    averages: list[str]  # the members of the averages, in sentences
-    best: str  # the best checkpoint, in a sentence
+    averages: list[str]  # sentences that say which checkpoints the averages contain
+    best: str  # a sentence about the best checkpoint; "" if unknown
 
 
 def facts(runs: Sequence[StoredRun], sets: Sequence[HParamSet | None]) -> list[tuple[str, list[str]]]:
-    """Returns rows (title, a cell for each run) about the trainings. Leaves out rows that are empty for all runs."""
+    """Returns rows of facts, (title, a cell for each run). Leaves out rows that are empty for all runs."""
     columns = [_facts(run, chosen) for run, chosen in zip(runs, sets, strict=True)]
     rows = [(title, [column[title] for column in columns]) for title in columns[0]]
     return [(title, cells) for title, cells in rows if any(cells)]
@@ -85,7 +85,7 @@ def _set_name(run: StoredRun, chosen: HParamSet | None) -> str:
 
 
 def _parameters(run: StoredRun) -> float:
-    """Returns the recorded number of parameters, else that of the last checkpoint."""
+    """Returns the recorded number of parameters, else the number in the last checkpoint; NaN if unknown."""
     recorded = number(run.starts[-1].get("parameters")) if run.starts else math.nan
     for _, path in run.checkpoints[-1:] if math.isnan(recorded) else ():
         try:
@@ -101,11 +101,11 @@ def _state(run: StoredRun) -> str:
         return "complete"
     if (run.path / _RUNNING).exists():
         return "in training, or killed"
-    return "unfinished, or stopped early" if run.last_step else "no step made"
+    return "unfinished, or stopped early" if run.last_step else "no steps done"
 
 
 def _training_seconds(run: StoredRun) -> float:
-    """Returns the time of the steps without evaluations, from the reports, each with the speed since the one before."""
+    """Returns the time of the steps without evaluations. Each report has the speed since the previous report."""
     steps = [0, *(report["step"] for report in run.reports)]
     speeds = [number(report.get("steps_per_second")) for report in run.reports]
     return sum((step - before) / speed for (before, step), speed in zip(pairwise(steps), speeds) if speed > 0)
@@ -131,7 +131,7 @@ def _lengths(run: StoredRun) -> str:
         means = [run.manifest.mean_length("train", side) for side in ("inputs", "targets")] if run.manifest else []
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError):
         return ""
-    return f"{means[0]:.1f} and {means[1]:.1f} tokens, inputs and targets of the training data" if means else ""
+    return f"{means[0]:.1f} and {means[1]:.1f} tokens in the inputs and targets of the training data" if means else ""
 
 
 def _devices(start: dict[str, Any]) -> str:
@@ -152,7 +152,7 @@ def _versions(run: StoredRun, start: dict[str, Any]) -> str:
 
 
 def checkpoint_table(run: StoredRun) -> CheckpointTable:
-    """Returns the checkpoints of a run with their metrics, and the members of its averages."""
+    """Returns the checkpoints of a run with their scores, and the members of its averages."""
     measured = dict.fromkeys(name for step, _ in run.checkpoints for name in run.evaluations.get(step, ()))
     names = sorted(measured, key=lambda name: not is_of_outputs(name))[:_MOST_FIGURES]
     rows = []

@@ -1,6 +1,6 @@
-"""Reads the contents of a run directory for reports. Adds remarks about unreadable parts.
+"""Reads the contents of a run directory for a report, with remarks about unreadable parts.
 
-It only reads files. It never executes code that the run names, and unregistered names remain plain names.
+It only reads files and never executes code that the run names; names that are not registered are shown as they are.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ _FILES = ("hparams.json", "run.json", "log.jsonl", "evaluations.json")
 
 
 class Remark(NamedTuple):
-    """A missing or damaged part, in one line."""
+    """A remark about a missing or damaged part, in one line."""
 
     text: str
-    command: str = ""  # the command that adds the part
+    command: str = ""  # the command that adds the part; "" if there is none
 
 
 class Sample(NamedTuple):
-    """The output for a fixed line of the dev split at a training step."""
+    """The output for a line of the dev split at a training step."""
 
     step: int
     source: str
@@ -48,7 +48,7 @@ class Average(NamedTuple):
 
     step: int
     path: Path
-    members: list[int]  # steps; [] if unknown
+    members: list[int]  # the averaged steps; [] if unknown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,17 +59,17 @@ class StoredRun:
     name: str  # the name of the run in the report
     about: Mapping[str, Any]  # the content of run.json; {} if it cannot be read
     settings: Mapping[str, Any]  # the content of hparams.json with the current names; {} if it cannot be read
-    starts: list[dict[str, Any]]  # the lines of log.jsonl about starts of the training
-    # The lines about training steps, without those that a resumed training repeated.
+    starts: list[dict[str, Any]]  # the lines of log.jsonl about starts of training
+    # The lines about training steps, without lines for steps that a resumed run repeated later.
     reports: list[dict[str, Any]]
     evaluations: Mapping[int, Mapping[str, float]]  # the metrics of each evaluated step
     samples: list[Sample]  # the outputs that evaluations logged
     checkpoints: list[tuple[int, Path]]  # (step, path) of the checkpoints, by step
-    averages: list[Average]  # the averages
-    best: tuple[str, list[int]] | None  # (the metric, the evaluated steps by it, best first); None: unknown
+    averages: list[Average]  # the averages of checkpoints
+    best: tuple[str, list[int]] | None  # (the metric, the evaluated steps from best to worst); None: unknown
     scores: list[Evaluation]  # the stored evaluations of splits
-    manifest: Manifest | None  # the manifest of its data; None if missing
-    remarks: list[Remark]  # the unreadable parts
+    manifest: Manifest | None  # the manifest of the data; None if it cannot be read
+    remarks: list[Remark]  # remarks about unreadable parts
 
     @property
     def problem(self) -> str:
@@ -84,7 +84,7 @@ class StoredRun:
 
 
 def check_run(path: Path) -> None:
-    """Raises UserError if a folder is not a run directory, whatever its state."""
+    """Raises UserError if a path is not a run directory. A run directory may be incomplete or damaged."""
     if path.is_file():
         raise UserError(f"`output_dir={path}` is a file; pass a run directory, the `output_dir` of a training")
     if not path.exists():
@@ -97,7 +97,7 @@ def check_run(path: Path) -> None:
 
 
 def read_run(path: Path, name: str) -> StoredRun:
-    """Returns the stored data of a run under the given name. Raises a UserError if the path is not a run directory."""
+    """Returns the stored data of a run, which gets the given name. Raises a UserError if it is not a run directory."""
     check_run(path)
     remarks: list[Remark] = []
     about, settings = (_read_object(path / file, remarks) for file in ("run.json", "hparams.json"))
@@ -145,7 +145,7 @@ def _read_log(path: Path, remarks: list[Remark]) -> list[dict[str, Any]]:
         remarks.append(Remark("log.jsonl is missing or empty, so there are no training curves."))
     if log.damaged:
         remarks.append(
-            Remark(f"log.jsonl: {log.damaged} damaged lines were skipped; a killed process can leave such lines.")
+            Remark(f"log.jsonl: {log.damaged} damaged lines were skipped, which a killed process can leave.")
         )
     return log.lines
 
@@ -167,7 +167,7 @@ def _evaluations(path: Path, logged: list[dict[str, Any]], remarks: list[Remark]
 
 
 def _samples(logged: list[dict[str, Any]]) -> list[Sample]:
-    found: dict[tuple[int, str], Sample] = {}  # a resumed training may evaluate a step again
+    found: dict[tuple[int, str], Sample] = {}  # a resumed run may evaluate a step again
     for row in logged:
         samples = row.get("samples")
         for sample in samples if isinstance(samples, list) else []:
@@ -218,7 +218,7 @@ def _manifest(about: Mapping[str, Any], remarks: list[Remark]) -> Manifest | Non
 
 
 def _line(error: Exception) -> str:
-    """Returns an error as part of a line."""
+    """Returns the first line of an error, as part of a remark."""
     return text(str(error).split("\n")[0].rstrip(".")) or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""Makes the table of the settings of runs beside those of their hparam sets."""
+"""Makes the table of settings: those of runs beside those of their hyperparameter sets."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,27 +9,27 @@ from t2t_lite.registry import HPARAMS
 from t2t_lite.report.reading import StoredRun
 from t2t_lite.report.values import text
 
-# A run that differs from every set in more settings than this derives from none of them.
+# If a run differs from every set in more settings than this, none of them counts as its set.
 _MOST_DIFFERENCES = 8
-# Settings that users often change within a set.
+# Settings that users often change, so that differences do not count.
 _OF_A_RUN = ("train_steps", "average_checkpoints", "batch_by")
 
 
 class HParamSet(NamedTuple):
-    """The hparam set of a run."""
+    """The hyperparameter set of a run."""
 
     name: str
-    is_recorded: bool  # False: it is the set with the nearest settings
+    is_recorded: bool  # False: the run does not record its set; this is the nearest one
     values: Mapping[str, Any]
     parent: str  # the set that it derives from; "" if none
     of_parent: Mapping[str, Any]
 
 
 class Cell(NamedTuple):
-    """A setting of a run."""
+    """The value of a setting in a run."""
 
     value: str
-    others: list[str]  # differing values of its set and the set's parent, such as "transformer_base: 512"
+    others: list[str]  # differing values in its set and the set's parent, such as "transformer_base: 512"
 
 
 class Row(NamedTuple):
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def nearest_set(run: StoredRun) -> HParamSet | None:
-    """Returns the recorded hparam set of a run, else the nearest one. Returns None if it is unknown or none is near."""
+    """Returns a run's recorded hyperparameter set, else the nearest; None if it is not registered or none is near."""
     recorded = text(run.about.get("hparams_set"))
     if recorded:
         values = _values(recorded)
@@ -84,7 +84,7 @@ def _set(name: str, is_recorded: bool, values: Mapping[str, Any]) -> HParamSet:
 
 
 def _values(name: str) -> dict[str, Any] | None:
-    """Returns the settings of a set; None if it is not registered or its code raises an error."""
+    """Returns the settings in a set; None if the set is not registered or its code raises an error."""
     if name not in HPARAMS:
         return None
     try:

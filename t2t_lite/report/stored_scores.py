@@ -17,7 +17,7 @@ from t2t_lite.report.values import number, text
 
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
 _MOST_ATTENTION = 1_500_000  # bytes
-_MOST_WORDS = 300  # maximum words of an output with its alignment
+_MOST_WORDS = 300  # maximum number of words in an output that is shown with its alignment
 
 
 class Bucket(NamedTuple):
@@ -26,13 +26,13 @@ class Bucket(NamedTuple):
     words: str  # "1-10"
     lines: float
     score: float
-    length_ratio: float  # NaN: not meaningful
+    length_ratio: float  # NaN if meaningless
 
 
 class ExampleLine(NamedTuple):
     """One of the worst or best lines."""
 
-    line: int  # from 1
+    line: int  # the line number, from 1
     score: float
     source: str
     output: str
@@ -44,7 +44,7 @@ class ExampleLine(NamedTuple):
 class Examples:
     """The worst and best lines of an evaluation."""
 
-    label: str  # the name of the score of a line
+    label: str  # the name of the metric that scored the lines
     # worst, best: the lines, worst (best) first.
     worst: list[ExampleLine]
     best: list[ExampleLine]
@@ -58,12 +58,12 @@ class Evaluation:
 
     folder: Path  # its folder in the run directory
     split: str  # the name of the split
-    problem: str  # the problem in the run's direction
-    texts: str  # the digest of its texts; scores are comparable only for the same texts
+    problem: str  # the problem, with the run's direction
+    texts: str  # the digests of its texts; scores are comparable only for the same texts
     checkpoint: str  # the name of the checkpoint
     chosen: str  # why the checkpoint was chosen; "" if no reason is needed
-    members: list[int]  # the averaged steps of the checkpoint
-    search: str  # the search settings in folder names: "beam_size=4, alpha=0.6"
+    members: list[int]  # the steps that the checkpoint averages
+    search: str  # the search settings that folder names always contain: "beam_size=4, alpha=0.6"
     date: str  # the date of the evaluation
     lines: float  # number of lines
     lines_per_second: float  # the search speed; NaN: unknown
@@ -73,7 +73,7 @@ class Evaluation:
 
 
 def read_stored_scores(path: Path, remarks: list[str]) -> list[Evaluation]:
-    """Returns all stored evaluations of a run, by split and date. Adds a line to `remarks` for each unreadable one."""
+    """Returns all stored evaluations of a run, by split and date. Adds a remark about each unreadable one."""
     found = []
     for folder in sorted(path.glob(f"{FOLDER}/*")):
         if not folder.is_dir() or not folder.name.startswith(tuple(f"{split}." for split in SPLITS)):
@@ -113,7 +113,7 @@ def _evaluation(scores: SplitScores) -> Evaluation:
 
 
 def _figure(figure: Figure) -> Figure:
-    """Returns a metric with all parts converted to their types."""
+    """Returns the figure with all fields converted to their types."""
     texts = {name: text(getattr(figure, name)) for name in ("name", "label", "meaning", "signature", "metric")}
     ends = (None, None) if figure.interval is None else tuple(map(number, figure.interval))
     return dataclasses.replace(figure, **texts, score=number(figure.score), low=ends[0], high=ends[1])
@@ -147,7 +147,7 @@ def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> Examp
 
 
 def _aligned(source: Sequence[str], output: Sequence[str], alignment: object) -> list[tuple[str, str]]:
-    """Returns the words of an output with their source words, by an alignment "i-j ..."."""
+    """Returns the words of an output with their source words, according to an alignment, "i-j ..."."""
     links = {int(theirs): int(ours) for ours, theirs in _LINK.findall(alignment)} if isinstance(alignment, str) else {}
     if not links or len(output) > _MOST_WORDS or max(links) >= len(output) or max(links.values()) >= len(source):
         return []

@@ -1,11 +1,11 @@
-"""Converts stored values for reports. They may be anything, because a run directory may come from elsewhere."""
+"""Converts stored values for reports. Values may have any type, because a run directory may come from elsewhere."""
 
 import datetime
 import math
 
 from t2t_lite.files import encodable
 
-_MOST_CHARACTERS = 1500  # maximum length of a text
+_MOST_CHARACTERS = 1500  # maximum length of a text before it is truncated
 
 
 def number(value: object) -> float:
@@ -24,13 +24,13 @@ def is_step(value: object) -> bool:
 
 
 def text(value: object) -> str:
-    """Returns a stored text that can be encoded as UTF-8. Truncates very long texts."""
+    """Returns a stored value as a text that can be encoded as UTF-8. Truncates very long texts."""
     whole = encodable(value if isinstance(value, str) else "" if value is None else str(value))
     return whole if len(whole) <= _MOST_CHARACTERS else f"{whole[:_MOST_CHARACTERS]} ..."
 
 
 def shown(value: float, digits: int = 4) -> str:
-    """Formats a number with significant digits, and separators if large. Returns "" if it is NaN."""
+    """Formats a number with `digits` significant digits; large numbers have separators. Returns "" for NaN."""
     if not math.isfinite(value):
         return "" if math.isnan(value) else str(value)
     if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:

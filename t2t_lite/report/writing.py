@@ -1,4 +1,4 @@
-"""Writes the report of runs, one HTML file, without TensorFlow. Keeps the report of a training up to date."""
+"""Writes a report about runs as one HTML file, without TensorFlow. Keeps the report of a run in training up to date."""
 
 import contextlib
 import datetime
@@ -25,25 +25,26 @@ from t2t_lite.training.monitoring.history import read_reports
 from t2t_lite.visualization.html import render
 
 FORMATS = (".html", ".htm")
-REPORT = "report.html"  # the report of a training
-# Minimum pause between reports, as a multiple of the time for writing one. So reports take at most 1/20 of training.
+REPORT = "report.html"  # the report of a run in training
+# Minimum pause between reports, as a multiple of the time it takes to write one. So reports take at most 1/20 of the
+# training time.
 _PAUSE = 20
 
 
 def check_packages(omit: str = "") -> None:
-    """Raises UserError if a package for reports is missing. `omit` is the argument that the user can leave out."""
+    """Raises UserError if a package for reports is missing. `omit` is the argument that the user can omit instead."""
     check_installed("a report", {"jinja2": "Jinja", "matplotlib": "matplotlib"}, "plot", omit)
 
 
 def write_report(output_dirs: str | PathLike | Sequence[str | PathLike], report_file: str | PathLike) -> Path:
     """Writes an HTML file about one or several runs, as t2t-lite-report does: settings, curves, scores, outputs.
 
-    It reads the stored results of trainings and evaluations, needs no TensorFlow, and executes no code that a run
+    It reads the stored results of training and evaluation, needs no TensorFlow, and executes no code that a run
     names. The report lists missing or damaged parts.
 
     Args:
       output_dirs: a run directory, or several. Duplicates count once.
-      report_file: a file name that ends in .html. Its folder must exist. The file appears when it is complete.
+      report_file: a file name that ends in .html. Its folder must exist. The file is written atomically.
 
     Returns:
       the path of the file.
@@ -68,7 +69,7 @@ def write_report(output_dirs: str | PathLike | Sequence[str | PathLike], report_
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
-    """Returns a short name for each run: the last parts of its path that differ from the others."""
+    """Returns a short name for each run: the last parts of its path, so that all names differ."""
     parts = [path.absolute().parts for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
         names = [encodable("/".join(each[-length:])) for each in parts]
@@ -78,7 +79,7 @@ def run_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
-    """Returns the values for the template."""
+    """Returns the values for the template of the report."""
     sets = [nearest_set(run) for run in runs]
     examples = [group for run in runs for group in example_groups(run)]
     return {
@@ -101,9 +102,9 @@ def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
 
 
 class ReportCallback(Callback):
-    """Writes the report of a run after its checkpoints and evaluations. Errors become warnings.
+    """Writes the report of a run after each checkpoint or evaluation, unless one was written recently.
 
-    `evaluates` says that an evaluation follows each checkpoint. Then the report waits for it.
+    If `evaluates`, an evaluation follows each checkpoint, and the report waits for it. Errors become warnings.
     """
 
     def __init__(self, output_dir: Path, evaluates: bool) -> None:
@@ -113,7 +114,7 @@ class ReportCallback(Callback):
 
     @contextlib.contextmanager
     def until_the_end(self) -> Iterator[None]:
-        """Writes the report when the block ends. After an error, writes it only if steps were reported."""
+        """Writes the report when the block ends; after an error, only if steps were reported in the block."""
         before = read_reports(self._output_dir)
         try:
             yield
@@ -139,7 +140,7 @@ class ReportCallback(Callback):
             write_report(self._output_dir, file)
         except Exception as error:  # training must continue, whatever error the report raises
             if not self._has_failed:
-                LOG.warning(f"{file} cannot be written ({error}); training continues without it")
+                LOG.warning(f"{file} cannot be written ({error}); training continues without a report")
             self._has_failed = True
 
     def _write_if_due(self) -> None:

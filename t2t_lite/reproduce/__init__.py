@@ -1,1 +1,1 @@
-"""Reproduces the paper's tables: executes the runs for a table at a chosen scale, and makes the table from them."""
+"""Reproduces the paper's tables, from training runs at a chosen scale, and its attention figures."""

@@ -1,7 +1,7 @@
-"""Draws figures 3 to 5 of the paper from a trained model: encoder self-attention of layer 5 of 6.
+"""Draws figures 3 to 5 of the paper from a trained model: encoder self-attention in layer 5 of 6.
 
-Figure 3 shows the attention of all heads for one word: "making ... more difficult". Figure 4 shows a head, and the
-attention of two heads for a pronoun. Figure 5 shows two heads that follow the structure of the sentence.
+Figure 3 shows the attention of all heads for one word: "making ... more difficult". Figure 4 shows one head
+for all words, and two heads for a pronoun. Figure 5 shows two heads that follow the structure of the sentence.
 """
 
 import dataclasses
@@ -21,26 +21,26 @@ from t2t_lite.visualization.attention_picture import AttentionPicture, find_quer
 from t2t_lite.visualization.figures import save
 from t2t_lite.visualization.head_statistics import head_statistics
 
-ENDINGS = (".svg", ".png", ".html", ".md")  # of the written files
+ENDINGS = (".svg", ".png", ".html", ".md")  # endings of the files to write
 PRONOUNS = ("its", "it", "his", "her", "their", "he", "she", "they", "him", "them")
 FAR = 4  # words; in the paper, the "distant dependency" of "making" is three to seven words away
-_WORDS = range(8, 19)  # allowed lengths of an automatically chosen sentence
+_WORDS = range(8, 19)  # allowed lengths of an automatically chosen sentence, in words
 
 
 class FigureFiles(NamedTuple):
-    """The files of a figure."""
+    """The files written for a figure, and its caption."""
 
     files: list[Path]  # the pictures and the caption
-    caption: str  # a description of the figure with its numbers
+    caption: str  # a description of the figure, with measurements
 
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """What to draw; None: chosen from the weights."""
+    """What to draw; None: chosen from the attention weights."""
 
     layer: int | None = None  # the layer, from 0; None: the one that corresponds to the paper's layer
     heads: Sequence[int] | None = None  # the heads, from 0
-    word: str | None = None  # the word of figures 3 and 4
+    word: str | None = None  # the word in figures 3 and 4
 
 
 def draw_figure(
@@ -59,9 +59,9 @@ def draw_figure(
     each = attention_map(model, line, output, "encoder", layer).in_words()
     for head in choices.heads or ():
         if not 0 <= head < each.num_heads:
-            raise UserError(f"`heads`: there is no head {head}; heads are 0 to {each.num_heads - 1}", status=2)
+            raise UserError(f"`heads`: there is no head {head}; choose from 0 to {each.num_heads - 1}", status=2)
     panels, why = {3: _figure_3, 4: _figure_4, 5: _figure_5}[number](each, choices)
-    make_folder(folder, "output_dir")
+    make_folder(folder, "`output_dir`")
     files = [folder / f"figure{number}{ending}" for ending in ENDINGS]
     figure = draw_lines(panels)
     for file in files[:2]:
@@ -78,7 +78,7 @@ def draw_figure(
 
 
 def sentence_for(number: int, lines: Iterable[str]) -> str | None:
-    """Returns the first suitable line: 8 to 18 words, for figure 4 with a pronoun. Returns None if there is none."""
+    """Returns the first line with 8 to 18 words and, for figure 4, a pronoun; None if there is none."""
     for line in lines:
         words = line.split()
         if len(words) in _WORDS and (number != 4 or _pronoun_in(words) is not None):
@@ -87,38 +87,39 @@ def sentence_for(number: int, lines: Iterable[str]) -> str | None:
 
 
 def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
-    """All heads for one word. By default, the word with most distant weight, beyond uniform attention's."""
+    """Draws all heads for one word: by default, the one with most weight on distant words, beyond uniform attention."""
     far, uniform = _share_far(each).mean(0), _share_far(each.uniform())[0]  # [queries]
     gains = np.where(each.queries.special, -np.inf, far - uniform)
     query = int(gains.argmax()) if choices.word is None else find_query(each, choices.word, "word")
     heads = list(choices.heads or range(each.num_heads))
     tops = [f"head {head} {_top(each, head, query)}" for head in heads]
     why = (
-        f"The attention of “{each.queries.labels[query]}”: {far[query]:.0%} of the weight of all heads is at least "
-        f"{FAR} words away, where uniform attention has {uniform[query]:.0%}. Most of each head: {', '.join(tops)}."
+        f"The attention of “{each.queries.labels[query]}”: averaged over all heads, {far[query]:.0%} of the weight is "
+        f"at least {FAR} words away, compared to {uniform[query]:.0%} with uniform attention. The largest weight of "
+        f"each head: {', '.join(tops)}."
     )
     return [Panel(each, heads, query)], why
 
 
 def _figure_4(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
-    """One head; then two heads for one word. By default, a pronoun and the heads with the sharpest attention for it."""
+    """Draws one head, then two heads for one word: by default, a pronoun and the sharpest heads for it."""
     query = _pronoun_in(each.queries.labels) if choices.word is None else find_query(each, choices.word, "word")
     if query is None:
-        raise UserError("`sentence` has no pronoun for figure 4; pass another sentence, or choose a `word` of it")
+        raise UserError("`sentence` has no pronoun for figure 4; pass another one, or pass a word in it as `word`")
     entropies = _entropies(each)[:, query]
     others = [head for head in np.argsort(entropies).tolist() if each.weights[head, query].argmax() != query]
     heads = list(choices.heads or others[:2] or [int(entropies.argmin())])
     uniform = float(_entropies(each.uniform())[0, query])
     tops = [f"head {head} {_top(each, head, query)} (entropy {entropies[head]:.2f} bits)" for head in heads]
     why = (
-        f"First head {heads[0]}, then what “{each.queries.labels[query]}” attends to: {', '.join(tops)}; uniform "
-        f"attention has {uniform:.2f} bits."
+        f"First head {heads[0]}, then what “{each.queries.labels[query]}” attends to most: {', '.join(tops)}. "
+        f"Uniform attention has an entropy of {uniform:.2f} bits."
     )
     return [Panel(each, heads[:1]), Panel(each, heads, query)], why
 
 
 def _figure_5(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
-    """Two heads. By default, heads with sharp attention that is not a fixed shift."""
+    """Draws two heads: by default, sharply focused ones that do not just attend at a fixed distance."""
     sharp = np.argsort(_entropies(each).mean(1)).tolist()
     heads = list(choices.heads or sorted(sharp, key=lambda head: _share_of_one_shift(each, head) > 0.5)[:2])
     measured = head_statistics([each])
@@ -127,19 +128,19 @@ def _figure_5(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
 
 
 def _share_far(each: AttentionMap) -> np.ndarray:
-    """Returns the share of weights on keys at least `FAR` words away, float [heads, queries]."""
+    """Returns the share of weight on keys at least `FAR` words away, float [heads, queries]."""
     places = np.arange(len(each.queries))
     far = (abs(places[:, None] - places[None]) >= FAR) & ~np.asarray(each.keys.special)[None]
     return (each.weights * far).sum(-1)
 
 
 def _entropies(each: AttentionMap) -> np.ndarray:
-    """Returns the entropy of each query in bits, float [heads, queries]."""
+    """Returns the entropy of the weights of each query in bits, float [heads, queries]."""
     return -(each.weights * np.log2(np.maximum(each.weights, 1e-12))).sum(-1)
 
 
 def _share_of_one_shift(each: AttentionMap, head: int) -> float:
-    """Returns the largest share of queries whose top keys have equal distances: 1 for a head with a fixed shift."""
+    """Returns the largest share of queries that attend most to keys at the same distance; 1 for a fixed shift."""
     shifts = each.weights[head].argmax(-1) - np.arange(len(each.queries))
     return float(np.unique(shifts, return_counts=True)[1].max() / len(shifts))
 
@@ -150,7 +151,7 @@ def _top(each: AttentionMap, head: int, query: int) -> str:
 
 
 def _pronoun_in(words: Sequence[str]) -> int | None:
-    """Returns the index of the first pronoun, in the order of kinds in `PRONOUNS`; None if there is none."""
+    """Returns the index of the word that comes first in `PRONOUNS`; None if no word is a pronoun."""
     plain = [word.strip(string.punctuation).lower() for word in words]
     found = [PRONOUNS.index(word) for word in plain if word in PRONOUNS]
     return plain.index(PRONOUNS[min(found)]) if found else None

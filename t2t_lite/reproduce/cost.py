@@ -1,4 +1,4 @@
-"""The cost of a training: estimates operations, time and disk space before it, and reads actual figures after it."""
+"""The cost of training: estimates of operations, time and disk space before it, and measurements after it."""
 
 import dataclasses
 import statistics
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from t2t_lite.reproduce.runner import Spent
     from t2t_lite.reproduce.runs import Run, Scale
 
-# Default utilisation: the speed of training relative to a large matrix product, if no finished run tells. Measured on
-# CPUs with models of hidden size 128 to 512.
+# Default utilisation: the speed of training relative to a large matrix product, for estimates without a finished run.
+# Measured on CPUs with models of hidden size 128 to 512.
 _USUAL_UTILISATION = 0.35
 _BYTES_PER_WEIGHT = 12  # float32, with Adam's two moments
 
@@ -34,8 +34,8 @@ class Cost:
 def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -> dict[str, Cost]:
     """Returns the cost of each run, by name. Imports TensorFlow.
 
-    `scale` has the sizes of sentences and vocabulary. `times` are the times of finished trainings, which determine the
-    speed of the others; {}: the speed is measured.
+    `scale` has the sentence length and the vocabulary size. `times` has the times of runs by name: those of finished
+    runs determine the speed of the others. Without any, the speed is measured.
     """
     from t2t_lite.system.quiet import import_tensorflow
 
@@ -70,9 +70,9 @@ def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -
 
 
 def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
-    """Returns the known figures of a training. Imports TensorFlow.
+    """Returns the known measurements of a training run. Imports TensorFlow.
 
-    Counting operations needs the sentence lengths in `data_dir`. If it is gone, they are left out.
+    Counting operations needs the sentence lengths in `data_dir`. If that folder is gone, "flops" is left out.
 
     Returns:
       "parameters" in millions, "steps", "tokens" (target tokens per step), "step_seconds", "flops" (counted operations
@@ -94,7 +94,7 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
         figures["steps"] = max(reports["step"])
         tokens = [each / rate for each, rate in zip(reports["target_tokens_per_second"], rates)]
         figures["tokens"] = statistics.median(tokens)
-        rates = rates[1:] or rates  # the first step includes building its graph
+        rates = rates[1:] or rates  # the first one includes building the graph
         figures["step_seconds"] = 1 / statistics.median(rates)
         about = data_dir / FILENAME.format(run.problem.data_name)
         if about.exists():

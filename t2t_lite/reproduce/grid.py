@@ -13,32 +13,32 @@ from t2t_lite.reproduce.seeds import Mean
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column."""
+    """A column of a table."""
 
-    title: str  # its title
-    form: str = ""  # the format of its numbers, as for `format`
-    latex: str = ""  # its title in LaTeX; "": the same title
+    title: str
+    form: str = ""  # the format of its numbers, as in `format(number, form)`
+    latex: str = ""  # its title in LaTeX; "": the same as `title`
 
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """A table."""
+    """A table of results."""
 
-    title: str  # the title of the table
-    columns: Sequence[Column]  # the columns
-    # The cells: texts, numbers, means with intervals, or None for empty. A row of only None is a rule.
+    title: str
+    columns: Sequence[Column]
+    # The cells: texts, numbers, means with intervals, or None if empty. A row with only None is a horizontal rule.
     rows: Sequence[Sequence[str | float | Mean | None]]
     notes: Sequence[str] = ()  # notes for readers, one paragraph each
 
     def markdown(self) -> str:
-        """Returns the table with its title and notes."""
+        """Returns the table as Markdown, with its title and notes."""
         titles = [column.title for column in self.columns]
         lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
         lines += [f"| {' | '.join(self._cells(row))} |" for row in self.rows if not _is_line(row)]
         return "\n\n".join([f"## {self.title}", "\n".join(lines), *self.notes]) + "\n"
 
     def csv(self) -> str:
-        """Returns the table with all digits. A mean has an extra column for its margin."""
+        """Returns the table as CSV with all digits. A column with means gets an extra column for their margins."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         means = [any(isinstance(row[i], Mean) for row in self.rows) for i in range(len(self.columns))]
@@ -52,7 +52,7 @@ class Grid:
         return file.getvalue()
 
     def latex(self) -> str:
-        """Returns the table as a tabular that uses the package booktabs."""
+        """Returns the table as a LaTeX tabular, which needs the package booktabs."""
         lines = [f"% {self.title}", *(f"% {note}" for note in self.notes)]
         lines += [f"\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}", "\\toprule"]
         lines.append(" & ".join(column.latex or _escaped(column.title) for column in self.columns) + r" \\")

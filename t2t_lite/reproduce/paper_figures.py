@@ -1,4 +1,4 @@
-"""The paper's results: its own models by hparams set, and the results of others that it prints.
+"""The results in the paper: those of its own models, by hyperparameter set, and those of other systems.
 
 Perplexity (per token) and BLEU are measured on newstest2013, with beam search and without checkpoint averaging.
 """
@@ -14,9 +14,9 @@ BATCH_TOKENS = 25_000  # target tokens per step, approximate, section 5.1
 
 @dataclasses.dataclass(frozen=True)
 class PaperFigures:
-    """The results of one model. None where the paper prints none, for example if a count equals the base model's."""
+    """The results of one model. None: the paper prints no value, for example if it is the same as the base model's."""
 
-    row: str  # their place in the paper
+    row: str  # where they are in the paper
     # perplexity, bleu: on the development set.
     perplexity: float | None
     bleu: float | None
@@ -24,7 +24,7 @@ class PaperFigures:
     train_steps: int | None = 100_000  # an empty cell in table 3 means the base model's number
     training_hours: float | None = None  # on all devices
     step_seconds: float | None = None  # approximate, from section 5.2
-    training_flops: float | None = None  # the estimate of table 2
+    training_flops: float | None = None  # the estimate in table 2
     # BLEU on newstest2014 by column of table 2, or F1 on section 23 by row of table 4.
     test: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -69,15 +69,15 @@ PAPER_FIGURES = {
     "transformer_ls0": PaperFigures("table 3 (D)", 4.67, 25.3),
     "transformer_ls2": PaperFigures("table 3 (D)", 5.47, 25.7),
     "transformer_learned_positions": PaperFigures("table 3 (E)", 4.92, 25.7),
-    # The appendix prints no number of steps. 16 hours instead of 12 match its "about 30% longer" steps, so the number
-    # is the same.
+    # The appendix does not print the number of steps. 16 hours instead of 12 match its "about 30% longer" steps, so the
+    # number must be that of the base model.
     "transformer_aop1": PaperFigures("appendix, AOP1", 4.92, 25.5, 65, training_hours=16),
     "transformer_aop2": PaperFigures("appendix, AOP2", 4.86, 25.9, 65, training_hours=16),
     "transformer_big_enfr": PaperFigures(
         "table 2, big",
         None,
         None,
-        None,  # the paper's 213 million are for the vocabulary of English-German
+        None,  # the paper's 213 million are for its English-German vocabulary
         300_000,
         training_hours=3.5 * 24,
         step_seconds=1.0,
@@ -90,7 +90,7 @@ PAPER_FIGURES = {
 
 
 class PublishedTranslation(NamedTuple):
-    """A row of table 2: BLEU on newstest2014 and training cost in FLOPs. None where the paper prints none."""
+    """A row of table 2: BLEU on newstest2014 and training cost in FLOPs, by language pair, where the paper has them."""
 
     system: str
     bleu: dict[str, float]

@@ -22,7 +22,7 @@ class Result(NamedTuple):
 
 
 def read_results(runs: Sequence[Run]) -> list[Result]:
-    """Returns the results of the evaluated runs. Their data may be gone.
+    """Returns the results of those runs that are evaluated, even if their data is gone.
 
     Raises a UserError if a run directory belongs to another training.
     """
@@ -42,7 +42,7 @@ def read_results(runs: Sequence[Run]) -> list[Result]:
 
 
 def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
-    """Returns the training figures by row and column, see `training_figures`. Imports TensorFlow."""
+    """Returns the `training_figures` of each row, by `row_and_column`. Imports TensorFlow."""
     found: dict[str, Mapping[str, float]] = {}
     for result in results:
         key = row_and_column(result.run)
@@ -57,7 +57,7 @@ def row_and_column(run: Run) -> str:
 
 
 def over_seeds(results: Sequence[Result], figure: str, key: Callable[[Run], str] = lambda run: run.row) -> Seeds:
-    """Returns a metric over seeds, by row or by another key of the runs."""
+    """Returns the values of a metric over seeds, by row or by another key of the runs."""
     values: dict[str, list[float]] = {}
     for result in results:
         if figure in result.figures:

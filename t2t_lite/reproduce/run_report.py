@@ -20,7 +20,7 @@ _TEST_SETS = {
     "wsj_parsing_semi": "semi-supervised",
 }
 _PAPER_METRIC = "paper_bleu"  # the paper's metric for translations
-_OF_TOKENS = "perplexity"  # the reported metrics of tokens are perplexities, per token and per word
+_OF_TOKENS = "perplexity"  # of the metrics of tokens, only the perplexities per token and per word are reported
 
 
 def run_report(
@@ -30,10 +30,10 @@ def run_report(
     scores: "SplitScores",
     wanted: int,
 ) -> Grid:
-    """Returns the report of a complete training with an hparam set (None: unknown).
+    """Returns the report of a finished run. `hparams_set` is its hyperparameter set, or None if unknown.
 
-    `training` has the figures of the training, see `training_figures`. `scores` is its evaluation. `wanted` is the
-    intended number of averaged checkpoints.
+    `training` is the result of `training_figures`, and `scores` the evaluation of the run. `wanted` is the intended
+    number of averaged checkpoints.
     """
     paper_set = nearest_paper_set(hparams_set)
     paper = PAPER_FIGURES[paper_set] if paper_set else None
@@ -50,8 +50,8 @@ def run_report(
     if paper:
         notes.append(
             f"The paper's model is `{paper_set}` ({paper.row}), trained on WMT 2014 or the Penn Treebank with 8 P100 "
-            "GPUs. Its FLOPs are time times the rate of the GPUs, those of this run are counted; its perplexity is on "
-            "newstest2013. Figures of other text cannot be compared."
+            "GPUs. Its FLOPs are training time times the speed of the GPUs; those of this run are counted. Its "
+            "perplexity is on newstest2013. Scores on different texts cannot be compared."
         )
     columns = [Column(""), Column("this run"), Column("paper")]
     return Grid(f"{run.path.name}: {hparams_set or 'a training'}", columns, rows, notes)
@@ -61,31 +61,31 @@ def _evaluated(run: RunDir, scores: "SplitScores", wanted: int) -> str:
     """Returns a description of the evaluated checkpoint."""
     of = f"of {scores.checkpoint.name}"
     if scores.members:
-        fewer = f" (all there are; {wanted} are wanted)" if len(scores.members) < wanted else ""
+        fewer = f" (all that exist; {wanted} were intended)" if len(scores.members) < wanted else ""
         of = f"of the average of the checkpoints at steps {', '.join(map(str, scores.members))}{fewer}"
     search = scores.decode_hparams
     signatures = "; ".join(f"{name}: {signature}" for name, signature in scores.signatures.items())
     return (
-        f"`{run.problem.name}`; figures of {scores.split} are {of}, searched with beam_size={search['beam_size']}, "
+        f"`{run.problem.name}`; scores on {scores.split} are {of}, searched with beam_size={search['beam_size']}, "
         f"alpha={search['alpha']:g}, with 95% intervals by bootstrap. {signatures}".rstrip()
     )
 
 
 def nearest_paper_set(hparams_set: str | None) -> str | None:
-    """Returns the paper's set that a set is or most directly derives from; None if there is none."""
+    """Returns the set itself if the paper has it, else the nearest set of the paper that it derives from, or None."""
     while hparams_set is not None and hparams_set not in PAPER_FIGURES:
         hparams_set = HPARAMS.parent(hparams_set)
     return hparams_set
 
 
 def _training_rows(measured: Mapping[str, float], paper: PaperFigures | None) -> list[list[str | None]]:
-    """Returns the rows about the training. Leaves out rows with unknown values."""
+    """Returns the rows about training. Leaves out rows without a measured value."""
     of_paper = {**vars(paper), "batch_tokens": BATCH_TOKENS} if paper else {}
     rows = (
         ("parameters, millions", "parameters", ".1f", "parameters", ".0f"),
         ("steps", "steps", ",.0f", "train_steps", ",.0f"),
-        ("target tokens a step", "tokens", ",.0f", "batch_tokens", ",.0f"),
-        ("seconds a step", "step_seconds", ".3g", "step_seconds", ".1f"),
+        ("target tokens per step", "tokens", ",.0f", "batch_tokens", ",.0f"),
+        ("seconds per step", "step_seconds", ".3g", "step_seconds", ".1f"),
         ("training cost, FLOPs", "flops", ".2g", "training_flops", ".2g"),
         (f"dev: perplexity, step {measured.get('dev_step', 0):,.0f}", "dev_perplexity", ".2f", "perplexity", ".2f"),
     )

@@ -16,7 +16,7 @@ from t2t_lite.files import make_folder
 from t2t_lite.reproduce.runs import Command, Run
 
 POLL_SECONDS, RECORD_SECONDS = 1.0, 20.0
-# The log of the commands' times, in the folder of the run directories.
+# The log of the commands' times, in the folder with the run directories.
 TIMES = "times.jsonl"
 
 
@@ -28,10 +28,10 @@ class Spent(NamedTuple):
 
 
 class Runner:
-    """Executes the commands of runs in the folder of the run directories.
+    """Executes the commands of runs whose run directories are in one folder.
 
     After `budget_seconds`, the running command gets SIGTERM, and no other starts; None: no limit. `program` takes the
-    name of a command of the package and returns the program and its first arguments.
+    name of one of the package's commands and returns the program with its first arguments.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ def spent(output_dir: Path, command: str = "") -> dict[str, Spent]:
     """Returns the time of each run, by name; with `command`, only the time of that command."""
     path, latest = output_dir / TIMES, {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
-        with contextlib.suppress(ValueError, KeyError, TypeError):  # an incomplete line of a killed process
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # an incomplete line from a killed process
             entry = json.loads(line)
             if not command or entry["command"] == command:
                 latest[entry["run"], entry["start"]] = Spent(float(entry["seconds"]), float(entry["cpu_seconds"]))
@@ -119,7 +119,7 @@ def _interrupts_passed_on(say: Callable[[str], None]) -> Iterator[list[subproces
     running: list[subprocess.Popen] = []
 
     def stop(number: int, frame: object) -> None:
-        say(f"stopping by {signal.Signals(number).name}; run the same command again to continue")
+        say(f"stopping after {signal.Signals(number).name}; run the same command again to continue")
         for process in running:
             process.send_signal(signal.SIGTERM)
             process.wait()

@@ -1,4 +1,4 @@
-"""The runs of a table: its trainings at a scale, each in an ordinary run directory, and their commands."""
+"""The runs for a table: trainings at a chosen scale, each in an ordinary run directory, and their commands."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ from t2t_lite.run_dir import RunDir, data_digests, open_run_dir, with_order_of_r
 from t2t_lite.settings import SettingValue
 
 PAPER_BASE = "transformer_base"
-# Settings that scale with a smaller base model. All other settings are those of the paper's row.
+# Settings that are scaled to a smaller base model. All other settings are those of the paper's row.
 _SIZES = (
     "num_encoder_layers",
     "num_decoder_layers",
@@ -34,7 +34,7 @@ _SIZES = (
 )
 PREFIX = "transformer_"
 BIG = "transformer_big"
-# The rows of each table: hparam sets by column (in table 4, by row).
+# The rows of each table: hparam sets, each with its column in the table (in table 4, its row).
 ROWS = {
     2: [
         (PAPER_BASE, "EN-DE"),
@@ -52,14 +52,14 @@ ROWS = {
 class Scale:
     """The size of a reproduction."""
 
-    name: str  # its name
+    name: str
     base: str  # the hparam set that replaces transformer_base
     # The problem for each column or row of the tables: "EN-DE", "EN-FR", "WSJ only", "semi-supervised".
     problems: Mapping[str, str]
     checkpoint_flags: Mapping[str, int]  # the trainer's flags for checkpoints
     mean_length: float  # target tokens per sentence, for estimates
     vocab_size: int  # number of tokens, for estimates
-    note: str  # a note for readers of the table
+    note: str  # a note below the table
 
 
 SCALES = {
@@ -72,7 +72,7 @@ SCALES = {
             {"save_checkpoints_steps": 20},
             12,
             1000,
-            "Sentences of a grammar; German to English stands for English to French.",
+            "Sentences from a grammar; German to English stands in for English to French.",
         ),
         Scale(
             "small",
@@ -81,7 +81,7 @@ SCALES = {
             {"save_checkpoints_steps": 50},
             14,
             6000,
-            "Captions of Multi30k. Every row keeps its ratio to the base model.",
+            "Captions from Multi30k. Every row keeps its size ratios to the base model.",
         ),
         Scale(
             "paper",
@@ -118,14 +118,14 @@ class Run:
 
     row: str  # the hparam set of the paper's row
     column: str  # its column in table 2 or its row in table 4
-    seed: int  # the random seed
+    seed: int
     problem: str  # the name of the problem
-    hparams_set: str  # the set for its training
+    hparams_set: str  # the hparam set for its training
     changes: Mapping[str, SettingValue]  # settings that differ from the set
     directory: Path  # the run directory
     averages: bool  # whether to average checkpoints before the evaluation, as for tables 2 and 4 of the paper
     split: str  # the split to evaluate
-    # data_flags, trainer_flags: further trainer flags, for data generation and checkpoints.
+    # data_flags, trainer_flags: further flags of the trainer, for data, and for checkpoints and devices.
     data_flags: Mapping[str, str]
     trainer_flags: Mapping[str, int | str]
 
@@ -179,7 +179,7 @@ class Run:
         return [*averaging, Command("eval", tuple(_as_flags(flags)))]
 
     def is_trained(self) -> bool:
-        """Returns whether the last step is done.
+        """Returns whether training has reached the last step.
 
         Raises a UserError if the directory belongs to another training.
         """
@@ -194,9 +194,9 @@ class Run:
     def _check(self) -> None:
         """Raises UserError if the directory belongs to another training."""
         found, ours = open_run_dir(self.directory), with_order_of_run(self.directory, self.hparams)
-        # Without averaging, their number does not matter.
+        # Without averaging, the number of averaged checkpoints does not matter.
         theirs = found.hparams if self.averages else found.hparams.replace(average_checkpoints=ours.average_checkpoints)
-        steps = max(theirs.train_steps, self._last_step())  # the checkpoints of a longer training remain
+        steps = max(theirs.train_steps, self._last_step())  # later checkpoints remain from a longer training
         others = theirs.replace(train_steps=steps).difference(ours)
         about = json.loads((self.directory / "run.json").read_text(encoding="utf-8"))
         for name, its, wanted in (
@@ -206,13 +206,13 @@ class Run:
             others += [f"{name}: {its}, not {wanted}"] if its != wanted else []
         if others:
             raise UserError(
-                f"{self.directory} was trained with other settings than this row ({'; '.join(others)}); remove it, or "
-                f"pass another `output_dir`"
+                f"{self.directory} was not trained with the settings of this row ({'; '.join(others)}); remove it, "
+                f"or pass another `output_dir`"
             )
         self._check_data(found)
 
     def _check_data(self, found: RunDir) -> None:
-        """Raises UserError if the training's data is known to differ from that in `data_dir`."""
+        """Raises UserError if the run is known to have been trained on data other than that in `data_dir`."""
         data_dir = Path(self.data_flags["data_dir"])
         manifest = read_manifest(data_dir, found.problem)
         if manifest is None or manifest.splits.keys() != {*SPLITS}:
@@ -229,7 +229,7 @@ class Run:
             )
 
     def is_of_data(self, inputs: str, targets: str) -> bool:
-        """Returns whether these SHA-256 match the texts of the evaluated split, or the texts are gone.
+        """Returns whether SHA-256 digests match the texts of the evaluated split. A missing text matches.
 
         Inputs and targets follow the direction of the problem.
         """
@@ -258,7 +258,7 @@ def planned_runs(
       rows: names of the rows, which are the names of their sets with or without "transformer_"; empty: all rows for
         which the scale has a problem.
       seeds: the number of seeds, counted from 1.
-      output_dir: the folder of all run directories. Tables share runs: tables 2 and 3 use the same base model.
+      output_dir: the folder for all run directories. Tables share runs: tables 2 and 3 use the same base model.
       data_flags, device_flags: the trainer's flags for the data and the devices.
 
     Raises:
@@ -272,7 +272,9 @@ def planned_runs(
     wanted = [known[row] for row in rows] or list(known.values())
     chosen = [(name, column) for name, column in ROWS[table] if name in wanted and column in scale.problems]
     if missing := [short(name) for name in wanted if rows and name not in {row for row, _ in chosen}]:
-        raise UserError(f"`rows={','.join(missing)}`: `scale={scale.name}` has no data for it", status=2)
+        raise UserError(
+            f"`rows={','.join(missing)}`: `scale={scale.name}` has no data for it; pass another `scale`", status=2
+        )
     is_paper = scale.base == PAPER_BASE
     return [
         Run(
@@ -294,7 +296,7 @@ def planned_runs(
 
 
 def check_trees(runs: Sequence[Run], given: Mapping[str, str]) -> None:
-    """Checks the flags for the locations of treebanks before running anything.
+    """Checks the flags that say where treebanks are, before anything runs.
 
     Raises a UserError if a parsing problem needs other flags, or a file is missing.
     """
@@ -317,7 +319,7 @@ def short(row: str) -> str:
 
 
 def paper_changes(row: str, scale: Scale) -> dict[str, SettingValue]:
-    """Returns the settings of a paper's set that differ from the base model, scaled to the base model of `scale`."""
+    """Returns the settings in which a row differs from the paper's base model, scaled to the base model of `scale`."""
     paper, wanted, ours = (dataclasses.asdict(_explicit(HPARAMS[name]())) for name in (PAPER_BASE, row, scale.base))
     named = dataclasses.asdict(HPARAMS[row]())
     changes = {}
@@ -333,7 +335,7 @@ def paper_changes(row: str, scale: Scale) -> dict[str, SettingValue]:
 
 
 def _explicit(hparams: HParams) -> HParams:
-    """Returns settings with explicit key and value sizes, so that ratios can be computed."""
+    """Returns the settings with explicit key and value sizes, so that ratios can be computed."""
     size = hparams.hidden_size // hparams.num_heads
     return hparams.replace(
         attention_key_size=hparams.attention_key_size or size,

@@ -1,7 +1,7 @@
 """Computes means over seeds with intervals, and intervals of differences between rows.
 
-The variance over seeds is assumed equal in all rows (as in an analysis of variance). With three seeds per row, the
-variance of one row alone is hardly known, and its intervals would be 2.5 times as wide.
+The variance over seeds is assumed to be the same in all rows, as in an analysis of variance. With three seeds per row,
+one row alone gives a poor estimate of the variance, and intervals would be 2.5 times as wide.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ LEVEL = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Mean:
-    """A mean with its interval. `margin` is None if there is only one seed."""
+    """A mean with its interval. `margin` is None if no row has several seeds."""
 
     value: float
     margin: float | None
@@ -32,7 +32,7 @@ class Mean:
 
 
 class Seeds:
-    """The results of rows over seeds, one for each seed."""
+    """The results of each row, one for each seed."""
 
     def __init__(self, figures: Mapping[str, Sequence[float]]) -> None:
         self._figures = {row: np.asarray(values, float) for row, values in figures.items() if len(values)}

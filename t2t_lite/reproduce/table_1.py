@@ -1,4 +1,4 @@
-"""Measures table 1 of the paper: work, sequential steps and path length of a layer."""
+"""Reproduces table 1 of the paper: measures the time and path length of each layer."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ FILE = "table1.{}.json"
 
 
 def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], say: Callable[[str], None]) -> None:
-    """Measures the layers without measurements, one after another, until the time is up.
+    """Measures the layers that have no measurements yet, one after another, until the time is up.
 
     The scale, "tiny", "small" or "paper", determines the maximum sequence length. `say` receives a line before each
     layer.
@@ -86,9 +86,9 @@ def table_1(scale: str, output_dir: Path) -> Grid:
         Column(f"path length, n = {', '.join(map(str, PATH_LENGTHS))}"),
     ]
     notes = [
-        f"Exponents are fitted to the time of a forward pass up to n = {MAX_LENGTHS[scale]}, attention without its "
-        f"projections and r = {NEIGHBORHOOD_SIZE}; paths are the layers after which every output of a real layer "
-        f"depends on every input, with k = 3 and r = {PATH_NEIGHBORHOOD_SIZE}. The paper's O(log_k(n)) is for dilated "
-        f"convolutions; contiguous ones, which the other two rows measure, need O(n/k) layers (section 4)."
+        f"Exponents are fitted to the times of forward passes up to n = {MAX_LENGTHS[scale]}; attention is measured "
+        f"without projections, with r = {NEIGHBORHOOD_SIZE}. Path lengths are the numbers of real layers after which "
+        f"every output depends on every input, with k = 3 and r = {PATH_NEIGHBORHOOD_SIZE}. The paper's O(log_k(n)) is "
+        f"for dilated convolutions; contiguous ones, in the other two rows, need O(n/k) layers (section 4)."
     ]
     return Grid("Table 1: complexity and path length of layers", columns, rows, notes)

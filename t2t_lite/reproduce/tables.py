@@ -11,14 +11,14 @@ from t2t_lite.reproduce.runs import PAPER_BASE, ROWS, Scale, short
 from t2t_lite.reproduce.seeds import Mean, Seeds
 from t2t_lite.scoring.metric import figure_label
 
-# Training figures by the hparam set of the row and, in table 2, its column; see `training_figures`.
+# The `training_figures` of each row, by `row_and_column`.
 Trainings: TypeAlias = Mapping[str, Mapping[str, float]]
 # The label of the paper's BLEU. It must differ from sacreBLEU's.
 PAPER_BLEU = figure_label("paper_bleu")
 BETTER, WORSE, SAME = "better", "worse", "the same"
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
-# Differences up to these count as "nearly identical", in BLEU and as a share of the perplexity. In the paper, learned
-# positions and sinusoids differ by 0.1 BLEU and not in perplexity.
+# Differences up to these count as "nearly identical": in BLEU, and as a share of the perplexity. In the paper, learned
+# positions and sinusoids differ by 0.1 BLEU, and not in perplexity.
 SAME_BLEU, SAME_PERPLEXITY = 0.5, 0.03
 
 
@@ -28,7 +28,7 @@ class Observation(NamedTuple):
     part: str  # the part of table 3
     text: str
     row: str  # an hparam set
-    expected: str  # its expected result, compared with the base model
+    expected: str  # the expected result compared with the base model
 
 
 OBSERVATIONS = (
@@ -98,7 +98,7 @@ def table_3(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
 
 
 def observations(results: Sequence[Result]) -> Grid | None:
-    """Returns the paper's observations on table 3 with verdicts; None if the rows allow none."""
+    """Returns the paper's observations on table 3 with verdicts; None if the results allow no verdict."""
     bleu, perplexity = over_seeds(results, "bleu"), over_seeds(results, "perplexity")
     rows: list[list] = []
     for each in OBSERVATIONS:
@@ -120,8 +120,9 @@ def observations(results: Sequence[Result]) -> Grid | None:
         Column("by PPL"),
     ]
     note = (
-        "Differences are the row minus the base model, with 95% intervals if there are several seeds; an observation "
-        "holds, or does not, if its whole interval says so. They are not corrected for the number of comparisons."
+        "Differences are the row minus the base model, with 95% intervals if there are several seeds. An observation "
+        "holds, or does not hold, if the whole interval agrees. Intervals are not corrected for the number of "
+        "comparisons."
     )
     return Grid("The paper's observations", columns, rows, [note]) if rows else None
 
@@ -129,7 +130,7 @@ def observations(results: Sequence[Result]) -> Grid | None:
 def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float) -> str:
     """Returns whether an observation holds by one metric: HOLDS, FAILS or UNDECIDED.
 
-    The difference is the row's value minus the base model's. Up to `same`, they count as the same.
+    The difference is the row's value minus the base model's. Values that differ by at most `same` count as the same.
     """
     low, high = (difference.low, difference.high) if higher_is_better else (-difference.high, -difference.low)
     if expected == SAME:
@@ -189,8 +190,8 @@ def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
         rows.append(row)
     notes = [
         *_notes(scale, ours, plain),
-        "FLOPs are counted (matrix products, two operations per multiply-add); the paper's are time times the rate of "
-        "its GPUs.",
+        "FLOPs are counted (matrix products, two operations per multiply-add); the paper's are training time times the "
+        "speed of its GPUs.",
     ]
     return Grid("Table 2: translation quality and training cost", columns, rows, notes)
 
@@ -242,7 +243,7 @@ def _notes(scale: Scale, *figures: Seeds) -> list[str]:
     notes = [f"Scale: {scale.name}. {scale.note}"]
     if any(seeds.deviation is not None for seeds in figures):
         notes.append(
-            "Means over seeds with 95% intervals (Student's t); the spread over seeds is that of all rows together."
+            "Means over seeds with 95% intervals (Student's t); the spread over seeds is estimated from all rows."
         )
     else:
         notes.append("One seed: no intervals.")

@@ -1,1 +1,1 @@
-"""Scores of outputs against references: BLEU, chrF and PARSEVAL."""
+"""Metrics such as BLEU, chrF and PARSEVAL, with confidence intervals and significance tests."""

@@ -1,4 +1,4 @@
-"""Labelled bracketing F1 of trees, as a metric."""
+"""The metric for parsing: labelled bracketing F1."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ class LabelledF1(Metric):
         self._per_sentence = per_sentence
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
-        """Returns F1 over all sentences. See `Metric.score` and `report`."""
+        """Returns the F1 of all sentences together. See `Metric.score` and `report`."""
         return _scored(hypotheses, references).all.f1
 
     def report(
@@ -27,14 +27,14 @@ class LabelledF1(Metric):
         references: Sequence[str],
         names: tuple[str, str] = ("the hypotheses", "the references"),
     ) -> list[str]:
-        """Returns F1 and EVALB's other figures. See `Metric.report`.
+        """Returns F1 and the other scores of EVALB, as lines. See `Metric.report`.
 
         Raises a UserError if a reference is not a tree, or no hypothesis is one.
         """
         return report(_scored(hypotheses, references, names), self._per_sentence)
 
     def resampled(self) -> SummedStatistics:
-        """Returns a metric of (matched, gold, candidate) brackets. See `Metric.resampled`."""
+        """Returns F1 as a function of (matched, gold, candidate) brackets. See `Metric.resampled`."""
 
         def brackets(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[int, int, int]]:
             sentences = _scored(hypotheses, references).sentences
@@ -43,7 +43,7 @@ class LabelledF1(Metric):
         return SummedStatistics("f1", brackets, lambda sums: f1_score(*sums))
 
     def line_scores(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-        """Returns the F1 of each sentence, 0 for unscored ones. See `Metric.line_scores`."""
+        """Returns the F1 of each sentence, or 0 if it is not scored. See `Metric.line_scores`."""
         return [score.f1 for score in score_trees(references, hypotheses).sentences]
 
 
@@ -54,5 +54,5 @@ def _scored(
 ) -> Parseval:
     scored = score_trees(references, hypotheses, names[1])
     if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
-        raise UserError(f"{names[0]} has no trees: this metric scores trees in brackets, one per line")
+        raise UserError(f"no trees in {names[0]}: this metric scores trees; write them in brackets, one per line")
     return scored

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from t2t_lite.scoring.metric import check_lines, check_references, figure_label, figure_name, make_metric, options_taken
 
-# Scores lines if the metric cannot score single lines, such as BLEU, which is 0 without a common 4-gram.
+# Scores the lines if the metric cannot score single lines. For example, BLEU is 0 without a common 4-gram.
 _OF_TEXTS = "chrf"
 
 
 class Change(NamedTuple):
-    """A line for which the outputs differ."""
+    """A line on which the outputs of two systems differ."""
 
     line: int  # counted from 1
     references: tuple[str, ...]
@@ -21,7 +21,7 @@ class Change(NamedTuple):
     metric: str  # the name of the metric for these scores
 
     def shown(self, first: str, other: str, sources: Sequence[str] | None) -> list[str]:
-        """Returns a line with the scores, and a titled line for each text; `first` and `other` name the systems."""
+        """Returns a line with the scores, then a titled line for each text. `first` and `other` name the systems."""
         texts = [] if sources is None else [("source", sources[self.line - 1])]
         texts += [*(("reference", text) for text in self.references), (first, self.first), (other, self.other)]
         width = max(len(title) for title, _ in texts)
@@ -44,9 +44,9 @@ def most_changed(
 ) -> list[Change]:
     """Returns the `count` lines whose scores differ most between two systems, with the largest difference first.
 
-    `metric` is the comparison's; if it cannot score single lines (see `Metric.line_scores`) or is None, chrF2
-    scores the lines. Options that the scoring metric does not take have no effect. Lines with equal outputs are
-    omitted. Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of references.
+    Lines are scored by `metric` or, if it is None or cannot score single lines (see `Metric.line_scores`), by chrF2.
+    Options that this metric does not take have no effect. Lines with equal outputs are omitted. Raises a UserError if
+    the numbers of lines differ, or the metric takes fewer sets of references.
     """
     by, theirs = scores_of_lines(metric, other, *references, **options)
     own, ours = scores_of_lines(by, first, *references, **options)
@@ -64,7 +64,7 @@ def most_changed(
 def scores_of_lines(
     metric: str | None, hypotheses: Sequence[str], *references: Sequence[str], **options: object
 ) -> tuple[str, list[float]]:
-    """Returns (the metric used for the lines, the score of each line). Arguments and errors: see `most_changed`."""
+    """Returns (the metric that scored the lines, the score of each line). Arguments and errors: see `most_changed`."""
     metric = metric or _OF_TEXTS
     check_references(metric, len(references))
     check_lines(hypotheses, *references)

@@ -18,7 +18,7 @@ class ExactMatch(Metric):
         return 100.0 * sum(self._matches(hypotheses, *references)) / len(hypotheses)
 
     def resampled(self) -> SummedStatistics:
-        """Returns a metric of (matches, lines). See `Metric.resampled`."""
+        """Returns the share as a function of (matches, lines). See `Metric.resampled`."""
         return SummedStatistics(
             "exact_match",
             lambda *texts: [(match, 1) for match in self._matches(*texts)],

@@ -1,15 +1,15 @@
 """Metrics of outputs, and the facts about a registered metric that are known before its code is imported.
 
-A metric is registered in `METRICS` (`t2t_lite/registry.py`) with these facts, all optional:
+A metric is registered in `METRICS` (`t2t_lite/registry.py`) with these optional facts (defaults in parentheses):
 
-needs               what it scores: TEXTS (the default), TREES in brackets, or TOKENS, see below
-higher_is_better    whether the best checkpoint is the one with the highest score; True
-figure              its name in the evaluations of a run; the metric's name
-label               its name in reports and plots; the figure's name
-options             constructor arguments that are flags of t2t-lite-score; none
-several_references  whether `score` takes several sets of references; False
-beside              the metric that is always reported next to it; none
-evaluated_with      metrics that t2t-lite-eval also computes if this is the problem's metric; none
+needs               what it scores: TEXTS, TREES in brackets, or TOKENS, see below (TEXTS)
+higher_is_better    whether the best checkpoint is the one with the highest score (True)
+figure              its name in the evaluations of a run (the metric's name)
+label               its name in reports and plots (the value of `figure`)
+options             constructor arguments that are flags of t2t-lite-score (none)
+several_references  whether `score` takes several sets of references (False)
+beside              the metric that is always reported next to it (none)
+evaluated_with      metrics that t2t-lite-eval also computes if this is the problem's metric (none)
 
 Metrics of TEXTS and TREES score decoded outputs and derive from `Metric`. Metrics of TOKENS need no decoding: they are
 functions of sums over the target tokens of a split, see `token_metrics.py`.
@@ -55,17 +55,19 @@ class Metric:
         *references: Sequence[str],
         names: tuple[str, str] = ("the hypotheses", "the references"),
     ) -> list[str]:
-        """Returns the lines of t2t-lite-score if it prints more than the score; otherwise [].
+        """Returns the lines that t2t-lite-score prints, if they contain more than the score; otherwise [].
 
         Args:
           hypotheses, references: see `score`.
-          names: the names of both in errors, such as their files.
+          names: what errors call the hypotheses and the references, such as their files.
         """
         del hypotheses, references, names
         return []
 
     def signature(self, num_references: int = 1) -> str:
-        """Returns what comparable scores must have in common, "name:value|..." as in sacreBLEU; "" if unknown.
+        """Returns the signature, "name:value|..." as in sacreBLEU; "" if unknown.
+
+        Scores are comparable only if their signatures match.
 
         Args:
           num_references: number of sets of references.
@@ -76,7 +78,7 @@ class Metric:
     def resampled(self) -> "SummedStatistics | SacrebleuMetric | None":
         """Returns this metric as a function of sums over lines, or as a sacreBLEU metric; None if it is neither.
 
-        Confidence intervals and significance tests resample the lines' numbers, see `significance.py`.
+        Confidence intervals and significance tests resample the numbers of each line, see `significance.py`.
         """
         return None
 
@@ -91,7 +93,7 @@ class Metric:
 
 
 class InALanguage(Protocol):
-    """The part of a problem used here: the language of its outputs."""
+    """The part of a problem that metrics use: the language of its outputs."""
 
     @property
     def output_language(self) -> str:
@@ -105,24 +107,27 @@ def metric_needs(metric: str) -> str:
 
 
 def figure_name(metric: str) -> str:
-    """Returns the name of a metric's figure in evaluations: "f1" of "parseval"."""
+    """Returns a metric's name in evaluations: "f1" for "parseval"."""
     return METRICS.fact(metric, "figure", metric)
 
 
 def figure_label(figure: str) -> str:
-    """Returns a figure's name in reports and plots: "BLEU" for "bleu"; unknown figures keep their own name."""
+    """Returns the label of a metric in reports and plots, given its name in evaluations: "BLEU" for "bleu".
+
+    Unknown names are returned unchanged.
+    """
     metric = _metric_with(figure)
     return METRICS.fact(metric, "label", figure) if metric else figure
 
 
 def is_of_outputs(figure: str) -> bool:
-    """Returns whether a figure needs decoding; True for unknown figures, which come from plug-ins."""
+    """Returns whether a metric, given its name in evaluations, needs decoding; True for unknown names."""
     metric = _metric_with(figure)
     return not metric or metric_needs(metric) != TOKENS
 
 
 def metric_named(name: str, argument: str) -> str:
-    """Returns the metric that an argument names by its own or its figure's name ("f1").
+    """Returns the metric that an argument names, by its own name or by its name in evaluations ("f1").
 
     Raises:
       UserError: if it does not exist; the message suggests the nearest names.
@@ -130,7 +135,10 @@ def metric_named(name: str, argument: str) -> str:
     names = {}
     for metric in METRICS:
         if (other := names.setdefault(figure_name(metric), metric)) != metric:
-            raise UserError(f"the metrics '{other}' and '{metric}' have the same figure '{figure_name(metric)}'")
+            raise UserError(
+                f"the metrics '{other}' and '{metric}' are both called '{figure_name(metric)}' in evaluations; "
+                f"register one of them with another figure=NAME"
+            )
     if name in METRICS:
         return name
     if metric := _metric_with(name):
@@ -152,7 +160,10 @@ def report(
     names: tuple[str, str] = ("the hypotheses", "the references"),
     **options: object,
 ) -> list[str]:
-    """Returns the lines of t2t-lite-score for a metric. Arguments: see `Metric.report`; options: the constructor's."""
+    """Returns the lines that t2t-lite-score prints for a metric.
+
+    `options` go to the metric's constructor. For the other arguments see `Metric.report`.
+    """
     scorer = make_metric(metric, **options)
     check_references(metric, len(references))
     lines = scorer.report(hypotheses, *references, names=names)
@@ -162,7 +173,7 @@ def report(
 
 
 def make_metric(name: str, **options: object) -> Metric:
-    """Returns the output metric called `name`; for its constructor's options see `options_for`.
+    """Returns the output metric called `name`, constructed with the given options; see `options_for`.
 
     Raises:
       UserError: if a plug-in registered something else.
@@ -174,18 +185,18 @@ def make_metric(name: str, **options: object) -> Metric:
 
 
 def options_for(metric: str, problem: InALanguage) -> dict[str, str]:
-    """Returns the options of a metric that a problem determines: the language of its outputs, if both support it."""
+    """Returns the options of a metric that a problem determines: the language of its outputs, if known and accepted."""
     takes_language = "language" in METRICS.fact(metric, "options", ())
     return {"language": problem.output_language} if takes_language and problem.output_language else {}
 
 
 def options_taken(metric: str, options: Mapping[str, T]) -> dict[str, T]:
-    """Returns those options that the constructor of a metric takes."""
+    """Returns the options that the constructor of a metric takes."""
     return {name: value for name, value in options.items() if name in METRICS.fact(metric, "options", ())}
 
 
 def with_companions(metrics: Iterable[str]) -> list[str]:
-    """Returns metrics without duplicates, each followed by the one that is always reported next to it."""
+    """Returns metrics without duplicates, each followed by the metric that is always reported next to it, if any."""
     metrics = list(metrics)
     companions = {name: METRICS.fact(name, "beside", "") for name in metrics}
     found = [each for name in metrics for each in (name, companions[name]) if each]
@@ -198,15 +209,15 @@ def references_taken(metric: str, references: Sequence[T]) -> Sequence[T]:
 
 
 def compute_score(name: str, metric: Metric, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
-    """Returns `metric.score`.
+    """Returns the score that `metric.score` computes, after checks.
 
     Raises:
-      UserError: if it is not a number, or there are several sets of references and the metric takes one.
+      UserError: if the score is not a number, or there are several sets of references and the metric takes one.
     """
     check_references(name, len(references))
     score = metric.score(hypotheses, *references)
     if not isinstance(score, numbers.Real):
-        raise UserError(f"metric '{name}': the score is {score!r:.60}, not a number")
+        raise UserError(f"metric '{name}': the score is {score!r:.60}, not a number; return a number from score()")
     return float(score)
 
 

@@ -1,8 +1,8 @@
 """BLEU as in the paper (Vaswani et al. 2017, section 6.1), on tokens with compounds split.
 
-The paper's figures come from Moses' multi-bleu.perl on tokenised text, after tensor2tensor's get_ende_bleu.sh has split
-compounds at hyphens. They are higher than sacreBLEU's, and comparable only with figures computed in the same way. The
-score is case-sensitive and not smoothed.
+The paper's scores come from Moses' multi-bleu.perl on tokenised text, after tensor2tensor's get_ende_bleu.sh has split
+compounds at hyphens. They are higher than sacreBLEU's, and comparable only with scores computed in the same way. They
+are case-sensitive and not smoothed.
 """
 
 import functools
@@ -19,7 +19,7 @@ from t2t_lite.scoring.sacrebleu_metrics import BySacrebleu
 # As in get_ende_bleu.sh: s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g
 _COMPOUND = re.compile(r"(\S)-(\S)")
 _CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
-# Blanks that separate tokens in Python but not in multi-bleu.perl, which reads bytes: U+00A0 and others.
+# Whitespace that separates tokens in Python but not in multi-bleu.perl, which reads bytes: U+00A0 and others.
 _OTHER_BLANK = re.compile(r"[^\S \t\n\r\f\v]")
 
 
@@ -27,13 +27,13 @@ class PaperBleu(BySacrebleu):
     """BLEU of tokens with compounds split, as multi-bleu.perl computes it, 0 to 100.
 
     `language` is the BCP 47 code of the texts, which determines their tokenisation; languages without rules in Moses
-    are tokenised as English. `tokenized` texts are already tokenised, with compounds split. Raises a UserError if
-    `language` is not a code.
+    are tokenised as English. With `tokenized`, texts must be tokenised already, with compounds split. Raises a
+    UserError if `language` is not a code.
     """
 
     def __init__(self, language: str = "en", tokenized: bool = False, lowercase: bool = False) -> None:
         if not _CODE.fullmatch(language):
-            raise UserError(f"`language={language}` is not a language code; use one such as de", status=2)
+            raise UserError(f"`language={language}` is not a language code; pass one such as de", status=2)
         super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True))
         self._language = "" if tokenized else language
         version = importlib.metadata.version("sacremoses")
@@ -41,7 +41,7 @@ class PaperBleu(BySacrebleu):
         self._case = "lc" if lowercase else "mixed"
 
     def prepared(self, lines: Sequence[str]) -> list[str]:
-        """Returns the tokens of each line, separated by blanks."""
+        """Returns the tokens of each line, separated by spaces."""
         if self._language:
             lines = [tokens_with_split_compounds(line, self._language) for line in lines]
         return [_OTHER_BLANK.sub(lambda blank: f"U+{ord(blank[0]):04X}", line) for line in lines]
@@ -49,7 +49,7 @@ class PaperBleu(BySacrebleu):
     def report(
         self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
-        """Returns the line of multi-bleu.perl with our label and a signature. See `Metric.report`."""
+        """Returns the line that multi-bleu.perl prints, with our label and a signature. See `Metric.report`."""
         del names
         score = self.corpus_score(hypotheses, *references)
         assert isinstance(score, BLEUScore)
@@ -65,7 +65,7 @@ class PaperBleu(BySacrebleu):
 
 
 def tokens_with_split_compounds(text: str, language: str) -> str:
-    """Returns a text's tokens, separated by blanks: Moses' tokens, with escapes, and compounds split at hyphens.
+    """Returns a text's tokens, separated by spaces: Moses' tokens, with escapes, and compounds split at hyphens.
 
     `text` is a detokenized line, and `language` its BCP 47 code.
     """

@@ -2,19 +2,21 @@
 
 The rules of the comparison:
 
-- Words with the tag -NONE- or one of the punctuation tags , : `` '' and "." are deleted, together with their tags.
+- Words with the tag -NONE- or one of the punctuation tags , : `` '' and . are deleted, together with their tags.
   (Quotation marks and brackets with other tags are kept.) Constituents left without a word are deleted, too.
 - A constituent's label is cut at its first "-" or "=", even if that is its first character. TOP and labels equal to the
   tags above do not count. ADVP and PRT are treated as equal, also as tags. All other constituents count, including
   several with the same label over the same words, which match as a multiset.
 - The remaining words must be equal, otherwise the sentence is an error. A comma tagged as a noun is therefore an error,
-  unless another mistake compensates for it. A candidate without remaining words is skipped. Neither enters the totals.
+  unless another mistake compensates for it. A candidate without remaining words is skipped. The totals include
+  neither kind.
 - A constituent of the candidate is crossing if it partially overlaps at least one constituent of the gold tree.
-- The length of a sentence is the number of words of the gold tree, without traces but with punctuation.
+- The length of a sentence is the number of words in the gold tree, without traces but with punctuation.
 
-Beyond EVALB: a parser without parts of speech tags words XX, and may tag punctuation by its form. A corpus with any
-tag XX is "untagged": each candidate with as many words as its gold tree receives all gold tags before the comparison;
-the words are still compared. The tagging accuracy is then meaningless and not reported.
+Beyond EVALB: a parser that predicts no parts of speech gives words the tag XX, and may tag punctuation by its form. If
+any candidate has the tag XX, the corpus is "untagged": each candidate with the same number of words as its gold tree
+receives all gold tags before the comparison; the words are still compared. The tagging accuracy is then meaningless and
+not reported.
 
 EVALB's limits (200 words, 200 constituents, 5,000 characters) do not apply. If nothing matches, EVALB prints "nan" for
 F1; here it is 0.
@@ -50,14 +52,14 @@ _RULE = "=" * 76
 class SentenceScore:
     """The counts of a sentence. Except for the length, they are 0 unless the status is COUNTED."""
 
-    length: int  # number of words of the gold tree, with punctuation and without traces
+    length: int  # number of words in the gold tree, with punctuation and without traces
     status: int  # COUNTED, ERROR (the words differ, or the candidate's brackets are malformed) or SKIPPED (no parse)
     matched: int = 0  # number of brackets in both trees
-    gold: int = 0  # number of brackets of the gold tree
-    candidate: int = 0  # number of brackets of the candidate
-    crossing: int = 0  # number of brackets of the candidate that cross a bracket of the gold tree
+    gold: int = 0  # number of brackets in the gold tree
+    candidate: int = 0  # number of brackets in the candidate
+    crossing: int = 0  # number of brackets in the candidate that cross a bracket in the gold tree
     words: int = 0  # number of words that count, without punctuation
-    correct_tags: int = 0  # number of these words with the gold tag
+    correct_tags: int = 0  # number of these words that have the gold tag
 
     @property
     def recall(self) -> float:
@@ -76,7 +78,7 @@ class SentenceScore:
 
     @property
     def tagging_accuracy(self) -> float:
-        """Words with the gold tag in percent; 0 if there is no word."""
+        """The share of words with the gold tag in percent; 0 if there are no words."""
         return _percent(self.correct_tags, self.words)
 
     @property
@@ -87,7 +89,7 @@ class SentenceScore:
 
 @dataclass(frozen=True)
 class Summary:
-    """The scores of a corpus, in percent except for counts and the average; 0 instead of a division by 0."""
+    """The scores of a corpus, in percent except for counts and the average; 0 where the divisor would be 0."""
 
     sentences: int  # number of all sentences
     errors: int  # number of sentences with status ERROR
@@ -97,7 +99,7 @@ class Summary:
     precision: float  # share of matched candidate brackets
     f1: float  # harmonic mean of precision and recall
     complete_match: float  # share of sentences in which all brackets match
-    average_crossing: float  # average number of crossing brackets per sentence
+    average_crossing: float  # mean number of crossing brackets per sentence
     no_crossing: float  # share of sentences without a crossing bracket
     at_most_two_crossing: float  # share of sentences with at most 2 crossing brackets
     tagging_accuracy: float  # share of words with the gold tag
@@ -117,7 +119,7 @@ class Parseval:
 
     @property
     def short(self) -> Summary:
-        """The summary of the sentences of at most 40 words."""
+        """The summary of the sentences with at most 40 words."""
         return summarise([score for score in self.sentences if score.length <= SHORT])
 
 
@@ -141,9 +143,9 @@ class _Counted(NamedTuple):
 
 
 def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees") -> Parseval:
-    """Compares a corpus' candidates ("" for no parse) with its gold trees; trees are in brackets, one per line.
+    """Compares a corpus's candidates ("" for no parse) with its gold trees; trees are in brackets, one per line.
 
-    `where` names the gold trees in errors, such as their file. Raises a UserError if the numbers of lines differ,
+    `where` is what errors call the gold trees, such as their file. Raises a UserError if the numbers of lines differ,
     there is nothing to score, or a gold tree is malformed or missing.
     """
     if len(golds) != len(candidates):
@@ -196,7 +198,7 @@ def f1_score(matched: float, gold: float, candidate: float) -> float:
 def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
     """Returns a readable summary of all sentences and of those with at most 40 words, as lines.
 
-    With `per_sentence` it begins with EVALB's table for other programs, with one row per sentence and the total. The
+    With `per_sentence`, it begins with EVALB's table for other programs: one row per sentence, then the total. The
     columns about tags show "-" if any candidate is untagged.
     """
     lines = _table(parseval) if per_sentence else []
@@ -207,7 +209,8 @@ def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
     if any(score.status != COUNTED for score in parseval.sentences):
         lines += [
             "",
-            "Error: words differ from the gold tree, or malformed brackets. Skipped: no parse. Neither kind is scored.",
+            "Error: the words differ from the gold tree, or the brackets are malformed. Skipped: no parse. Neither is "
+            "scored.",
         ]
     return lines
 

@@ -28,13 +28,13 @@ class BySacrebleu(Metric):
         return self._metric.corpus_score(self.prepared(hypotheses), list(map(self.prepared, references)))
 
     def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
-        """Returns the score of a corpus, times 100. See `Metric.score`."""
+        """Returns the score of a corpus in percent. See `Metric.score`."""
         return self.corpus_score(hypotheses, *references).score
 
     def report(
         self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
-        """Returns sacreBLEU's own line, with its signature. See `Metric.report`."""
+        """Returns the line that sacreBLEU prints, with its signature. See `Metric.report`."""
         del names
         return [self.corpus_score(hypotheses, *references).format(signature=self.signature(len(references)))]
 
@@ -69,7 +69,7 @@ class Chrf(BySacrebleu):
 
 
 class Ter(BySacrebleu):
-    """Translation edit rate in percent, can exceed 100, ignores case (Snover et al. 2006, 2006.amta-papers.25)."""
+    """Translation edit rate in percent, can exceed 100; ignores case (Snover et al. 2006, 2006.amta-papers.25)."""
 
     def __init__(self) -> None:
         super().__init__(TER())

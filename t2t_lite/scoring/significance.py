@@ -1,8 +1,8 @@
-"""The certainty of scores: bootstrap confidence intervals, and paired tests of the difference between systems.
+"""Confidence intervals for scores by bootstrap resampling, and paired tests of the difference between systems.
 
-Both resample the lines of a corpus (Koehn 2004, W04-3250) like sacreBLEU, with its default seed, so that they equal
-the output of the command `sacrebleu` with --confidence, --paired-bs and --paired-ar, with two exceptions: a system
-is never significantly different from itself, and randomisation counts samples with the same difference.
+Both resample the lines of a corpus (Koehn 2004, W04-3250) like sacreBLEU, with its default seed, so that results equal
+those of the command `sacrebleu` with --confidence, --paired-bs and --paired-ar. There are two exceptions: a system is
+never significantly different from itself, and randomisation also counts samples with exactly the observed difference.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ TESTS = {BOOTSTRAP: 1000, RANDOMISATION: 10_000}
 # The meaning of the p-values, for reports.
 EXPLANATIONS = {
     BOOTSTRAP: f"paired bootstrap resampling ({TESTS[BOOTSTRAP]:,} samples, Koehn 2004) by sacreBLEU's formula, which "
-    "is in effect one-sided: of equal systems, one in ten has p < 0.05",
+    "is in effect one-sided: one in ten pairs of equal systems has p < 0.05",
     RANDOMISATION: f"paired approximate randomisation ({TESTS[RANDOMISATION]:,} samples, Riezler and Maxwell 2005), "
     "two-sided",
 }
-_CHUNK = 2**24  # numbers per chunk of samples, which bounds the memory
-_ROUNDING = 1e-9  # tolerance for differences of scores
+_CHUNK = 2**24  # numbers per chunk of samples; limits the memory
+_ROUNDING = 1e-9  # tolerance when comparing differences between scores
 
 
 class Interval(NamedTuple):
@@ -38,13 +38,13 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A system's score with its 95% confidence interval, and its difference from the first system."""
+    """A system's score with its 95% confidence interval, and the p-value of its difference from the first system."""
 
     name: str
     score: float
     low: float
     high: float
-    p_value: float | None  # the probability of so large a difference by chance; None: this is the first system
+    p_value: float | None  # the probability of a difference this large by chance; None for the first system
 
 
 class ComparisonByBothTests(NamedTuple):
@@ -66,9 +66,9 @@ def interval(
     seed: int = 12345,
     **options: object,
 ) -> Interval | None:
-    """Returns a score with its confidence interval; None if the metric, given by name, cannot be resampled.
+    """Returns the score by a metric, given by name, with its confidence interval; None if it cannot be resampled.
 
-    `seed` is for the `num_samples` samples of lines, drawn with replacement; `options` go to the metric's constructor.
+    Lines are drawn with replacement `num_samples` times, with `seed`. `options` go to the metric's constructor.
     Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of references.
     """
     sums = _resampled(metric, len(references), options)
@@ -93,7 +93,8 @@ def compare(
         intervals use the same number with bootstrap, and 1,000 with randomisation.
 
     Returns:
-      a `Comparison` for each system. The p-value is 1 for a system whose lines all score like the first system's.
+      a `Comparison` for each system. The p-value is 1 for a system whose lines all have the same statistics as those
+      of the first system.
 
     Raises:
       UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, the
@@ -111,7 +112,7 @@ def compare(
 def compare_by_both_tests(
     metric: str, systems: Mapping[str, Sequence[str]], *references: Sequence[str], seed: int = 12345, **options: object
 ) -> list[ComparisonByBothTests]:
-    """Compares systems with the first one by both tests. Arguments and errors are those of `compare`."""
+    """Compares systems with the first one by both tests. Arguments and errors are the same as for `compare`."""
     found = _compared(metric, systems, references, TESTS, TESTS[BOOTSTRAP], seed, options)
     return [ComparisonByBothTests(*row) for row in found]
 
@@ -119,7 +120,7 @@ def compare_by_both_tests(
 def holm(p_values: Sequence[float]) -> list[float]:
     """Returns the p-values of several tests, corrected for their number, in the same order (Holm 1979).
 
-    The probability that any of them falls below a level by chance is at most that level.
+    The probability that any corrected p-value falls below a level by chance is at most that level.
     """
     corrected, largest = [0.0] * len(p_values), 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
@@ -142,7 +143,9 @@ def _compared(
         raise UserError("`systems` is empty; pass at least one")
     sums = _resampled(metric, len(references), options)
     if sums is None:
-        raise UserError(f"metric '{metric}' cannot be resampled for a paired test, because it has no sums over lines")
+        raise UserError(
+            f"metric '{metric}' cannot be resampled for a paired test, because it has no sums over lines; use another"
+        )
     found = [_System(sums, hypotheses, references, num_samples, seed) for hypotheses in systems.values()]
     for name, system in zip(systems, found):
         p_values = (None if system is found[0] else _p_value(found[0], system, *test, seed) for test in tests.items())
@@ -176,7 +179,7 @@ class _System:
         self._metric = metric
         self.lines = [list(numbers) for numbers in metric.of_lines(hypotheses, *references)]
         self.score = float(metric.score_of_sums(sum_of_lists(self.lines)))
-        # The samples of sacrebleu.significance, which keeps all of them in memory at once.
+        # The same samples as in sacrebleu.significance, but not all in memory at once.
         numbers = np.array(self.lines, dtype="float32")
         generator = np.random.default_rng(seed)
         size = len(self.lines)
@@ -203,15 +206,15 @@ def _p_value(first: _System, other: _System, test: str, num_samples: int, seed: 
         # How often the difference in a sample deviates from its mean by more than the observed difference.
         of_samples = np.abs(other.samples - first.samples)
         return (np.sum(of_samples - of_samples.mean() > difference).item() + 1) / (num_samples + 1)
-    # How often the difference is larger after randomly exchanging outputs of lines.
+    # How often the difference is at least as large after exchanging the systems' outputs on random lines.
     ours, theirs = np.array(first.lines, dtype="float64"), np.array(other.lines, dtype="float64")
     generator, missing, parts = np.random.default_rng(seed), num_samples, []
     while missing > 0:
-        # With multiples of 32, the random numbers equal those that sacreBLEU draws at once.
+        # With multiples of 32, the random numbers equal those of sacreBLEU, which draws them all at once.
         rows = min(missing, max(32, _CHUNK // len(ours) // 32 * 32))
         parts.append(generator.integers(2, size=(rows, len(ours)), dtype=bool) @ (ours - theirs))
         missing -= rows
     kept = np.concatenate(parts)
     exchanged = np.abs(first.scores(theirs.sum(0) + kept) - first.scores(ours.sum(0) - kept))
-    # Equal differences count, unlike in sacreBLEU: if few lines differ, most exchanges give the same difference.
+    # Equal differences count, unlike in sacreBLEU: if few lines differ, many exchanges give the observed difference.
     return (np.sum(exchanged >= difference - _ROUNDING) + 1) / (num_samples + 1)

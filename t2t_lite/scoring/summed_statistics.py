@@ -1,4 +1,4 @@
-"""Metrics as functions of sums over lines, which intervals and paired tests resample."""
+"""Metrics as functions of sums over lines, which can be resampled for confidence intervals and paired tests."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -9,7 +9,7 @@ Numbers: TypeAlias = Sequence[float]
 
 
 class SummedStatistics:
-    """A metric that consists of two functions.
+    """A metric as a function of sums over lines.
 
     `of_lines` returns a list of numbers for each line, given the hypotheses and one or several sets of references.
     `score_of_sums` returns the score, given the sums of these numbers over the lines.
@@ -25,8 +25,8 @@ def summed(metric: SummedStatistics | SacrebleuMetric) -> SummedStatistics:
     """Converts a sacreBLEU metric to `SummedStatistics`; returns `SummedStatistics` unchanged."""
     if isinstance(metric, SummedStatistics):
         return metric
-    # sacreBLEU can resample, but has no public function for several tests on the same samples. These two methods are
-    # its only private ones used here; tests/scoring/test_significance.py compares the results with its own.
+    # sacreBLEU can resample, but has no public function for several tests on the same samples. These are the
+    # only two private methods used here; tests/scoring/test_significance.py compares the results with sacreBLEU's.
     return SummedStatistics(
         type(metric).__name__,
         lambda hypotheses, *references: metric._extract_corpus_statistics(hypotheses, references),

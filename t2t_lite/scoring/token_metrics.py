@@ -1,4 +1,4 @@
-"""Metrics of evaluations with teacher forcing: functions of sums over the real target tokens of a split."""
+"""Metrics of evaluations with teacher forcing: functions of sums over the target tokens of a split, without padding."""
 
 import math
 from typing import NamedTuple
@@ -6,12 +6,12 @@ from typing import NamedTuple
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import TOKENS
 
-# Caps the perplexity of a diverged training at what a float32 can represent, for TensorBoard.
+# Caps the perplexity of a diverged run at what float32 can represent, for TensorBoard.
 _MAX_NATS = 88.0
 
 
 class TokenSums(NamedTuple):
-    """Sums over the real target tokens of a split, including end symbols; all are floats."""
+    """Sums over the target tokens of a split, with end symbols but without padding; all are floats."""
 
     smoothed: float  # the loss in nats with label smoothing, as in training
     plain: float  # the loss in nats without label smoothing
@@ -28,7 +28,7 @@ class Loss:
     """Nats per token with label smoothing, as in training."""
 
     def score(self, sums: TokenSums) -> float:
-        """Returns the mean."""
+        """Returns the mean loss."""
         return sums.smoothed / sums.tokens
 
 
@@ -36,7 +36,7 @@ class NllLoss:
     """Nats per token without label smoothing."""
 
     def score(self, sums: TokenSums) -> float:
-        """Returns the mean."""
+        """Returns the mean loss."""
         return sums.plain / sums.tokens
 
 

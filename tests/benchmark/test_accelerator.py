@@ -125,7 +125,8 @@ def test_the_page_has_every_figure_and_says_what_was_not_measured():
     assert "| feed-forward | 5.85 | 3.55 | 93.2% |" in page
     assert "- 1.60 ms, 4 calls: jvp(loss)/dot_general" in page
     assert (
-        "over 2 steps: 9.000 and 9.000 at first, 5.000 and 5.050 at the end; the largest difference is 1.00%." in page
+        "over 2 steps: 9.000 and 9.000 at the start, 5.000 and 5.050 at the end; the largest relative difference is "
+        "1.00%." in page
     )
     assert "Not measured, steps: big: RESOURCE_EXHAUSTED: out of memory" in page
     without_peer = figures_of_a_gpu() | {"peer": {"not measured": "it needs the packages torch and transformers"}}

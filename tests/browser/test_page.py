@@ -67,7 +67,7 @@ def test_clicking_a_word_keeps_the_translation_up_to_it(page, translator):
     page.wait_for_selector(".word.kept")
     assert page.locator(".word.kept").all_inner_texts() == kept.split()
     assert " ".join(words(page).all_inner_texts()) == translator.translate(LINE, prefixes=kept)
-    page.get_by_role("button", name="Let go of the kept beginning").click()
+    page.get_by_role("button", name="Discard the kept beginning").click()
     wait_until(page, "!document.querySelector('.word.kept')")
     assert " ".join(words(page).all_inner_texts()) == translator.translate(LINE)
 
@@ -151,10 +151,10 @@ def test_another_model_parses(page, page_exports):
     page.wait_for_selector(".attention-lines line", state="attached")
     labels = page.locator(".queries .attention-label").all_inner_texts()
     assert labels[-1] == "<end>" and "dog" in labels
-    # The engine of the next one gives alignments, and no weights of single heads.
+    # The engine of the next one returns alignments, but no weights of single heads.
     page.get_by_label("Model").select_option("new")
     page.wait_for_selector(".word")
-    page.get_by_text("gives no weights of single heads").wait_for()
+    page.get_by_text("returns no attention weights of single heads").wait_for()
     assert page.locator("#output .source").count() == 1
 
 

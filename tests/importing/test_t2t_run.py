@@ -169,7 +169,7 @@ def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
     assert "24 tokens, but the model's vocabulary has 2,054" in refused(model, tmp_path, vocab_file=str(wrong))
     for other in ("universal_transformer", "lstm_seq2seq"):
         (model / "flags_t2t.txt").write_text(f"--model={other}\n")
-        assert f"is a model of {other}; only models" in refused(model, tmp_path, data_dir=data_dir)
+        assert f"is a checkpoint of {other}; only" in refused(model, tmp_path, data_dir=data_dir)
     (model / "flags_t2t.txt").unlink()
     (model / "hparams.json").write_bytes(pickle.dumps({"hidden_size": 64}))
     assert "hparams.json is not a tensor2tensor" in refused(model, tmp_path, data_dir=data_dir)
@@ -192,7 +192,7 @@ def test_the_vocabularies_of_a_model_with_two_are_asked_for(t2t_dir, tmp_path):
     message = refused(model, tmp_path, data_dir=t2t_dir / "data")
     assert "2 vocabularies (1,000 and 2,054 tokens); pass both with `vocab_file=INPUTS,TARGETS`" in message
     (one,) = (t2t_dir / "data").glob("vocab.*")
-    assert "names only 2,054; pass INPUTS,TARGETS" in refused(model, tmp_path, vocab_file=str(one))
+    assert "names only the one with 2,054; pass" in refused(model, tmp_path, vocab_file=str(one))
     assert "names 3 files" in refused(model, tmp_path, vocab_file=f"{one},{one},{one}")
 
 

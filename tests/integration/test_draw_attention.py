@@ -172,8 +172,8 @@ def test_one_query_of_a_parser(tmp_path, command):
     ("flags", "status", "message"),
     [
         (["--layers=1"], 2, "--layers needs --draw_attention"),
-        (["--draw_attention=a.html", "--layers=9"], 2, "--layers: there is no layer 9; layers are 0 to"),
-        (["--draw_attention=a.html", "--heads=9"], 2, "--heads: there is no head 9; heads are 0 to"),
+        (["--draw_attention=a.html", "--layers=9"], 2, "--layers: there is no layer 9; choose from 0 to"),
+        (["--draw_attention=a.html", "--heads=9"], 2, "--heads: there is no head 9; choose from 0 to"),
         (["--draw_attention=a.svg", "--query=zebra"], 1, "--query=zebra is not one of: The"),
         (["--draw_attention=a.svg", "--kind=memory"], 2, "argument --kind: takes encoder or decoder or cross"),
         (["--draw_attention=a.gif"], 1, "unknown plot format; use a file name that ends in .html, .png, .svg, .pdf"),

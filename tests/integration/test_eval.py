@@ -149,7 +149,7 @@ def test_an_average_reports_its_members(run, command, tmp_path):
     mine = shutil.copytree(run, tmp_path / "run")
     assert command("avg", f"--output_dir={mine}", "--steps=2-4").returncode == 0
     result = command("eval", f"--output_dir={mine}", "--split=dev", *QUICK)
-    assert "- checkpoint: average-4, the average of the steps 2, 4\n" in result.stdout
+    assert "- checkpoint: average-4, the average of steps 2, 4\n" in result.stdout
     (found,) = as_json(command, f"--output_dir={mine}", "--split=dev")["runs"]
     assert found["checkpoint"]["members"] == [2, 4] and not found["decoded_now"]
 
@@ -184,7 +184,7 @@ def test_runs_with_other_references_are_not_compared(evaluated, run, grammar_dat
     about = json.loads((other / "run.json").read_text())
     (other / "run.json").write_text(json.dumps(about | {"data_dir": str(data)}))
     result = command("eval", f"--output_dir={run},{other}", "--checkpoint_path=last", *QUICK)
-    assert result.returncode == 1 and "have different references of the split 'dev'" in result.stderr
+    assert result.returncode == 1 and "have different references for the split 'dev'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_runs_with_other_references_are_not_compared(evaluated, run, grammar_dat
         (["--decode_hparams=only_trees=True"], {}, "only_trees=True is for parsing"),
         (["--references=nothing"], {}, "--references: no such file: nothing"),
         (["--references={short}"], {}, "has 1 lines, but "),
-        (["--data_dir={empty}"], {}, "has no complete data of 'grammar_ende'"),
+        (["--data_dir={empty}"], {}, "has no complete data for 'grammar_ende'"),
         ([], {"data_dir": "/no/such"}, "is no longer in /no/such; pass its folder with --data_dir"),
         ([], {"data_dir": None}, "does not record where its data is"),
     ],

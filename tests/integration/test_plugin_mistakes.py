@@ -227,7 +227,7 @@ def test_settings_without_effect_are_warned_about():
 
 def test_two_metrics_with_one_figure_are_refused(registered):
     registered(METRICS, "smooth_bleu", Metric, figure="bleu")
-    with pytest.raises(UserError, match="the metrics 'bleu' and 'smooth_bleu' have the same figure 'bleu'"):
+    with pytest.raises(UserError, match="the metrics 'bleu' and 'smooth_bleu' are both called 'bleu'"):
         metric_named("chrf", "eval_metric")
 
 

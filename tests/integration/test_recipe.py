@@ -36,7 +36,7 @@ def test_the_report_has_the_run_and_the_papers_row(trained, command):
     assert rows["parameters, millions"][0] == f"{parameters / 1e6:.1f}"
     assert rows["steps"] == ["6", "100,000"]
     assert rows["parameters, millions"][1] == "65"
-    assert rows["seconds a step"][1] == "0.4"
+    assert rows["seconds per step"][1] == "0.4"
     assert rows["training cost, FLOPs"][1] == "3.3e+18"
     evaluations = json.loads((run / "evaluations.json").read_text())
     assert rows["dev: perplexity, step 6"] == [f"{evaluations['6']['perplexity']:.2f}", "4.92"]

@@ -102,7 +102,7 @@ def test_tuned_settings_are_used_everywhere_until_they_are_forgotten(run, tune, 
 def test_settings_that_were_tuned_before_are_tried_and_not_left_active(run, tune, command):
     file = run / "decode_hparams.json"
     earlier = {"settings": {"alpha": 1.3, "beam_size": 3}, "checkpoint": "ckpt-2"}
-    about = "alpha=1.3 was tuned earlier with ckpt-2, not ckpt-6; it is among the rows and"
+    about = "alpha=1.3 was tuned earlier with ckpt-2, not ckpt-6. It is among the rows and"
     file.write_text(json.dumps(earlier))
     # With other settings than the run's own, nothing is decided.
     stdout = tune("--tune=alpha=0/0.6").stdout
@@ -124,7 +124,7 @@ def test_settings_that_were_tuned_before_are_tried_and_not_left_active(run, tune
         (["--tune=alpha", "--metric=ter"], "cannot be combined"),
         (["--plot_file=x.png"], "--plot_file needs --tune"),
         (["--tune=alpha", "--plot_file=x.gif"], "unknown plot format"),
-        (["--tune=alpha", "--decode_hparams=coverage_penalty=0.2"], "coverage_penalty=0.2 changes the ranks"),
+        (["--tune=alpha", "--decode_hparams=coverage_penalty=0.2"], "cannot be combined with coverage_penalty=0.2"),
         (["--tune=average_checkpoints=9"], "average_checkpoints=9, but .* has 3 checkpoints"),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_run_that_has_just_begun_is_a_report(tmp_path):
     for file in ("hparams.json", "run.json"):
         shutil.copy(TIED / "run" / file, run)
     report = report_of(run)
-    assert "There is no checkpoint yet." in report.text and "state no step made" in report.text
+    assert "There is no checkpoint yet." in report.text and "state no steps done" in report.text
     assert "t2t-lite-trainer" in report.text and report.charts == {}
 
 

@@ -57,7 +57,7 @@ def test_runs_of_earlier_versions_are_reported_with_what_they_lack(run, reported
     report = reported(tmp_path / "report.html", run)
     assert snapshot(run) == before
     about = json.loads((run / "run.json").read_text())
-    assert f"It was made by version {about['version']}; this is {t2t.__version__}." in report.text
+    assert f"It was made with version {about['version']}; this is {t2t.__version__}." in report.text
     assert about["problem"] in report.text and "The location of the data is not recorded" in report.text
     assert f"t2t-lite-eval --output_dir={run} --split=test" in report.text
     assert "train with --eval_decode" in report.text

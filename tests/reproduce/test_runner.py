@@ -112,6 +112,6 @@ def test_a_signal_is_passed_on_to_the_running_command(tmp_path):
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 128 + signal.SIGTERM
-    assert "stopping by SIGTERM; run the same command again to continue" in process.stdout.read()
+    assert "stopping after SIGTERM; run the same command again to continue" in process.stdout.read()
     with pytest.raises(ProcessLookupError):
         os.kill(int(child), 0)

@@ -38,7 +38,7 @@ def test_a_training_of_another_length_is_refused(run, steps):
     assert run.is_trained()
     other = dataclasses.replace(run, changes={**run.changes, "train_steps": steps})
     expected = (
-        rf"was trained with other settings than this row \(train_steps: 6, not {steps}\); remove it, or pass another"
+        rf"was not trained with the settings of this row \(train_steps: 6, not {steps}\); remove it, or pass another"
     )
     with pytest.raises(UserError, match=expected):
         other.is_trained()

@@ -96,5 +96,5 @@ def test_another_training_in_the_place_of_a_run_is_refused(small_run, tmp_path):
     (run,) = planned_runs(3, SCALES["tiny"], ["base"], 1, tmp_path, {}, {})
     assert read_results([run]) == []
     shutil.copytree(small_run, run.directory)
-    with pytest.raises(UserError, match=r"was trained with other settings than this row .*hidden_size"):
+    with pytest.raises(UserError, match=r"was not trained with the settings of this row .*hidden_size"):
         read_results([run])

@@ -85,7 +85,7 @@ def test_layers_are_chosen_by_kind():
     assert chosen_layers(few, ["cross"], [-1]) == {"cross": [1]}
     last = attention_map(few, "a", "b", "cross", -1)
     assert (last.kind, last.layer) == ("cross", 1)
-    with pytest.raises(UserError, match="there is no layer 4; layers are 0 to 3"):
+    with pytest.raises(UserError, match="there is no layer 4; choose from 0 to 3"):
         chosen_layers(few, layers=[4])
     with pytest.raises(UserError, match="returns no attention weights of single heads \\(decoder\\)"):
         chosen_layers(few, ["decoder"])
@@ -162,7 +162,7 @@ def test_a_query_is_a_word_or_an_index(query, place):
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        (-1, "there are 3 queries, from 0"),
+        (-1, "there are 3 queries; indices start at 0"),
         (3, "there are 3"),
         ("9", "there are 3"),
         ("²", "not one of"),
@@ -181,7 +181,7 @@ def test_pictures_that_nobody_could_open_are_refused(monkeypatch):
         attention_data.attention_data(Weights(), [("a| b", "c| d")] * 4)
     monkeypatch.setattr(attention_picture, "_MAX_DRAWN", 20)
     picture = attention_picture.AttentionPicture(Weights(), [("a| b| c", "d")])
-    with pytest.raises(UserError, match="48 weights are too many for one picture, at most 20"):
+    with pytest.raises(UserError, match="48 weights are too many for one picture, which shows at most 20"):
         picture.save("never.svg")
     with pytest.raises(UserError, match="`heads` is empty"):
         attention_picture.AttentionPicture(Weights(), [("a", "b")], heads=[], form="matrix").save("never.svg")
@@ -215,4 +215,4 @@ def test_figure_4_finds_pronouns_as_words(tmp_path):
     assert sentence_for(4, ["The man sees a dog in the park .", text]) == text
     assert sentence_for(4, ["The man says it's in the park , with a dog ."]) is None
     found = draw_figure(4, Weights(), "|".join(f" {word}" for word in text.split()), "x", tmp_path)
-    assert "then what “his” attends to" in found.caption
+    assert "then what “his” attends to most" in found.caption

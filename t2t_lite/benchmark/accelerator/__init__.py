@@ -1,1 +1,1 @@
-"""Measures an accelerator with our training step under JAX, and a peer's step for comparison."""
+"""Measures our training step on an accelerator under JAX, and the step of another toolkit, the peer."""

@@ -1,9 +1,9 @@
-"""Makes batches of random ids for measurements, with the sentence lengths of WMT and the padding of the pipeline."""
+"""Makes batches of random ids for measurements, with about as much padding as the pipeline's batches of WMT."""
 
 import numpy as np
 
-# Sentences have 24 to 32 tokens, 28 on average, in rows of 32. So 12.5% of the positions are padding, as in batches
-# that batch_by=shapes makes for WMT's lengths (12 to 13%, docs/results.md).
+# Sentences have 24 to 32 tokens, 28 on average, in rows of 32. So 12.5% of the positions are padding, about as in the
+# batches that batch_by=shapes makes for WMT's lengths (12 to 13%, docs/results.md).
 SHORTEST, LONGEST = 24, 32
 MEAN_LENGTH = (SHORTEST + LONGEST) / 2
 
@@ -11,8 +11,8 @@ MEAN_LENGTH = (SHORTEST + LONGEST) / 2
 def random_batch(target_tokens: int, vocab_size: int, multiple: int = 1, seed: int = 1) -> dict[str, np.ndarray]:
     """Returns a batch {"inputs", "targets"}, int32 [rows, 32], padded with 0. It is the same on all machines.
 
-    Id frequencies follow Zipf's law, like those of words. With 37,000 ids, the most frequent one has 9% of the
-    positions.
+    Id frequencies follow Zipf's law, as word frequencies do. With 37,000 ids, the most frequent one makes up 9% of the
+    tokens.
 
     Args:
       target_tokens: the approximate number of target tokens, without padding.

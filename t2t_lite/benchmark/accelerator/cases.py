@@ -1,4 +1,4 @@
-"""The measurements, most valuable first."""
+"""What to measure on each kind of machine, most valuable first."""
 
 from typing import NamedTuple
 
@@ -9,15 +9,15 @@ class Case(NamedTuple):
     """A training step to measure."""
 
     hparams_set: str
-    target_tokens: int  # target tokens of a batch on one device, without padding
+    target_tokens: int  # target tokens per batch and device, without padding
     precision: str = BFLOAT16
-    matmul_precision: str | None = None  # JAX's precision of float32 products
+    matmul_precision: str | None = None  # JAX's precision for float32 products; None: its default
     dropout: bool = True
     max_chunk: int | None = None
 
     @property
     def name(self) -> str:
-        """Its name in the results."""
+        """The name of the case in the results."""
         precision = self.matmul_precision or {"mixed_bfloat16": "bfloat16"}.get(self.precision, self.precision)
         more = ("" if self.dropout else ", no dropout") + (f", chunk {self.max_chunk:,}" if self.max_chunk else "")
         return f"{self.hparams_set}, {self.target_tokens:,} tokens, {precision}{more}"
@@ -29,7 +29,7 @@ class Search(NamedTuple):
     hparams_set: str
     batch: int  # number of sentences
     beam_size: int
-    steps: int  # number of tokens of each output
+    steps: int  # number of tokens in each output
 
 
 class Plan(NamedTuple):
@@ -41,9 +41,9 @@ class Plan(NamedTuple):
     profiled: list[Case]
     peer: list[Case]
     search: Search
-    curves_set: str  # the hparam set of the loss curves
+    curves_set: str  # the hparam set for the loss curves
     curves_steps: int
-    seconds: float  # time of the timed steps for each case
+    seconds: float  # total time of the timed steps in each case
 
 
 def _float32(hparams_set: str, tokens: int) -> Case:
@@ -66,7 +66,7 @@ ACCELERATOR = Plan(
         _float32(_BASE, 25_000),
         _float32(_BIG, 25_000),
         Case(_BIG, 100_000),
-        # These measure the cost of dropout, and of the number of positions whose logits exist at a time.
+        # The effects of dropout, and of the chunk size: how many positions have their logits in memory at a time.
         Case(_BASE, 25_000, dropout=False),
         Case(_BASE, 25_000, max_chunk=2048),
         Case(_BASE, 25_000, max_chunk=32_768),

@@ -1,4 +1,4 @@
-"""Computes the time of a step by kind of work from a JAX profile and the compiled program."""
+"""Divides the time of a step among kinds of work, given a JAX profile and the compiled program."""
 
 import collections
 import glob
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-# The first pattern contained in an operation's name in the model determines its kind.
+# An operation's kind is the first one whose pattern matches the operation's name in the model.
 KINDS = {
     "optimizer": r"/optimizer",
     "loss and logits": r"[/(]loss",
@@ -29,22 +29,23 @@ _IS_PRODUCT = re.compile(r"gemm|cublas|nvjet|cutlass|matmul|xmma|dot", re.IGNORE
 
 
 class Kernel(NamedTuple):
-    """A kernel of the profile."""
+    """A kernel in the profile."""
 
-    name: str  # name of the kernel
-    instruction: str  # instruction of the compiled program, or ""
+    name: str
+    instruction: str  # the instruction that it runs in the compiled program; "" if unknown
     microseconds: float
 
 
 def kernel_kind(op_name: str) -> str:
-    """Returns the kind (of `KINDS`) of an operation by its name in the model."""
+    """Returns the kind of an operation, given its name in the model: a key of `KINDS`, or OTHER."""
     return next((kind for kind, pattern in KINDS.items() if re.search(pattern, op_name)), OTHER)
 
 
 def op_names(program: str) -> dict[str, str]:
-    """Returns the name in the model of each instruction of a compiled program. The program is text.
+    """Returns the name in the model of each instruction in a compiled program, which is given as text.
 
-    An instruction without a name that calls a computation gets the most frequent name inside.
+    Names without a kind in `KINDS` do not count. An instruction without a name that calls a computation gets the most
+    frequent name in that computation.
     """
     named: dict[str, str] = {}
     inside: dict[str, collections.Counter[str]] = {}
@@ -71,7 +72,7 @@ def kernels_of_trace(folder: str, on_cpu: bool) -> list[Kernel]:
     (path,) = glob.glob(f"{folder}/**/*.trace.json.gz", recursive=True)
     with gzip.open(path) as file:
         events = json.load(file)["traceEvents"]
-    # The events of host threads name the started instructions.
+    # Events of host threads name the instructions that they launch; these events are not kernels.
     hosts = {
         event["pid"]
         for event in events
@@ -86,7 +87,7 @@ def kernels_of_trace(folder: str, on_cpu: bool) -> list[Kernel]:
 
 
 def time_by_kind(kernels: list[Kernel], names: dict[str, str], steps: int) -> dict[str, dict[str, float]]:
-    """Returns milliseconds per step by kind of work, for products and other kernels, in descending order."""
+    """Returns milliseconds per step by kind of work, in descending order, split into matrix products and others."""
     table: dict[str, dict[str, float]] = {}
     for kernel in kernels:
         row = table.setdefault(kernel_kind(names.get(kernel.instruction, "")), {"products": 0.0, "other": 0.0})
@@ -96,7 +97,7 @@ def time_by_kind(kernels: list[Kernel], names: dict[str, str], steps: int) -> di
 
 
 def largest(kernels: list[Kernel], names: dict[str, str], steps: int, number: int = 60) -> list[list[object]]:
-    """Returns the kernels with the most time: milliseconds per step, calls per step, name, name in the model."""
+    """Returns the kernels that take the most time: [milliseconds per step, calls per step, name, name in the model]."""
     sums: dict[tuple[str, str], list[float]] = {}
     for kernel in kernels:
         short = re.sub(r"\d+", "N", names.get(kernel.instruction, kernel.instruction))

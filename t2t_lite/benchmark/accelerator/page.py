@@ -5,8 +5,8 @@ import datetime
 from t2t_lite.benchmark.accelerator.cases import BFLOAT16, FLOAT32
 
 _COLUMNS = [
-    *("batch, precision", "ms a step", "target tokens/s", "utilisation, 6 N", "counted", "memory, GB"),
-    *("compiled in, s", "Marian, target tokens/s", "ratio"),
+    *("batch, precision", "ms per step", "target tokens/s", "utilisation, 6 N", "counted", "memory, GB"),
+    *("compilation, s", "Marian, target tokens/s", "ratio"),
 ]
 
 
@@ -83,11 +83,11 @@ def _profile(name: str, profile: dict) -> str:
         [kind, f"{times['products']:.2f}", f"{times['other']:.2f}", f"{sum(times.values()) / total:.1%}"]
         for kind, times in kinds.items()
     ]
-    table = _table([f"{name}: ms a step, {total:.1f} in all", "products", "other kernels", "share"], rows)
+    table = _table([f"{name}: ms per step, {total:.1f} in total", "products", "other kernels", "share"], rows)
     largest = "\n".join(
         f"- {time:.2f} ms, {calls:g} calls: {where}" for time, calls, _, where in profile["largest"][:5]
     )
-    return f"{table}\n\nThe kernels with the most time:\n\n{largest}"
+    return f"{table}\n\nThe kernels that take the most time:\n\n{largest}"
 
 
 def _curves(curves: dict) -> str:
@@ -95,8 +95,8 @@ def _curves(curves: dict) -> str:
         return ""
     first, last = (f"{curves[FLOAT32][at]:.3f} and {curves[BFLOAT16][at]:.3f}" for at in (0, -1))
     return (
-        f"Loss in float32 and bfloat16 over {len(curves[FLOAT32])} steps: {first} at first, {last} at the end; the "
-        f"largest difference is {loss_difference(curves):.2%}."
+        f"Loss in float32 and bfloat16 over {len(curves[FLOAT32])} steps: {first} at the start, {last} at the end; the "
+        f"largest relative difference is {loss_difference(curves):.2%}."
     )
 
 

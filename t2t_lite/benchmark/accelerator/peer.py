@@ -2,7 +2,7 @@
 
 python -m t2t_lite.benchmark.accelerator.peer RESULTS.json READY_FILE GO_FILE
 
-It compiles, writes READY_FILE, waits for GO_FILE, so that nothing else uses the device, and measures.
+It compiles, writes READY_FILE, and waits for GO_FILE, which means that nothing else uses the device. Then it measures.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch  # pyright: ignore[reportMissingImports]  it is no requirement of ours
+import torch  # pyright: ignore[reportMissingImports]  it is not a requirement of t2t-lite
 import transformers  # pyright: ignore[reportMissingImports]
 
 from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
@@ -26,7 +26,7 @@ from t2t_lite.registry import HPARAMS
 
 
 def make_model(hparams: HParams, vocab_size: int) -> torch.nn.Module:
-    """Returns a Marian model with the size of our Transformer and the paper's layers."""
+    """Returns a Marian model of the same size as our Transformer, with the paper's layers."""
     config = transformers.MarianConfig(
         vocab_size=vocab_size,
         decoder_vocab_size=vocab_size,
@@ -56,7 +56,7 @@ def make_model(hparams: HParams, vocab_size: int) -> torch.nn.Module:
 
 
 class TrainStep:
-    """A compiled step with float32 weights, bfloat16 products and label-smoothed cross-entropy."""
+    """A compiled training step with float32 weights, bfloat16 products and label-smoothed cross-entropy."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model.train()
@@ -81,7 +81,7 @@ class TrainStep:
         self.loss = torch.compile(loss, dynamic=False)
 
     def __call__(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Makes one step on a batch and returns its loss."""
+        """Runs one step on a batch and returns its loss."""
         loss = self.loss(inputs, targets)
         loss.backward()
         self.optimizer.step()
@@ -90,7 +90,7 @@ class TrainStep:
 
 
 def measure(step: TrainStep, batch: dict, tokens: int, seconds: float) -> dict[str, float]:
-    """Returns the median time of a step over runs of several steps."""
+    """Returns the median time per step over three runs, the speed and, on a GPU, the peak memory."""
 
     def run(number: int) -> float:
         start = time.perf_counter()
@@ -145,7 +145,7 @@ class Peer:
         self._prepared: list[tuple] = []
 
     def prepare(self) -> None:
-        """Compiles every case and makes one step of each."""
+        """Compiles the step of every case by running it once."""
         for case in self.plan.peer:
             with self._noted(case.name):
                 batch = random_batch(case.target_tokens, self.plan.vocab_size)
@@ -159,7 +159,7 @@ class Peer:
                 self._prepared.append((case.name, step, tensors, tokens))
 
     def measure(self) -> None:
-        """Measures every prepared case, and a search."""
+        """Measures every prepared case and a beam search."""
         for name, step, tensors, tokens in self._prepared:
             with self._noted(name):
                 if self._on_gpu:

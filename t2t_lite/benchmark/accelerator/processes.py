@@ -1,4 +1,4 @@
-"""Runs the measurements under JAX and of the peer in separate processes, one after the other on the device."""
+"""Measures our steps under JAX and the peer's steps, in two processes that are timed one after the other."""
 
 import contextlib
 import importlib.util
@@ -13,21 +13,21 @@ from pathlib import Path
 from t2t_lite.errors import UserError
 
 _PACKAGE = "t2t_lite.benchmark.accelerator"
-# The peer's share of the time. Six cases and a search took 60 s on an H200.
+# Time reserved for the peer. Its six cases and the beam search took 60 s on an H200.
 _SECONDS_OF_PEER = 75.0
-# Extra time for measurements in progress when the time of a process is up.
+# Extra time to finish a measurement that is in progress when the time of a process is up.
 _SECONDS_OF_ENDING = 120.0
 
 
 def measure(minutes: float, batches_file: Path | None) -> dict[str, dict]:
-    """Returns the measurements of this machine's accelerator, or small ones of its CPU.
+    """Measures this machine's accelerator or, with a small plan, its CPU.
 
     Args:
       minutes: the approximate time limit, after which no measurement starts.
       batches_file: the batches for the loss curves, see `stored_batches`; None: no curves.
 
     Returns:
-      {"jax": figures of `under_jax.Measurement`, "peer": those of `peer.Peer`, or {"not measured": why}}.
+      {"jax": `figures` of `under_jax.Measurement`, "peer": `figures` of `peer.Peer` or {"not measured": the reason}}.
 
     Raises:
       UserError: if nothing could be measured.
@@ -69,7 +69,7 @@ def _start(module: str, folder: Path, arguments: Sequence[str]) -> subprocess.Po
 
 
 def _end(process: subprocess.Popen, seconds: float) -> None:
-    """Waits for a process, and kills it when the time is up."""
+    """Waits for a process for the given time, and kills it if it has not ended by then."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -16,12 +16,12 @@ class StoredBatches(NamedTuple):
     """Batches of one shape."""
 
     inputs: np.ndarray  # int32 [batches, rows, length], padded with 0
-    targets: np.ndarray  # the same
-    vocab_size: int  # the larger one of the two sides
+    targets: np.ndarray  # like `inputs`
+    vocab_size: int  # the larger of the two sides' vocabulary sizes
 
 
 def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = NUMBER, rows: int = ROWS) -> None:
-    """Writes batches of random training pairs with at most 32 tokens on both sides.
+    """Writes batches of random training pairs that have at most 32 tokens on each side.
 
     Raises:
       UserError: if the data is missing or has no such pairs.
@@ -37,15 +37,15 @@ def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = N
     with reading_shards(problem.data_name, data_dir):
         if not has_pair(problem, data_dir, LENGTH):
             raise UserError(
-                f"no training pair of '{problem_name}' has at most {LENGTH} tokens on both sides, as --accelerator "
-                f"needs; use another problem"
+                f"no training pair of '{problem_name}' has at most {LENGTH} tokens on both sides, which --accelerator "
+                f"requires; pass another --problem"
             )
         batches = epochs(problem, data_dir, batch_tokens=4096, batch_by="targets", max_length=LENGTH, seed=1)
         for batch in batches.as_numpy_iterator():
             pairs += [list(pair) for pair in zip(batch["inputs"], batch["targets"])]
             if len(pairs) >= number * rows:
                 break
-    order = np.random.default_rng(1).permutation(number * rows)  # the pipeline's batches have similar lengths
+    order = np.random.default_rng(1).permutation(number * rows)  # mixes lengths, which are similar in each batch
     sides = np.zeros((2, number * rows, LENGTH), np.int32)
     for place, pair in zip(order, pairs):
         for side, ids in enumerate(pair):

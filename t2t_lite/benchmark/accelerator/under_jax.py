@@ -1,4 +1,4 @@
-"""Measures training steps, their parts and beam search under JAX. Writes each result as soon as it is known.
+"""Measures training steps, their parts, beam search and loss curves under JAX. Writes each result when it is known.
 
 KERAS_BACKEND=jax python -m t2t_lite.benchmark.accelerator.under_jax RESULTS.json SECONDS [READY_FILE [BATCHES.npz]]
 """
@@ -32,21 +32,21 @@ from t2t_lite.models.building import make_model
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
 
-# By default, XLA launches whole parts of a step on a GPU at once, and a profile does not name their kernels.
+# By default, XLA launches whole parts of a step on a GPU at once; profiles then do not name the kernels in them.
 _ONE_BY_ONE: dict[str, str | bool] = {"xla_gpu_enable_command_buffer": ""}
 _SECONDS_OF_COMPILING = 60.0
-# With a shorter warm-up, both trainings on 200 small batches diverge.
+# With a shorter warm-up, training on 200 small batches diverges in both precisions.
 _CURVES = {"learning_rate_warmup_steps": 1600}
 
 
 class Measurement:
-    """Measures a plan until a deadline.
+    """Takes the measurements in a plan until a deadline.
 
     Args:
-      plan: the measurements to make.
+      plan: the measurements to take.
       results: a JSON file, written after each measurement.
       deadline: the `time.monotonic` time after which no measurement starts.
-      wait_for: a file that must exist before anything is timed. Until then, another process uses the device.
+      wait_for: a file that must exist before steps are timed. Until then, another process uses the device.
     """
 
     def __init__(self, plan: Plan, results: Path, deadline: float, wait_for: Path | None = None) -> None:
@@ -56,7 +56,7 @@ class Measurement:
         self._states: dict[tuple, TrainState] = {}
 
     def run(self) -> None:
-        """Makes all measurements, most valuable first."""
+        """Takes all measurements except the loss curves, most valuable first."""
         with self._noted("products"):
             self.figures["products"] = {name: rate for size in self.plan.products for name, rate in products(size)}
         self._write()
@@ -103,7 +103,7 @@ class Measurement:
         self._write()
 
     def _compile_all(self, cases: list[Case], options: dict[str, str | bool] | None) -> Iterator[tuple]:
-        """Yields (case, compiled steps). Compiles all before yielding any, because compilation uses the device."""
+        """Yields (case, compiled step). Compiles all steps before the first yield, because that uses the device."""
         waiting = []
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for case in cases:
@@ -152,7 +152,7 @@ class Measurement:
             return steps.jitted.lower(jax.eval_shape(steps.start), *shapes)
 
     def _arguments(self, case: Case, compiled: jax.stages.Compiled) -> tuple[TrainState, list[jax.Array]]:
-        """Returns the state and the batch on the devices, with the layout of the compiled steps."""
+        """Returns the state and the batch on the devices, in the layout that the compiled step expects."""
         _, steps = self._model(case)
         batch = self._batch(case)
         (shardings, *of_batch), _ = compiled.input_shardings
@@ -192,7 +192,7 @@ class Measurement:
         }
 
     def _peak(self, case: Case) -> float:
-        """Returns the operations per second of the fastest matrix product in the precision of a case."""
+        """Returns the operations per second of the fastest measured matrix product in the precision of a case."""
         kind = case.matmul_precision or "bfloat16"
         rates = [rate for name, rate in self.figures["products"].items() if name.endswith(kind)]
         return max(rates, default=float("nan")) * 1e12
@@ -239,7 +239,7 @@ class Measurement:
 
 
 def describe() -> dict[str, object]:
-    """Returns the devices and versions."""
+    """Returns the devices and the library versions."""
     devices = jax.devices()
     return {
         "devices": [f"{device.platform}: {device.device_kind}" for device in devices],
@@ -250,13 +250,13 @@ def describe() -> dict[str, object]:
 
 
 def _compiled_bytes(memory: object) -> int:
-    """Returns the memory of compiled steps in bytes: state, batch and intermediate values."""
+    """Returns the memory that a compiled step needs, in bytes: for state, batch and intermediate values."""
     sizes = {part: getattr(memory, f"{part}_size_in_bytes") for part in ("argument", "output", "temp", "alias")}
     return sizes["argument"] + sizes["output"] + sizes["temp"] - sizes["alias"]
 
 
 def products(size: int) -> Iterator[tuple[str, float]]:
-    """Yields (name, TFLOP/s) for products of two square random matrices."""
+    """Yields (name, TFLOP/s) for the product of two random square matrices in each precision."""
     for dtype, precision in (("bfloat16", None), ("float32", "tensorfloat32"), ("float32", "highest")):
         x, y = (jax.random.normal(jax.random.key(seed), (size, size), dtype) for seed in (1, 2))
         product = jax.jit(functools.partial(jnp.matmul, precision=precision))
@@ -264,7 +264,7 @@ def products(size: int) -> Iterator[tuple[str, float]]:
 
 
 def _best(compute: Callable[..., jax.Array], *arguments: jax.Array, number: int = 10) -> float:
-    """Returns the seconds of one computation: the lowest mean over several series."""
+    """Returns the seconds per computation: the lowest of the mean times of several series."""
     compute(*arguments).block_until_ready()
     means = []
     for _ in range(3):
@@ -284,7 +284,7 @@ def _compile(lowered: jax.stages.Lowered, options: dict[str, str | bool] | None)
 
 
 def main(results: str, seconds: str, ready_file: str = "", batches_file: str = "") -> None:
-    """Measures the plan for this machine; see the module and `Measurement`."""
+    """Takes the measurements in the plan for this machine; see the module and `Measurement`."""
     deadline = time.monotonic() + float(seconds)
     load_all()
     plan = CPU if jax.default_backend() == "cpu" else ACCELERATOR
