@@ -1,1 +1,1 @@
-"""The commands. They only parse arguments and print. Installed as `t2t_lite.bin`."""
+"""The commands, which only parse arguments and print. This folder is installed as `t2t_lite.bin`."""

@@ -15,16 +15,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
-        "avg", "Average checkpoints of a run, by default the last ones; the decoder then uses the average by default."
+        "avg", "Average checkpoints of a run, by default the last ones. The decoder then uses the average by default."
     )
     parser.add_argument("--output_dir", required=True, type=cli.path, help="the run directory")
     which = parser.add_mutually_exclusive_group().add_argument
-    which("--n", type=cli.whole_number(1), help="number of checkpoints (default: average_checkpoints of the run)")
+    which("--n", type=cli.whole_number(1), help="average the last N (default: average_checkpoints of the run)")
     which("--steps", metavar="A-B", help="average all checkpoints from step A to step B instead")
     which(
         "--best",
         metavar="N[:METRIC]",
-        help="average the N best checkpoints by the run's --eval_metric or by METRIC instead (3, 3:chrf)",
+        help="average the N best checkpoints by the run's --eval_metric or by METRIC instead (such as 3 or 3:chrf)",
     )
     parser.add_argument(
         "--checkpoint_path",
@@ -36,7 +36,7 @@ def make_parser() -> cli.CommandParser:
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
-    load_all(arguments.t2t_usr_dir)  # a plug-in may register the metric of --best
+    load_all(arguments.t2t_usr_dir)  # a plug-in may register the metric in --best
     path, steps = average_checkpoints(
         arguments.output_dir,
         arguments.n,

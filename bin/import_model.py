@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
-    parser = cli.CommandParser("import", "Convert a trained tensor2tensor model to a run directory.")
+    parser = cli.CommandParser("import", "Convert a trained tensor2tensor model into a run directory.")
     add = parser.add_argument
     add("model", metavar="DIR", type=cli.path, help="the folder of the model, or a checkpoint in it")
     add("--output_dir", required=True, type=cli.path, help="the run directory to write")

@@ -1,4 +1,4 @@
-"""t2t-lite-params: counts the parameters of hparam sets and compares them with the paper's figures."""
+"""t2t-lite-params: counts the parameters of hyperparameter sets and compares them with the paper's numbers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,7 +58,7 @@ def _run(flags: Sequence[str]) -> None:
     if arguments.plot_file is not None:
         check_plot_file(Path(arguments.plot_file))
         if len(names) > len(COLORS):
-            raise UserError(f"`plot_file` shows at most {len(COLORS)} sets, not {len(names)}; name fewer", status=2)
+            raise UserError(f"`plot_file` shows at most {len(COLORS)} sets, not {len(names)}; pass fewer", status=2)
     import_tensorflow()
     from t2t_lite.models.parameters import count_parameters
 
@@ -69,7 +69,7 @@ def _run(flags: Sequence[str]) -> None:
     else:
         _print_several(counts, printed)
     if not arguments.hparams_set:
-        print("With --vocab_size=41100 all of the paper's figures except that of big are matched to the printed digit.")
+        print("With --vocab_size=41100, the counts match the paper's to the last printed digit, except for big.")
     if arguments.plot_file is not None:
         from t2t_lite.benchmark.settings_plot import Counted, plot_settings
 

@@ -1,4 +1,4 @@
-"""t2t-lite-report: writes an HTML report about one or several runs."""
+"""t2t-lite-report: writes an HTML report on one or several runs."""
 
 from collections.abc import Sequence
 
@@ -15,8 +15,8 @@ def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "report",
-        "Write an HTML report on runs: settings, curves, scores, outputs and checkpoints. It reads what the trainer "
-        "and t2t-lite-eval stored, and never executes code that a run names.",
+        "Write an HTML report on runs: settings, curves, scores, outputs and checkpoints. The command reads what the "
+        "trainer and t2t-lite-eval stored, and never executes code that a run names.",
     )
     parser.add_argument(
         "--output_dir", required=True, type=cli.paths, metavar="RUN[,RUN,...]", help="one or several run directories"
@@ -29,5 +29,5 @@ def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
     from t2t_lite.report.writing import write_report
 
-    load_all(arguments.t2t_usr_dir)  # a plug-in may register the metrics and the hparam set of a run
+    load_all(arguments.t2t_usr_dir)  # a plug-in may register metrics or the hyperparameter set of a run
     print(f"wrote {write_report(arguments.output_dir, arguments.report_file)}")

@@ -49,20 +49,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
-        "serve", "Translate and parse over HTTP, with LibreTranslate's API and our own.", runs=True
+        "serve", "Serve translation and parsing over HTTP, with LibreTranslate's API and our own.", runs=True
     )
     which = parser.add_mutually_exclusive_group(required=True).add_argument
     which(
-        "--export_dir", type=cli.paths, metavar="DIR[,DIR,...]", help="exports of t2t-lite-export, one for each model"
+        "--export_dir", type=cli.paths, metavar="DIR[,DIR,...]", help="exports from t2t-lite-export, one for each model"
     )
     which("--output_dir", type=cli.path, metavar="RUN", help="a run directory, instead of exports")
     add = parser.add_argument
-    add("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0 for all (default: this machine only)")
-    add("--port", type=cli.whole_number(0), default=8000, help="the port; 0 for any free one (default: 8000)")
+    add("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0: all (default: this machine only)")
+    add("--port", type=cli.whole_number(0), default=8000, help="the port; 0: any free one (default: 8000)")
     add(
         "--languages",
         metavar="en-de[,...]",
-        help="source and target language of every model, in order, instead of its own: en-de, pt-BR:de",
+        help="source and target language of each model, in order, such as en-de or pt-BR:de (default: the models' own)",
     )
     add("--engine", choices=ENGINES, help="with --output_dir: the engine that decodes (default: tensorflow)")
     add_options(add, DecodeOptions, "checkpoint_path", "decode_hparams")

@@ -37,14 +37,14 @@ def make_parser() -> cli.CommandParser:
     add("--output_dir", type=cli.path, help="the run directory: settings, vocabulary, checkpoints, event files")
     add("--generate_data", action="store_true", help="generate the data first, if it is missing")
     add(
-        "--tmp_dir", type=cli.path, help="folder for source files, which are downloaded if missing; for --generate_data"
+        "--tmp_dir", type=cli.path, help="for --generate_data: folder for source files, which are downloaded if missing"
     )
     add("--train_steps", type=cli.whole_number(1), help="total number of steps (default: the set's)")
     add(
         "--recipe",
         metavar="NAME",
-        help="paper: save checkpoints every 10 minutes; at the end average the last ones, evaluate the test split, and "
-        "report the results next to the paper's figures; none (default: the set's recipe, if it has one)",
+        help="paper: save checkpoints every 10 minutes; at the end, average the last ones, evaluate the test split, "
+        "and report the results next to the paper's; none: no recipe (default: the set's recipe, if it has one)",
     )
     add_options(add, TrainOptions, "warm_start_from", "random_seed")
     add = parser.add_argument_group("devices").add_argument
@@ -61,7 +61,7 @@ def make_parser() -> cli.CommandParser:
     add(
         "--report",
         action="store_true",
-        help="keep an HTML report (report.html in the run directory) up to date (see t2t-lite-report)",
+        help="keep an HTML report, report.html in the run directory, up to date; see t2t-lite-report",
     )
     add = parser.add_argument_group("evaluation").add_argument
     add_options(add, TrainOptions, "schedule", "eval_decode", "decode_hparams", "eval_lines", "eval_metric")
@@ -96,7 +96,7 @@ def _run(flags: Sequence[str]) -> int:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    path = arguments.warm_start_from  # a run directory, or a checkpoint of one
+    path = arguments.warm_start_from  # a run directory, or a checkpoint in one
     trust_plugins(arguments, [] if not path else [path if Path(path).is_dir() else str(Path(path).parent)])
     names = (
         *("data_dir", "output_dir", "hparams", "model", "train_steps"),

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --accelerator: measures base and big under JAX on a GPU or another accelerator."""
+"""t2t-lite-benchmark --accelerator: measures the base and big models under JAX on a GPU or other accelerator."""
 
 import argparse
 import json

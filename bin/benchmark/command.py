@@ -16,12 +16,12 @@ SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
 # Each mode is implemented by the module of the same name, in its function `show`.
 _MODES = {
     "layers": "measure time, memory and path length of the layers of table 1",
-    "cost": "compute training operations: the paper's estimate (time x devices x rate), and a count from the settings",
-    "training": "measure speed, memory and utilisation of training a set on this machine",
+    "cost": "compute training operations: the paper's estimate (time x devices x rate), and a count for the model",
+    "training": "measure the speed, memory and utilisation of training an hparam set on this machine",
     "decoding": "measure the speed of translating a file with a trained model",
-    "curve": "show the evaluations of runs, and plot them with their training; uses --output_dir and --plot_file",
+    "curve": "show the evaluations of runs, and plot them with the training loss; uses --output_dir and --plot_file",
     "serving": "measure a running t2t-lite-serve, or another server with its API",
-    "accelerator": "measure a GPU under JAX, without TensorFlow: steps of base and big, where their time goes, search",
+    "accelerator": "measure a GPU under JAX, not TensorFlow: steps of base and big, where their time goes, and search",
 }
 
 
@@ -58,7 +58,7 @@ def _add_decoding_flags(parser: cli.CommandParser) -> None:
         "--whole_command",
         type=cli.truth,
         default=True,
-        help="also time t2t-lite-decoder as a whole, cold and again (default: True)",
+        help="also time complete t2t-lite-decoder commands, cold and warm (default: True)",
     )
     add("--reference", type=cli.path, help="reference translations, to score each engine's outputs with BLEU")
     add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
@@ -76,7 +76,7 @@ def _add_serving_flags(parser: cli.CommandParser) -> None:
 
 def _add_layers_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --layers").add_argument
-    add("--neighborhood_size", type=_even, default=64, help="r of local attention (default: 64)")
+    add("--neighborhood_size", type=_even, default=64, help="neighbourhood size r of local attention (default: 64)")
     add("--max_length", type=cli.whole_number(128), default=8192, help="the longest sequence (default: 8192)")
     add("--plot_file", type=cli.path, help="a .png, .svg or .pdf file for a plot (also with --curve)")
 
@@ -100,7 +100,7 @@ def _even(text: str) -> int:
 
 def _add_model_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --cost and --training").add_argument
-    add("--hparams_set", help="name of the hparam set (default with --cost: transformer_base, then transformer_big)")
+    add("--hparams_set", help="name of the hparam set (default with --cost: transformer_base and transformer_big)")
     add("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
     size = SIZES["vocab_size"]
     add("--vocab_size", type=cli.whole_number(2), help=f"number of tokens in the vocabulary (default: {size})")
@@ -127,7 +127,7 @@ def _add_cost_flags(parser: cli.CommandParser) -> None:
 
 
 def _device(text: str) -> str:
-    """Argument type: the name of a device, or its rate."""
+    """Parses the name of a device, or its rate in TFLOPS."""
     if find_rate(text) is None:
         try:
             cli.positive_number(text)
@@ -145,7 +145,7 @@ def _add_training_flags(parser: cli.CommandParser) -> None:
     add("--num_steps", type=cli.whole_number(1), default=10, help="timed steps (default: 10)")
     add("--warmup_steps", type=cli.whole_number(0), default=3, help="untimed steps before them (default: 3)")
     add_options(add, TrainOptions, *DEVICES)
-    add("--json_file", type=cli.path, help="write all figures to this file")
+    add("--json_file", type=cli.path, help="write all results to this JSON file")
 
 
 def _add_accelerator_flags(parser: cli.CommandParser) -> None:
@@ -155,7 +155,7 @@ def _add_accelerator_flags(parser: cli.CommandParser) -> None:
         "--batches_file",
         type=cli.path,
         metavar="FILE.npz",
-        help="batches for loss curves in float32 and bfloat16; --problem and --data_dir write this file first",
+        help="batches for loss curves in float32 and bfloat16; with --problem and --data_dir, they are written first",
     )
 
 

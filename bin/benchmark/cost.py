@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --cost: estimates and counts the training cost of hparam sets, as in table 2."""
+"""t2t-lite-benchmark --cost: estimates and counts the training cost of hyperparameter sets, as in table 2."""
 
 import argparse
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Prints the cost of the set named by --hparams_set, or of the sets of table 2."""
+    """Prints the cost of the set in --hparams_set, or of the sets in table 2."""
     load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
     steps = {"train_steps": arguments.train_steps} if arguments.train_steps else {}
@@ -75,7 +75,7 @@ def _print_assumed_time(hparams: HParams, arguments: argparse.Namespace, step_fl
     )
     source = f", {rate.what} ({rate.source})" if rate.source else f", {rate.what}"
     print(f"                  rate: {arguments.num_devices} x {rate.tflops:g} TFLOPS{source}")
-    print("                  --step_seconds=S takes a measured time")
+    print("                  for a measured time, pass --step_seconds=S")
 
 
 def _print_count(

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --curve: tabulates the evaluations of runs' checkpoints, and plots them with the training loss."""
+"""t2t-lite-benchmark --curve: shows the evaluations of runs in tables, and plots them with the training loss."""
 
 import argparse
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def show(arguments: argparse.Namespace) -> None:
     curves = [read_curves(run, name) for name, run in runs.items()]
     for one, run in zip(curves, runs.values()):
         if not one.evaluations["step"] and not (arguments.plot_file and one.training["step"]):
-            raise UserError(f"{run} has no evaluations.json: none of its checkpoints was evaluated")
+            raise UserError(f"{run} has no evaluations.json; evaluate it with t2t-lite-trainer --schedule=eval")
     for name, run in runs.items():
         if len(runs) > 1:
             print(f"{name}:")

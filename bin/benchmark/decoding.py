@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --decoding: compares the engines, as whole commands and at their steady speed."""
+"""t2t-lite-benchmark --decoding: compares engines by complete commands, and by their speed after a warm-up run."""
 
 import argparse
 from collections.abc import Sequence
@@ -27,7 +27,9 @@ def show(arguments: argparse.Namespace) -> None:
         raise UserError(f"{source} contains no text; pass a file with text to translate")
     references = list(read_lines(Path(arguments.reference))) if arguments.reference else None
     if references is not None and len(references) != (number := sum(1 for _ in read_lines(source))):
-        raise UserError(f"{arguments.reference} has {len(references):,} lines, but {source} has {number:,}")
+        raise UserError(
+            f"{arguments.reference} has {len(references):,} lines, but {source} has {number:,}; pass one per line"
+        )
     import_tensorflow()
     from t2t_lite.benchmark.engines import ENGINES, Decoding, measure_engines
     from t2t_lite.benchmark.machine import cpu_threads
@@ -49,7 +51,7 @@ def show(arguments: argparse.Namespace) -> None:
     for speed in speeds:
         if speed.reason:
             cli.say(f"{speed.name}: {speed.reason}")
-    print(f"\nmodel: {arguments.output_dir}; {len(lines):,} lines, medians of {arguments.repeats} runs in the stride")
+    print(f"\nmodel: {arguments.output_dir}; {len(lines):,} lines, medians of {arguments.repeats} runs after warm-up")
     print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {matmul_gflops():.0f} after")
     print(f"threads: {cpu_threads()}")
 

@@ -67,7 +67,7 @@ def _print_exponents(sweeps: "Sequence[Sweep]", r: int) -> None:
         numbers = (time, of_table, memory, over_width, of_table_over_width)
         table.add_row(sweep.case.name, sweep.case.work, *(f"{number:.2f}" for number in numbers))
     cli.print_table(table)
-    print(f"fitted over the measured lengths among n = {', '.join(map(str, FITTED_LENGTHS))}, and all d\n")
+    print(f"fitted to the measured lengths among n = {', '.join(map(str, FITTED_LENGTHS))}, and to all d\n")
 
 
 def _print_paths() -> dict[str, list[tuple[int, int]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from t2t_lite.benchmark.serving import ServingFigures
 
-_WARM_SECONDS = 60  # memory is compared from this time on
+_WARM_SECONDS = 60  # memory is compared from this time onwards
 _SPAN_SECONDS = 20  # memory is averaged over this many seconds
 
 
@@ -39,7 +39,7 @@ def show(arguments: argparse.Namespace) -> None:
 
 
 def _print(figures: "ServingFigures", arguments: argparse.Namespace) -> None:
-    print(f"{arguments.clients} clients, {arguments.lines} lines a request, {figures.seconds:.1f} s")
+    print(f"{arguments.clients} clients, {arguments.lines} lines per request, {figures.seconds:.1f} s")
     print(f"{figures.lines_per_second:,.1f} lines/s in {len(figures.latencies):,} requests")
     if figures.latencies:
         shown = (f"p{percent} {1000 * figures.percentile(percent):,.0f} ms" for percent in (50, 95, 99))
@@ -51,7 +51,7 @@ def _print(figures: "ServingFigures", arguments: argparse.Namespace) -> None:
 
 
 def _memory(figures: "ServingFigures") -> str:
-    """Returns how the server's memory changed. Compares means over seconds, because requests allocate buffers."""
+    """Returns how the server's memory changed, by means over some seconds, because requests allocate buffers."""
     span = min(_SPAN_SECONDS, figures.seconds / 4)
     start = min(_WARM_SECONDS, figures.seconds / 2)
     first = [size for at, size in figures.memory if start <= at <= start + span]

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --training: measures speed, memory and utilisation of an hparam set in each precision."""
+"""t2t-lite-benchmark --training: measures the speed, memory and utilisation of training, by precision."""
 
 import argparse
 import dataclasses
@@ -59,7 +59,7 @@ def _data(arguments: argparse.Namespace) -> "TrainingData":
 
 
 def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespace) -> "TrainingCost":
-    """Returns the `TrainingCost` of one precision. It runs in a separate process."""
+    """Returns the `TrainingCost` of one precision. Called in a separate process."""
     from t2t_lite.benchmark.training import measure_training
     from t2t_lite.plugins import load_all
     from t2t_lite.system.quiet import import_tensorflow
@@ -85,7 +85,7 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
     return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)
 
 
-# Title and format of each column, by metric. Per-device columns appear only with several devices.
+# The title and format of each column, by metric. Columns per device appear only if there are several devices.
 COLUMNS = {
     "precision": ("precision", "{}"),
     "target_tokens_per_second_median": ("target\ntokens/s", "{:,.0f}"),
@@ -118,9 +118,9 @@ def _print_table(costs: "Sequence[TrainingCost]") -> None:
             *(form.format(row[name] / UNITS[name] if name in UNITS else row[name]) for name, form in shown.items())
         )
     cli.print_table(table)
-    print("Tokens exclude padding; padded includes it. Rates are those of the median step, except best.")
+    print("Tokens exclude padding, except in padded columns. Rates are for the median step, except in best columns.")
     if skipped := sum(cost.skipped_steps for cost in costs):
-        print(f"Gradients of {skipped} steps were not finite.")
+        print(f"In {skipped} steps, gradients were not finite.")
 
 
 def _print_machine(costs: "Sequence[TrainingCost]") -> None:

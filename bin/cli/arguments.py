@@ -11,23 +11,23 @@ from t2t_lite.settings import parse_bool
 
 
 def path(text: str) -> str:
-    """Argument type: a file or directory. "~" is the home directory."""
+    """Parses the path of a file or directory. "~" is the home directory."""
     return os.path.expanduser(text)
 
 
 def paths(text: str) -> list[str]:
-    """Argument type: files or directories, separated by commas. The name of an existing file may contain commas."""
+    """Parses paths separated by commas. The path of a single existing file or directory may contain commas."""
     whole = path(text)
     if os.path.exists(whole):
         return [whole]
     parts = text.split(",")
     if not all(parts):
-        raise argparse.ArgumentTypeError(f"takes paths separated by commas, but '{text}' contains an empty one")
+        raise argparse.ArgumentTypeError(f"takes paths separated by commas, but '{text}' contains an empty path")
     return [path(part) for part in parts]
 
 
 def whole_number(minimum: int) -> Callable[[str], int]:
-    """Returns an argument type: a whole number from `minimum` to 2**31 - 1."""
+    """Returns an argument type for whole numbers from `minimum` to 2**31 - 1."""
 
     def parse(text: str) -> int:
         if not text.lstrip("-").isdigit() or not minimum <= int(text) < 2**31:
@@ -38,7 +38,7 @@ def whole_number(minimum: int) -> Callable[[str], int]:
 
 
 def numbers(text: str) -> list[int]:
-    """Argument type: whole numbers, separated by commas."""
+    """Parses whole numbers separated by commas."""
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
@@ -46,7 +46,7 @@ def numbers(text: str) -> list[int]:
 
 
 def choice_type(words: Sequence[str], flag: str) -> Callable[[str], str]:
-    """Returns an argument type: one of `words`."""
+    """Returns an argument type that accepts one of `words`. `flag` is its flag, for hints."""
 
     def parse(text: str) -> str:
         if text not in words:
@@ -58,12 +58,12 @@ def choice_type(words: Sequence[str], flag: str) -> Callable[[str], str]:
 
 
 def truth_or_auto(text: str) -> bool | None:
-    """Argument type: True, False or auto; auto becomes None."""
+    """Parses True, False or auto; auto becomes None."""
     return None if text.lower() == "auto" else truth(text)
 
 
 def truth(text: str) -> bool:
-    """Argument type: True or False in upper or lower case, or 1 or 0."""
+    """Parses True or False, in upper or lower case, or 1 or 0."""
     try:
         return parse_bool(text)
     except ValueError as error:
@@ -71,7 +71,7 @@ def truth(text: str) -> bool:
 
 
 def positive_number(text: str) -> float:
-    """Argument type: a number above 0."""
+    """Parses a number above 0."""
     try:
         number = float(text)
     except ValueError:
@@ -82,10 +82,10 @@ def positive_number(text: str) -> float:
 
 
 def not_negative(text: str) -> float:
-    """Argument type: a number that is at least 0."""
+    """Parses 0 or a number above 0."""
     return 0.0 if text == "0" else positive_number(text)
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Argument type: words, separated by commas."""
+    """Parses words separated by commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())

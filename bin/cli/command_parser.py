@@ -1,4 +1,4 @@
-"""The argument parser of the commands. It suggests flags for unknown ones and handles --registry_help."""
+"""The argument parser of the commands. It suggests the nearest flags for unknown ones, and handles --registry_help."""
 
 import argparse
 import os
@@ -16,7 +16,8 @@ PROGRAM = "t2t-lite-{}"
 class CommandParser(argparse.ArgumentParser):
     """An argument parser that accepts no abbreviations and suggests the nearest flags for an unknown one.
 
-    The name of the command omits "t2t-lite-". `runs` says that it opens run directories, which may name plug-ins.
+    `command` is the command's name without "t2t-lite-". `runs`: the command opens run directories, which may name
+    plug-ins.
     """
 
     def __init__(self, command: str, description: str, runs: bool = False) -> None:

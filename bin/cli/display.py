@@ -28,7 +28,7 @@ class CommandDisplay(Display):
         self.text(as_flags(line))
 
     def text(self, text: str) -> None:
-        """Prints a text as it is."""
+        """Prints a text unchanged."""
         if self._console:
             self._console.print(text, markup=False)
         else:
@@ -41,7 +41,7 @@ class CommandDisplay(Display):
         print_report(checks)
 
     def start_training(self, first_step: int, last_step: int) -> None:
-        """Starts the bar."""
+        """Starts the progress bar if the output is a terminal."""
         self._console = rich.console.Console(file=sys.stdout, highlight=False, soft_wrap=True)
         if self._console.is_terminal:
             self._bar = rich.progress.Progress(
@@ -55,7 +55,7 @@ class CommandDisplay(Display):
             self._bar.start()
 
     def after_step(self, step: int) -> None:
-        """Moves the bar."""
+        """Advances the bar to a step."""
         if self._bar:
             self._bar.update(self._task, completed=step)
 
@@ -81,9 +81,7 @@ class CommandDisplay(Display):
 
     def stopping(self) -> None:
         """Prints that the training will stop."""
-        line = (
-            b"stopping after this step and its checkpoint, or in an evaluation now; a second signal stops immediately\n"
-        )
+        line = b"stopping after this step and its checkpoint, or now if evaluating; a second signal stops immediately\n"
         with contextlib.suppress(OSError):  # os.write, because the signal may have interrupted a print
             os.write(2, line)
 

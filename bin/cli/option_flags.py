@@ -75,7 +75,7 @@ def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
 
 
 def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Loads the registries and parses `argv`, with the own flags of the problem in --problem as `problem_options`."""
+    """Loads the registries and parses `argv`. Values of the problem's own flags become `problem_options`."""
     from t2t_lite.data.problem import REVERSED_SUFFIX
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import PROBLEMS

@@ -18,11 +18,12 @@ from t2t_lite.training.options import TrainOptions
 
 _HEAD = """# Settings and options
 
-Every name here is a flag of the command and a keyword of the function. This page is generated from their declarations
-by `python -m t2t_lite.bin.cli.reference docs/options.md`; `--registry_help=NAME` prints a line of it.
+An option is a flag of the command and a keyword of the function in its heading. A setting is passed in the flag or
+class in its heading; `--registry_help=NAME` describes it. This page is generated from the declarations by
+`python -m t2t_lite.bin.cli.reference docs/options.md`.
 """
 _PAGES = {
-    "Settings of models and trainings: `--hparams=NAME=VALUE,...`, `HParams`": HParams,
+    "Settings of models and training: `--hparams=NAME=VALUE,...`, `HParams`": HParams,
     "Settings of the search: `--decode_hparams=NAME=VALUE,...`, `DecodeHParams`": DecodeHParams,
     "Options of `t2t-lite-trainer` and `t2t_lite.train`": TrainOptions,
     "Options of `t2t-lite-decoder` and `t2t-lite-serve`": DecodeOptions,

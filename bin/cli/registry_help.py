@@ -73,11 +73,11 @@ def _describe_set(registry: Registry, name: str) -> None:
     values = dataclasses.asdict(HPARAMS[name]())
     parent = HPARAMS.parent(name)
     inherited = dataclasses.asdict(HPARAMS[parent]()) if parent else values
-    print(f"parent: {parent}; a star marks different values" if parent else "parent: none")
+    print(f"parent: {parent}; a star marks values that differ" if parent else "parent: none")
     print("for the meaning of a setting: --registry_help=SETTING")
     width = max(map(len, values))
     for setting, value in values.items():
-        differs = setting not in inherited or value != inherited[setting]  # a parent may lack settings of the model
+        differs = setting not in inherited or value != inherited[setting]  # the parent may lack settings of the model
         line = f"{'*' if differs else ' '} {setting:{width}}  {value}"
         print(f"{line}  ({parent}: {inherited.get(setting, 'none')})" if differs else line)
 
@@ -127,7 +127,7 @@ def _describe_model(registry: Registry, name: str) -> None:
 
 
 def _settings_of_models() -> dict[str, type[HParams]]:
-    """Returns the classes of model-specific settings."""
+    """Returns the classes of model-specific settings, by the name of the model."""
     kinds = {name: HParams.class_for({"model": name}) for name in MODELS}
     return {name: kind for name, kind in kinds.items() if kind is not HParams}
 

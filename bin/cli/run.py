@@ -1,4 +1,4 @@
-"""Runs a command. It turns errors into one line and an exit status, and restores the process state."""
+"""Runs a command: turns errors into one line and an exit status, and restores the process state."""
 
 import atexit
 import contextlib

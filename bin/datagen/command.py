@@ -38,7 +38,7 @@ def make_parser() -> cli.CommandParser:
     add(
         "--t2t_problem",
         metavar="NAME",
-        help="with --from=t2t: the NAME in NAME-train-00000-of-00100 (default: the only one)",
+        help="with --from=t2t: the NAME in NAME-train-00000-of-00100 (default: --problem, or the only one)",
     )
     add_options(add, GenerateOptions, *GenerateOptions.declared())
     add(
@@ -58,7 +58,7 @@ def _run(flags: Sequence[str]) -> None:
     if arguments.plot_file is not None and not arguments.inspect:
         parser.error("--plot_file needs --inspect")
     if arguments.inspect and "-of-" in arguments.inspect and not Path(arguments.inspect).exists():
-        raise UserError(f"--inspect={arguments.inspect}: there is no such shard")
+        raise UserError(f"--inspect={arguments.inspect}: there is no such shard; check the path")
     if not arguments.inspect or not Path(arguments.inspect).is_file():
         for flag in ("problem", "data_dir"):
             if not getattr(arguments, flag):

@@ -64,7 +64,7 @@ def _print_lengths(found: "Inspection") -> None:
             f"{found.unknown[side] / max(1, tokens):.2%}",
         )
     cli.print_table(table)
-    print("Lengths are in tokens, end symbol included; per word: tokens of a word between blanks.\n")
+    print("Lengths are in tokens, including the end symbol; per word: mean number of tokens per word between spaces.\n")
 
 
 def _print_padding(found: "Inspection") -> None:
@@ -72,7 +72,7 @@ def _print_padding(found: "Inspection") -> None:
 
     shares = ", ".join(f"{padding.share:.1%} of the {side}" for side, padding in found.padding.items())
     batch = f"{HParams.batch_tokens:,} target tokens, max_length={HParams.max_length}"
-    print(f"Padding in batches as training makes them by default ({batch}): {shares}.")
+    print(f"Padding in training batches with default settings ({batch}): {shares}.")
 
 
 def _print_left_out(found: "Inspection") -> None:
@@ -84,4 +84,4 @@ def _print_left_out(found: "Inspection") -> None:
             f"{found.longer_than(limit):,} with max_length={limit} ({found.longer_than(limit) / found.examples:.2%})"
             for limit in _MAX_LENGTHS
         )
-        print(f"Dropped in training because a side is too long: {message}. Nothing is cut.")
+        print(f"Dropped in training because a side is too long: {message}. Nothing is truncated.")

@@ -33,7 +33,7 @@ def print_report(checks: TextChecks) -> None:
     if checks.lines["inputs"] != checks.lines["targets"]:
         print(
             "The two files have different numbers of lines: if a line is missing before the end, every pair after it "
-            "is wrong. Check the last ones."
+            "is wrong. Check the last pairs."
         )
     for advice in _advice(checks):
         print(advice)
@@ -56,7 +56,9 @@ def _advice(checks: TextChecks) -> list[str]:
     if checks.dropped > MANY_DROPPED * checks.pairs:
         advice.append(f"{checks.dropped / checks.pairs:.0%} of the pairs are dropped: check the lines named above.")
     if "not UTF-8" in checks.drop_reasons():
-        advice.append("Text that is not UTF-8 is often Windows-1252 (Latin-1): iconv -f WINDOWS-1252 -t UTF-8")
+        advice.append(
+            "Text that is not UTF-8 is often Windows-1252 (Latin-1); convert it: iconv -f WINDOWS-1252 -t UTF-8"
+        )
     if REPEATED in kept or kept & {in_split(split) for split in SPLITS}:
         advice.append("--drop_duplicates drops repeated pairs, and pairs whose source is also in dev or test.")
     return advice

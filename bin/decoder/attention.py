@@ -1,4 +1,4 @@
-"""Attention pictures: adds and checks the flags, and draws."""
+"""Attention pictures: adds and checks their flags, and draws them."""
 
 import argparse
 from collections.abc import Sequence
@@ -28,18 +28,19 @@ def add_flags(parser: cli.CommandParser) -> None:
         help="draw the attention weights as in figures 3 to 5 of the paper: .html shows up to 20 lines with all layers "
         "and heads, the other formats show the first line",
     )
-    add("--kind", type=_kinds, metavar="KIND,...", help="encoder, decoder or cross (default: all in .html, or encoder)")
+    add("--kind", type=_kinds, metavar="KIND,...", help="encoder, decoder, cross (default: all in .html, else encoder)")
     add(
         "--layers",
         type=cli.numbers,
         metavar="N,...",
-        help="layers from 0; -1 is the last (default: all in .html, or the one that corresponds to the paper's 5 of 6)",
+        help="layers from 0; -1 is the last (default: all in .html, else the one that corresponds to the paper's "
+        "layer 5 of 6)",
     )
     add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: all)")
     add(
         "--form",
         choices=FORMS,
-        help="lines as in the paper (default), a matrix, or an overview of all heads with measurements",
+        help="lines as in the paper (default), a matrix, or an overview of all heads with their measures",
     )
     add("--words", action="store_true", help="show words instead of subwords")
     add("--query", metavar="WORD|N", help="draw only the lines of one word, or of the token with this index (from 0)")
@@ -62,14 +63,18 @@ def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 
 def check_model(arguments: argparse.Namespace, translator: "Translator") -> None:
-    """Raises UserError before decoding if the model lacks the attention to draw."""
+    """Raises UserError before decoding if the model lacks the attention weights to draw."""
     _picture(arguments, translator, [("a", "a")]).check(Path(arguments.draw_attention))
 
 
 def draw(
     arguments: argparse.Namespace, translator: "Translator | Parser", pairs: Sequence[tuple[str, str]], lines: int
 ) -> None:
-    """Draws the first non-blank lines with their translations or trees; `lines` is the number of non-blank lines."""
+    """Draws the attention for the first of `pairs`.
+
+    These are the first lines that are not blank, with their translations or trees; `lines` is the number of all such
+    lines.
+    """
     file = Path(arguments.draw_attention)
     chosen = pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
     if not chosen:
@@ -90,5 +95,5 @@ def _picture(
 
 
 def _kinds(text: str) -> list[str]:
-    """Argument type: kinds of attention, separated by commas."""
+    """Parses kinds of attention separated by commas."""
     return [cli.choice_type(KINDS, "kind")(kind) for kind in text.split(",")]

@@ -54,7 +54,7 @@ def make_parser() -> cli.CommandParser:
         metavar="RUN[,RUN,...]",
         help="the run directory of the model; several with the same vocabulary form an ensemble",
     )
-    which("--export_dir", type=cli.path, help="an export of t2t-lite-export; CTranslate2 needs no TensorFlow")
+    which("--export_dir", type=cli.path, help="an export from t2t-lite-export; one for CTranslate2 needs no TensorFlow")
     parser.add_argument(
         "--engine",
         choices=ENGINES,
@@ -80,7 +80,7 @@ def _add_input(parser: cli.CommandParser) -> None:
     add(
         "--tokenizer",
         choices=("blanks", "treebank"),
-        help="parsing: split lines into words at blanks (default), or split plain text by the Penn Treebank's rules",
+        help="parsing: blanks: split lines at spaces (default); treebank: split plain text as in the Penn Treebank",
     )
     add(
         "--prefix_file",
@@ -97,13 +97,13 @@ def _add_input(parser: cli.CommandParser) -> None:
         "--batch_lines",
         type=cli.whole_number(1),
         help="maximum number of lines that are sorted by length and translated together (default: 2048 for a file; for "
-        "standard input the waiting lines, up to 64)",
+        "standard input, the available lines, up to 64)",
     )
 
 
 def _add_output(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--decode_to_file", type=cli.path, help="the output file, under this name once complete (.gz: compressed)")
+    add("--decode_to_file", type=cli.path, help="the output file, which appears once it is complete (.gz: compressed)")
     add("--alignments", type=cli.path, help="write word alignments, as i-j, to this file (.gz: compressed)")
     add(
         "--draw_trees",
@@ -203,7 +203,7 @@ def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Pa
 def _decode_lines(
     arguments: argparse.Namespace, translator: "Translator | Parser", inputs: list[Path], targets: list[Path]
 ) -> tuple[list[tuple[str, str]], int]:
-    """Decodes all lines of the files or of standard input. Returns `OutputWriter`'s pairs and num_pairs."""
+    """Decodes all lines of the files or of standard input. Returns (`pairs`, `num_pairs`) of `OutputWriter`."""
     from t2t_lite.bin.decoder.outputs import OutputWriter
 
     writer = OutputWriter(translator, arguments)
@@ -231,7 +231,7 @@ def _decode_lines(
 
 @contextlib.contextmanager
 def _opened_whole(path: Path) -> Iterator[TextIO]:
-    """Opens a text file for writing, with gzip if named .gz. The file gets its final name when it is complete."""
+    """Opens a text file for writing, with gzip if named .gz. The file gets its final name only once it is complete."""
     from t2t_lite.files import written_whole
 
     opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open

@@ -44,7 +44,7 @@ def decode_file(
 ) -> None:
     """Decodes the lines of files to output files (`targets`), or to standard output if there are none.
 
-    `made_by` describes what the outputs depend on, see `ResumableWriter`. If `batch_lines` is None, it is BLOCK_LINES.
+    `made_by` describes what the outputs depend on, see `ResumableWriter`. `batch_lines`: None means `BLOCK_LINES`.
     """
     from t2t_lite.decoding.resumable_writer import ResumableWriter
 

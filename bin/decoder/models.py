@@ -1,4 +1,4 @@
-"""Chooses the decoder's model by its flags: run directories or an export."""
+"""Returns the model that the decoder's flags select: run directories or an export."""
 
 import argparse
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class ChosenModel(NamedTuple):
 
 
 def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
-    """Returns the model that the flags choose. Makes all checks that need no TensorFlow.
+    """Returns the model that the flags select, after all checks that do not need TensorFlow.
 
     Raises UserError if the model does not exist, or its engine does not support the flags.
     """
@@ -74,7 +74,9 @@ def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     from t2t_lite.run_dir import open_run_dir, run_files
 
     if len(runs) > 1:
-        raise UserError("--engine=ctranslate2 supports only one model; use tensorflow for several run directories")
+        raise UserError(
+            "--engine=ctranslate2 supports only one model; use --engine=tensorflow for several run directories"
+        )
     (run,) = runs
     usual = open_run_dir(run).problem.decode_hparams
     settings = search_settings(run, usual, arguments.decode_hparams, cli.warn)
@@ -93,7 +95,7 @@ def _of_export(
     export = read_export(path)
     engine = "ctranslate2" if export.format == "ctranslate2" else "tensorflow"
     if arguments.engine not in (None, engine):
-        raise UserError(f"--engine={arguments.engine}: {path} was exported for {engine}", status=2)
+        raise UserError(f"--engine={arguments.engine}: {path} was exported for {engine}; omit --engine", status=2)
     settings = export.decode_hparams.changed(decode_hparams)
     if engine == "ctranslate2":
         _check_ctranslate2(arguments, settings, export.content["alignment_layer"])

@@ -58,7 +58,7 @@ class OutputWriter:
         return outputs
 
     def notes(self) -> dict[str, Any]:
-        """Returns the state of the outputs so far for resumed runs: counts of repairs, and the lines to draw."""
+        """Returns what a resumed run needs from the outputs so far: counts of repairs, and the lines to draw."""
         from t2t_lite.parsing.parser import Parser
 
         of_trees = self._translator.tally() if isinstance(self._translator, Parser) else {}
@@ -74,7 +74,7 @@ class OutputWriter:
         self.num_pairs = notes.get("num_pairs", 0)
 
     def _keep(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
-        """Keeps the first lines. A run that resumes this one may draw them, even if this one does not."""
+        """Keeps the first lines, which a run that resumes this one may draw, even if this one does not."""
         pairs = [(text, output) for text, output in zip(texts, outputs, strict=True) if output]
         self.pairs += pairs[: MAX_SENTENCES - len(self.pairs)]
         self.num_pairs += len(pairs)
@@ -96,7 +96,7 @@ class OutputWriter:
 
 
 def hypothesis_dict(hypothesis: "Hypothesis") -> dict[str, str | float | None]:
-    """Returns a hypothesis as a JSON-compatible dict. A missing hypothesis has scores of None."""
+    """Returns a hypothesis as a JSON-compatible dict. The scores of a missing hypothesis are None."""
     exists = hypothesis.log_prob > float("-inf")
     return {
         "text": hypothesis.text,

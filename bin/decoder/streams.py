@@ -1,4 +1,4 @@
-"""Decodes standard input. Each line is answered as soon as possible."""
+"""Decodes standard input, and answers each line as soon as possible."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ WAITING_LINES = 64
 def waiting_blocks(lines: Iterator[_Line], most: int) -> Iterator[list[_Line]]:
     """Yields blocks of the currently available lines: at least one line, at most `most`.
 
-    A thread reads the lines, so available lines never wait for lines that are not written yet.
+    A thread reads the lines, so that available lines never wait for lines that have not arrived yet.
     """
     waiting: queue.Queue[Any] = queue.Queue(maxsize=2 * most)
     ended = object()
@@ -105,7 +105,7 @@ def _lines() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _history() -> Iterator[None]:
-    """Makes lines of earlier sessions available inside the block. Always saves the lines of this session."""
+    """Makes the lines of earlier sessions available inside the block, and saves those of this session at its end."""
     try:
         import readline
     except ImportError:  # this Python has no readline, so the prompt has no history

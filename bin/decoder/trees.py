@@ -8,7 +8,7 @@ from pathlib import Path
 from t2t_lite.bin.decoder.models import ChosenModel
 from t2t_lite.errors import UserError
 
-# A picture with more trees is too large to be useful.
+# A picture with more trees would be too large to be useful.
 MAX_DRAWN = 100
 
 
@@ -32,7 +32,7 @@ def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
 def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:
     """Draws the first trees of a file that the decoder wrote, as SVG if the picture is named .svg, else as text art.
 
-    Each line of the file has one tree or none. `warn` receives a message about the trees drawn and left out.
+    Each line of the file has one tree or none. `warn` receives a message about how many trees were drawn and left out.
     """
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.files import write_text
@@ -48,4 +48,4 @@ def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:
         drawn = "\n".join(f"{caption}\n\n{text_art(tree)}\n" for caption, (_, tree) in zip(captions, chosen))
     write_text(picture, drawn)
     left = sum(1 for _ in numbered)
-    warn(f"drew {len(chosen)} trees in {picture}{f', the first; {left:,} more are left out' if left else ''}")
+    warn(f"drew {len(chosen)} trees in {picture}{f'; {left:,} more are left out' if left else ''}")

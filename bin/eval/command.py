@@ -24,7 +24,7 @@ def make_parser() -> cli.CommandParser:
     parser = cli.CommandParser(
         "eval",
         "Decode a split with a checkpoint and score it. Outputs, scores and a report are kept in scores/ in the run "
-        "directory and reused by the next call. Several runs are compared with the first.",
+        "directory and reused by later calls. Several runs are compared with the first.",
         runs=True,
     )
     add = parser.add_argument
@@ -43,15 +43,15 @@ def make_parser() -> cli.CommandParser:
         nargs="?",
         const=500,
         metavar="LINES",
-        help="measure the attention heads on at most LINES lines of the split instead (default: 500): how far and how "
+        help="instead, measure the attention heads on at most LINES lines of the split (default: 500): how far and how "
         "sharply they attend, and which dependencies between words they follow",
     )
     add = parser.add_argument_group("search settings").add_argument
     add(
         "--tune",
         metavar="NAME[=VALUES],...",
-        help="try values of alpha, beam_size and average_checkpoints on dev instead (alpha=0:2:0.2,beam_size=4/8), and "
-        "make the best ones the run's defaults if they are significantly better; forget: remove these defaults",
+        help="instead, try values of alpha, beam_size and average_checkpoints on dev (alpha=0:2:0.2,beam_size=4/8), "
+        "and make the best ones the run's defaults if they are significantly better; forget: remove these defaults",
     )
     add("--plot_file", type=cli.path, metavar="FILE.png", help="with --tune: plot the scores (.png, .svg or .pdf)")
     return parser
@@ -99,7 +99,7 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
             parser.error("--plot_file needs --tune")
         return
     if arguments.split == "test":
-        parser.error("--tune only works on dev; choosing settings on test would make its scores meaningless")
+        parser.error("--tune only works on dev, because choosing settings on test would make its scores meaningless")
     for name in ("metric", "references"):
         if getattr(arguments, name):
             parser.error(f"--tune and --{name} cannot be combined")
@@ -142,7 +142,7 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
 
 
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
-    """Compares the first run with the others, and writes the comparison to the folder of each of the others."""
+    """Compares the other runs with the first, and writes the comparison to the folder of each of them."""
     if len(scores) == 1:
         return None
     from t2t_lite.evaluation.comparison import compare_runs, write_comparison

@@ -30,27 +30,27 @@ def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "reproduce",
-        "Reproduce a table of the paper: do all runs it needs, one after the other, and write the table with the "
-        "paper's figures next to the measured ones. Run the same command again to continue. Or draw one of the paper's "
+        "Reproduce a table of the paper: make all runs that it needs, one by one, and write the table with the "
+        "paper's values next to the measured ones. Run the same command again to continue. Or draw one of the paper's "
         "attention figures from a trained model.",
     )
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True).add_argument
-    what("--table", type=cli.choice_type(("1", "2", "3", "4"), "table"), metavar="N", help="1, 2, 3 or 4")
-    what("--figure", type=cli.choice_type(("3", "4", "5"), "figure"), metavar="N", help="3, 4 or 5")
+    what("--table", type=cli.choice_type(("1", "2", "3", "4"), "table"), metavar="N", help="the table: 1, 2, 3 or 4")
+    what("--figure", type=cli.choice_type(("3", "4", "5"), "figure"), metavar="N", help="the figure: 3, 4 or 5")
     add(
         "--scale",
         default="small",
         type=cli.choice_type(("tiny", "small", "paper"), "scale"),
         metavar="WORD",
-        help="tiny: sentences of a grammar, minutes; small: Multi30k, hours (default); paper: WMT 2014 and the paper's "
-        "models (prints the commands and their costs)",
+        help="tiny: sentences from a grammar, takes minutes; small (default): Multi30k, takes hours; paper: WMT 2014 "
+        "and the paper's models, only prints the commands and their costs",
     )
     add("--run", action="store_true", help="with --scale=paper: also run the commands")
     add(
         "--rows", default="", metavar="NAME,...", help="only these rows of the table, such as base,h1,l2 (default: all)"
     )
-    add("--seeds", type=cli.whole_number(1), help="number of trainings per row (default: 3)")
+    add("--seeds", type=cli.whole_number(1), help="number of training runs per row (default: 3)")
     add("--budget_minutes", type=cli.positive_number, metavar="M", help="stop after M minutes")
     add("--dry_run", action="store_true", help="show the runs, their time and their disk space, and exit")
     add(
@@ -148,12 +148,12 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
     results = read_results(runs)
     if not complete:
         cli.say(
-            f"time limit reached, {len(results)} of {len(runs)} runs are done; run the same command again to continue"
+            f"time limit reached: {len(results)} of {len(runs)} runs are done; run the same command again to continue"
         )
 
 
 def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
-    """Writes the table of the finished runs, with the observations and the time it took below."""
+    """Writes the table of the finished runs, followed by the observations and the time that the runs took."""
     from t2t_lite.display import format_duration
     from t2t_lite.reproduce.results import read_results, trainings_of
     from t2t_lite.reproduce.runner import spent
@@ -169,7 +169,7 @@ def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path
     seconds, cpu_seconds = (sum(getattr(one, name) for one in taken) for name in ("seconds", "cpu_seconds"))
     line = (
         f"{len(taken)} runs took {format_duration(seconds)} and {format_duration(cpu_seconds)} of processor time on "
-        f"{num_cores()} cores, evaluations and killed commands included.\n"
+        f"{num_cores()} cores, including evaluations and killed commands.\n"
     )
     grid = TABLES[table](results, scale, trainings_of(results))
     _write(grid, folder, f"table{table}.{scale.name}", f"{found.markdown()}\n{line}" if found else line, quiet)
@@ -205,7 +205,7 @@ def _print_plan(runs: "Sequence[Run]", scale: "Scale", cost: "Mapping[str, Cost]
     free = shutil.disk_usage(existing).free
     cli.say(
         f"\n{len(left)} of {len(runs)} runs to do: about {format_duration(seconds)} of training on this machine; "
-        f"{size / 2**30:,.1f} GiB of disk, {free / 2**30:,.1f} GiB are free"
+        f"they need {size / 2**30:,.1f} GiB of disk, and {free / 2**30:,.1f} GiB are free"
     )
     if scale.name == "paper":
         _print_paper(left, cost)
@@ -220,14 +220,14 @@ def _print_paper(runs: "Sequence[Run]", cost: "Mapping[str, Cost]") -> None:
     flops = sum(cost[run.name].flops for run in runs)
     rate = NUM_DEVICES * RATES[DEVICE].tflops * 1e12
     cli.say(
-        f"{flops:.2g} FLOPs in all: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs at "
+        f"{flops:.2g} FLOPs in total: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs at "
         f"their sustained {RATES[DEVICE].tflops} TFLOPS; the paper's base model took 12 hours, its big one 3.5 days"
     )
-    cli.say("the commands below run as they are on one machine with 8 GPUs; --run executes them one after the other")
+    cli.say("the commands below run unchanged on one machine with 8 GPUs; --run executes them one after another")
 
 
 def _write(grid: "Grid", folder: Path, name: str, more: str = "", quiet: bool = False) -> None:
     paths = grid.write(folder, name, more)
     if not quiet:
         cli.say(grid.markdown() + (f"\n{more}" if more else ""))
-        cli.say(f"written: {', '.join(map(str, paths))}")
+        cli.say(f"wrote {', '.join(map(str, paths))}")

@@ -18,12 +18,12 @@ def add_flags(parser: cli.CommandParser) -> None:
     """Adds the flags of --figure."""
     add = parser.add_argument_group("figures").add_argument
     add("--run_dir", type=cli.path, metavar="RUN", help="the run directory of the model")
-    add("--sentence", help="the sentence (default: the first of the dev split that suits the figure)")
-    add("--word", help="the word for figures 3 and 4 (default: the one with most weight far away; a pronoun)")
+    add("--sentence", help="the sentence (default: the first in the dev split that suits the figure)")
+    add("--word", help="the word (default: for figure 3, the one with most weight far away; for figure 4, a pronoun)")
     add(
         "--layer",
         type=cli.whole_number(0),
-        help="the encoder layer, from 0 (default: the one that corresponds to the paper's 5 of 6)",
+        help="the encoder layer, from 0 (default: the one that corresponds to the paper's layer 5 of 6)",
     )
     add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: chosen by their weights)")
 
@@ -56,7 +56,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
     model = (Parser if run_dir.problem.writes_trees else Translator).from_run_dir(run_dir.path, warn=cli.warn)
     if not model.attention_layers.get("encoder"):
-        raise UserError(f"{run_dir.path}: the encoder of the model has no attention weights")
+        raise UserError(f"{run_dir.path}: the encoder has no attention weights; choose a run whose encoder has")
     choices = Choices(arguments.layer, arguments.heads, arguments.word)
     drawn = draw_figure(number, model, line, model.translate(line), folder, choices)
     cli.say(drawn.caption)
@@ -71,10 +71,10 @@ def _sentence(run_dir: "RunDir", number: int) -> str:
     side, _ = run_dir.problem.in_direction(("inputs", "targets"))
     path = run_dir.data_dir / run_dir.problem.text_filename("dev", side) if run_dir.data_dir else None
     if path is None or not path.exists():
-        raise UserError(f"the dev split of {run_dir.path} is no longer where it was during training; pass a `sentence`")
+        raise UserError(f"the dev split of {run_dir.path} is no longer where it was during training; pass `sentence`")
     found = sentence_for(number, read_lines(path))
     if found is None:
         raise UserError(
-            f"no sentence of the dev split of {run_dir.path} suits figure {number}; pass one with `sentence`"
+            f"the dev split of {run_dir.path} has no sentence that suits figure {number}; pass one with `sentence`"
         )
     return found

@@ -37,7 +37,7 @@ def make_parser() -> cli.CommandParser:
     add("--intervals", action="store_true", help="also print 95%% confidence intervals (bootstrap, 1,000 samples)")
     add("--json", action="store_true", help="print everything as one JSON object")
     add("--lowercase", action="store_true", help=f"{_metrics_with('lowercase')}: ignore case")
-    add("--language", help=f"{_metrics_with('language')}: the language of the texts, a code such as de (default: en)")
+    add("--language", help=f"{_metrics_with('language')}: the language code of the texts, such as de (default: en)")
     add(
         "--tokenized",
         action="store_true",
@@ -52,7 +52,7 @@ def make_parser() -> cli.CommandParser:
     add(
         "--test",
         type=cli.choice_type(("bootstrap", "randomisation"), "test"),
-        help="the paired test of the difference: bootstrap (1,000 samples) or randomisation (10,000) (default: "
+        help="the paired significance test: bootstrap, with 1,000 samples, or randomisation, with 10,000 (default: "
         "bootstrap)",
     )
     add(
@@ -61,7 +61,7 @@ def make_parser() -> cli.CommandParser:
         metavar="N",
         help="show the N lines whose scores changed most: by the line's chrF2, or by F1 for trees (default: 10)",
     )
-    add("--source", type=cli.path, help="the file that was translated or parsed, to show its lines with them")
+    add("--source", type=cli.path, help="the file that was translated or parsed, to show its lines with the changes")
     return parser
 
 
@@ -73,12 +73,12 @@ def _add_files(parser: cli.CommandParser) -> None:
         metavar="FILE,...",
         help="translations or trees, one per line, plain or .gz; several files are compared with the first",
     )
-    add("--reference", type=cli.paths, metavar="FILE,...", help="one or several sets of references")
+    add("--reference", type=cli.paths, metavar="FILE,...", help="one or several files of references, one per line")
     add(
         "--output_dir",
         type=cli.paths,
         metavar="RUN[,RUN,...]",
-        help="score what t2t-lite-eval stored for these runs instead of files, with --split and --checkpoint_path",
+        help="instead of files, score the outputs that t2t-lite-eval stored for these runs",
     )
     add("--split", type=cli.choice_type(("dev", "test"), "split"), help="with --output_dir: dev or test (default: dev)")
     add(
@@ -125,7 +125,7 @@ def _run(flags: Sequence[str]) -> None:
         options = {"language": language} | options
     for flag in _OF_COMPARISONS:
         if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
-            parser.error(f"--{flag} needs several files, --hypothesis=FILE,FILE")
+            parser.error(f"--{flag} needs several files; pass --hypothesis=FILE,FILE")
     if arguments.per_sentence and (arguments.json or len(arguments.hypothesis) > 1):
         parser.error("--per_sentence takes a single file of hypotheses and cannot be combined with --json")
     _score(arguments, with_companions(metrics), options)
@@ -182,7 +182,7 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
 
 
 def _use_stored_files(arguments: argparse.Namespace) -> str:
-    """Points the file flags to the files that t2t-lite-eval stored for the runs in --output_dir.
+    """Sets the file flags to the files that t2t-lite-eval stored for the runs in --output_dir.
 
     Returns the language of the outputs, "" if unknown. Raises UserError if the runs have no stored evaluation, or
     several with different settings.
@@ -195,7 +195,7 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
     found = [stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs]
     for one in found:
         if one.reference_digests != found[0].reference_digests:
-            raise UserError(f"{one.path} and {found[0].path} have different references")
+            raise UserError(f"{one.path} and {found[0].path} have different references; evaluate both with the same")
     if not runs[0].problem.has_inputs:
         raise UserError(f"'{runs[0].problem.name}' has no outputs to score")
     arguments.hypothesis = [str(one.path / HYPOTHESES) for one in found]

@@ -23,7 +23,7 @@ from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, TESTS, Compar
 
 Texts = Mapping[str, Sequence[str]]
 _INTERVALS = f"bootstrap, {TESTS[BOOTSTRAP]:,} samples"
-_NOT_RESAMPLED = "no interval and no p-value: the metric has no sums over lines (Metric.resampled)"
+_NOT_RESAMPLED = "no interval or p-value, because the metric cannot be resampled by lines (Metric.resampled)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Scored:
 
     metric: str  # the name of the metric
     signature: str  # see `Metric.signature`
-    # Each file compared with the first. Intervals that are not requested or not known are NaN.
+    # The comparison of each file with the first. Intervals that are not requested or not known are NaN.
     systems: Sequence[Comparison]
 
     @property
@@ -131,7 +131,7 @@ def print_comparison(files: Files, metrics: Sequence[Scored], test: str, changes
             print(_NOT_RESAMPLED)
         print()
     first = next(iter(files.hypotheses))
-    print(f"p-value: of the difference from {first}, by {EXPLANATIONS[test]}")
+    print(f"p-value: for the difference from {first}, by {EXPLANATIONS[test]}")
     print(f"intervals: {_INTERVALS}")
     for other, found in changes.items():
         print()

@@ -1,4 +1,4 @@
-"""Draws attention."""
+"""Draws attention weights."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -30,17 +30,17 @@ def draw_attention(
 
     Args:
       model: a `Translator`, a `Parser`, or a run directory.
-      inputs: a sentence, or a list of up to 20.
+      inputs: a sentence, or a list of up to 20 sentences.
       targets: the translation (or tree) of each sentence; None: the model generates them.
       file: where to save the picture: an .html file holds all sentences; .svg, .png and .pdf files hold one sentence.
       kinds: any of "encoder", "decoder" and "cross"; None: all in HTML, else the first kind that the model has.
       layers: counted from 0, -1 is the last; None: all in HTML and in an overview, else the layer that corresponds to
         the paper's layer 5 of 6.
       heads: counted from 0; None: all.
-      form: "lines", as in the paper; "matrix"; or "overview", which shows all heads with their measurements.
+      form: "lines", as in the paper; "matrix"; or "overview", which shows all heads with their measures.
       words: whether to show words instead of subwords. Weights are summed over a word's keys and averaged over its
         queries.
-      query: draws the lines of this query only, as in figure 3: its text, or its index from 0; None: all queries.
+      query: the only query to draw lines for, as in figure 3, by its text or its index from 0; None: all queries.
 
     Returns:
       a picture. Notebooks display it, and `save(file)` writes it to a file.

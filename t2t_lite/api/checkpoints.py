@@ -27,8 +27,8 @@ def average_checkpoints(
     Args:
       output_dir: the run directory.
       n: the number of checkpoints; None: `average_checkpoints` of the run's settings.
-      steps: averages all checkpoints in a range of steps instead, such as "2000-4000".
-      best: averages the best checkpoints instead: 3 means the best three by the run's `eval_metric`, "3:chrf" by
+      steps: instead of `n`, a range of steps, such as "2000-4000": averages all checkpoints in it.
+      best: instead of `n`, the number of best checkpoints to average: 3, by the run's `eval_metric`; or "3:chrf", by
         another metric.
       checkpoint_path: with `n`, the last checkpoint to average: "best", "ckpt-2000" or a path; None: the run's last.
 

@@ -23,12 +23,12 @@ class GeneratedData:
     """The data of a problem on disk.
 
     Args:
-      problem: the name of the problem. Pairs of paths below follow its direction.
+      problem: the name of the problem. The pairs of paths below are (inputs, targets) in its direction.
       data_dir: the folder.
       pairs: number of pairs in each split.
       dropped: number of dropped pairs in each split, by reason.
-      vocabularies: paths of the vocabularies of inputs and targets; both are the same if the vocabulary is shared.
-      texts: paths of the plain text of dev and test, by split: (inputs, targets).
+      vocabularies: paths of the vocabularies; both are the same if the vocabulary is shared.
+      texts: paths of the plain text of dev and test, by split.
       manifest: path of the manifest.
       text_checks: the findings about the user's text; None if this call did not check it.
     """
@@ -60,8 +60,8 @@ def generate_data(
       data_dir: the folder to write to.
       tmp_dir: the folder of the source files; missing ones are downloaded. None: `downloads` in `data_dir`.
       display: where to show the progress; None: the logger "t2t_lite".
-      options: `GenerateOptions`: num_workers, max_cases, vocab_size ...; and the problem's own options, such as
-        train_source="my.en"; lists of files also work.
+      options: `GenerateOptions`, such as num_workers, max_cases and vocab_size, and the problem's own options, such as
+        train_source="my.en", which may also be a list of files.
 
     Raises:
       UserError: if source files are missing, damaged or changed, or `data_dir` has different data of this problem.
@@ -75,7 +75,7 @@ def generate_data(
         _check_names(problem, texts)
         problem = get_problem(problem, **texts)
     elif own:
-        raise UserError(f"pass the options ({', '.join(own)}) to get_problem, which made this problem")
+        raise UserError(f"pass the options ({', '.join(own)}) to get_problem, and its result to generate_data")
     checked = GenerateOptions(**{name: value for name, value in options.items() if name not in own})
     problem = checked.applied_to(problem)
     display = display or Display()
@@ -99,7 +99,7 @@ def generate_data(
 
 
 def _check_names(problem: str, options: Mapping[str, str]) -> None:
-    """Rejects keywords that are neither options of `generate_data` nor of the problem."""
+    """Raises UserError for keywords that are options neither of `generate_data` nor of the problem."""
     name = problem if problem in PROBLEMS else problem.removesuffix(REVERSED_SUFFIX)
     flags = PROBLEMS[name].flags
     known = [*inspect.signature(generate_data).parameters, *GenerateOptions.declared(), *flags]
@@ -111,7 +111,7 @@ def _check_names(problem: str, options: Mapping[str, str]) -> None:
 def generated_data(
     problem: Problem, data_dir: Path, manifest: Manifest, text_checks: "TextChecks | None" = None
 ) -> GeneratedData:
-    """Describes the data of a problem from its manifest."""
+    """Returns a description of a problem's data, from its manifest."""
     sides = problem.in_direction(SIDES)
     inputs, targets = (data_dir / each["file"] for each in problem.in_direction(manifest.vocabularies))
     return GeneratedData(
@@ -133,7 +133,7 @@ def generated_data(
 
 
 def _option_text(value: object) -> str:
-    """Returns an option of a problem as command-line text: lists become comma-separated."""
+    """Returns the value of a problem's option as command-line text: the items of a list are separated by commas."""
     if isinstance(value, list | tuple):
         return ",".join(map(_option_text, value))
     if isinstance(value, Mapping):

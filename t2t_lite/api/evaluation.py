@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationResult:
-    """The metrics of a checkpoint on one split, per non-padding target token.
+    """The metrics of a checkpoint on one split.
 
     Args:
       checkpoint: its path, without suffix.
       step: its step.
       split: the split.
-      loss: in nats, with label smoothing, as in training.
-      nll_loss: in nats, without label smoothing.
+      loss: in nats per non-padding target token, with label smoothing, as in training.
+      nll_loss: the same without label smoothing.
       perplexity: exp(nll_loss).
-      accuracy: the share of tokens that the model ranks first given the previous target tokens; 0 to 1.
+      accuracy: the share of target tokens that the model ranks first, given the previous ones; 0 to 1.
       bleu: sacreBLEU of the translations, 0 to 100; None for parsing or without decoding.
       f1: labelled bracketing F1 of the trees, 0 to 100; None for translation or without decoding.
       scores: all metrics by name: those above and others, such as "chrf".
@@ -58,7 +58,7 @@ def evaluate(
     decode_hparams: str | Mapping[str, SettingValue] = "",
     max_tokens_per_replica: int | None = None,
 ) -> EvaluationResult:
-    """Evaluates a checkpoint on a split on one device, as the trainer does after each checkpoint.
+    """Evaluates a checkpoint on a split, on one device, as the trainer does after each checkpoint.
 
     Args:
       output_dir: the run directory.
@@ -82,13 +82,15 @@ def evaluate(
         raise UserError(f"`split={split}` must be dev or test", status=2)
     run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
     if decode_hparams and not decode:
-        raise UserError("`decode_hparams` needs `decode`", status=2)
+        raise UserError("`decode_hparams` needs `decode=True`", status=2)
     if metrics and not decode:
-        raise UserError("`metrics` needs `decode`", status=2)
+        raise UserError("`metrics` needs `decode=True`", status=2)
     for name in metrics:
         check_metric(name, run_dir.problem, "metrics")
     if decode and not run_dir.problem.has_inputs:
-        raise UserError(f"'{run_dir.problem.name}' has no inputs, so there are no outputs to score; set `decode=False`")
+        raise UserError(
+            f"'{run_dir.problem.name}' has no inputs, so there are no outputs to score; pass `decode=False`"
+        )
     check_search(decode_hparams, run_dir.problem)
     manifest = check_data(data_dir, run_dir.problem, split)
     with settings_restored():
@@ -157,9 +159,9 @@ def measure_heads(
 ) -> "HeadsReport":
     """Measures the attention heads of a checkpoint on a split, as t2t-lite-eval --heads does.
 
-    It measures how far and how sharply each head attends, and how much weight each neighbour receives, compared with
-    uniform attention. If the problem defines dependencies between words, it also measures how well the best head
-    follows each kind, compared with the best fixed distance. The result is stored in scores/ in the run directory.
+    The measures are how far and how sharply each head attends, and how much weight each neighbour receives, compared
+    with uniform attention; and, if the problem defines dependencies between words, how well the best head follows each
+    kind of dependency, compared with the best fixed distance. The result is stored in scores/ in the run directory.
 
     Args:
       output_dir: the run directory.

@@ -42,7 +42,7 @@ def export(
       options: `ExportOptions`: format, quantization, checkpoint_path, decode_hparams, overwrite.
 
     Raises:
-      UserError: if the run is unusable, the directory exists, or the format does not support the model.
+      UserError: if the run is unusable, the directory exists, or the format does not support the model or settings.
     """
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.run_dir import open_run_dir
@@ -62,9 +62,9 @@ def exported_run(
     settings: DecodeHParams,
     warn: Callable[[str], None] = LOG.warning,
 ) -> Path:
-    """Returns the CTranslate2 export of a run in its folder exports/. Exports the run first if necessary.
+    """Returns the path of a run's CTranslate2 export, in exports/ in the run directory. Writes it first if necessary.
 
-    A new export stores `settings` as its search settings; for the other arguments see `export`. Raises UserError if the
+    A new export stores `settings` as its search settings. See `export` for the other arguments. Raises UserError if the
     run is unusable, or CTranslate2 does not support its model.
     """
     from t2t_lite.checkpoints.selection import select
@@ -113,7 +113,7 @@ class _Export:
 
         run_dir = self.run_dir
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
-        # The weights are float32, whatever the precision of the training was.
+        # The weights are float32, whatever precision the training used.
         hparams = run_dir.hparams.replace(precision="float32")
         model = restored_model(hparams, targets.size, inputs.size, self.checkpoint)
         max_positions, alignment_layer = model.max_positions, None

@@ -1,4 +1,4 @@
-"""Settings by name."""
+"""Returns settings by the name of their hyperparameter set."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from t2t_lite.settings import SettingValue
 
 
 def get_hparams(hparams_set: str, **changes: SettingValue) -> HParams:
-    """Returns the settings of an hparam set.
+    """Returns the settings of a hyperparameter set.
 
     Args:
-      hparams_set: its name: "transformer_base".
-      changes: changed settings, such as filter_size=2048.
+      hparams_set: its name, such as "transformer_base".
+      changes: settings to change, such as filter_size=2048.
 
     Raises:
       UserError: if the set or a setting does not exist (the message suggests the nearest names), or a value is invalid.
@@ -24,10 +24,11 @@ def get_hparams(hparams_set: str, **changes: SettingValue) -> HParams:
 def resolve_hparams(
     hparams_set: str | None, hparams: HParams | Mapping[str, SettingValue] | str | None, model: str | None = None
 ) -> HParams:
-    """Returns an hparam set with changes, given as a dict or as "name=value,..."; or complete settings as they are.
+    """Returns the settings of a hyperparameter set with the changes `hparams`; or `hparams`, if these are complete.
 
-    The changes may include settings that only `model` has; None: the set's model. Raises UserError as `get_hparams`
-    does, and unless exactly one of a set and complete settings is given.
+    Changes are a dict or "name=value,...", and may include settings that only `model` has. `model` replaces the model
+    in the settings; None: keeps it. Raises UserError as `get_hparams` does, or if both a set and complete settings are
+    given, or neither.
     """
     if isinstance(hparams, HParams):
         if hparams_set is not None:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from t2t_lite.training.monitoring.history import Columns
 
 
-# The values of `TrainResult.ended_by` that mean a complete training.
+# The values of `TrainResult.ended_by` for a complete run.
 COMPLETE = ("last step", "early stopping")
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainResult:
-    """The outcome of a training.
+    """The outcome of a training run.
 
     Args:
       output_dir: the run directory.
@@ -46,7 +46,7 @@ class TrainResult:
       evaluations: the evaluations as columns: step, loss, perplexity, accuracy and, with decoding, bleu or f1 and
         `eval_metric`.
       checkpoints: paths of the existing checkpoints, without suffix, oldest first.
-      report: the path of the recipe's report, if there is a recipe and the training is complete.
+      report: the path of the recipe's report; None without a recipe, or if the run is not complete.
     """
 
     output_dir: Path
@@ -76,25 +76,25 @@ def train(
     report: bool = False,
     **options: Any,
 ) -> TrainResult:
-    """Trains a model, as t2t-lite-trainer does. Repeating the call resumes a stopped training.
+    """Trains a model, as t2t-lite-trainer does. Repeating the call resumes a stopped run.
 
     Args:
       problem: the name of a registered problem, or a `Problem` with options for `generate_data`.
-      hparams_set: the name of an hparam set; None if `hparams` is complete, or to use the settings of the run in
-        `warm_start_from`.
+      hparams_set: the name of a hyperparameter set; None if `hparams` is complete, or to use the settings of the run
+        in `warm_start_from`.
       data_dir: the folder with the problem's data.
-      output_dir: the run directory: settings, vocabularies, checkpoints, logs.
+      output_dir: the run directory, for settings, vocabularies, checkpoints and logs.
       hparams: changes to the set, as a dict or "name=value,..."; or complete settings from `get_hparams`.
       model: the name of the model; None: the set's.
       train_steps: the total number of steps; None: the set's.
-      callbacks: receive the metrics of steps and evaluations, and can stop the training.
-      generate_data: whether to generate missing data first. With `warm_start_from`, it gets the vocabulary of that run.
+      callbacks: receive the metrics of steps and evaluations, and can stop the run.
+      generate_data: whether to generate missing data first. With `warm_start_from`, it uses the vocabulary of that run.
       tmp_dir: where `generate_data` finds or stores source files, see `t2t_lite.generate_data`.
       display: where to show the progress; None: the logger "t2t_lite".
       recipe: "paper" saves checkpoints every 10 minutes, averages the last ones at the end, evaluates the test split,
-        and reports the results beside the paper's; or another `Recipe`; None: the set's, if it has one; "none": none.
+        and reports the results beside the paper's; or another `Recipe`; "none": no recipe; None: the set's, if any.
       report: whether to keep an HTML report, `output_dir`/report.html, up to date, see `t2t_lite.write_report`. Errors
-        of the report are only warnings.
+        in writing it are only warnings.
       options: `TrainOptions`: strategy, num_gpus, save_checkpoints_steps, eval_decode, random_seed, ...
 
     Raises:
@@ -156,7 +156,9 @@ def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
 def check_evaluation(problem: Problem, options: TrainOptions) -> None:
     """Raises UserError if evaluation options do not fit the problem."""
     if options.eval_decode and not problem.has_inputs:
-        raise UserError(f"`eval_decode`: '{problem.name}' has no inputs, so there are no outputs to score", status=2)
+        raise UserError(
+            f"`eval_decode`: '{problem.name}' has no inputs, so there are no outputs to score; omit it", status=2
+        )
     check_metric(options.eval_metric, problem)
     check_search(options.decode_hparams, problem)
 
@@ -180,7 +182,7 @@ def _settings_to_start_from(output_dir: Path, other: Path) -> HParams:
 
     if (output_dir / "run.json").exists():
         return open_run_dir(output_dir).hparams
-    # The best kind of batches depends on the devices, so it is chosen anew.
+    # The best `batch_by` depends on the devices, so it is chosen again.
     return open_run_dir(folder_to_start_from(other)).hparams.replace(batch_by=AUTO_BATCH_BY)
 
 
@@ -202,7 +204,7 @@ def _options(
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """The arguments of one training."""
+    """The arguments of one training run."""
 
     problem: Problem
     hparams: HParams
@@ -242,7 +244,7 @@ class _Run:
         return self._result(ending.step, ending.reason, ending.signal)
 
     def _with_precision(self, strategy: "tf.distribute.Strategy", display: Display | None) -> HParams:
-        """Returns the settings. Replaces precision=auto by the run's precision, or by the best one for the devices."""
+        """Returns the settings, with precision=auto replaced by the run's or, if it is new, the devices' best."""
         from t2t_lite.run_dir import stored_setting
         from t2t_lite.training.precision import choose_precision
 
@@ -257,7 +259,7 @@ class _Run:
         return self.hparams.replace(precision=precision)
 
     def check_warm_start(self) -> None:
-        """Raises UserError if `warm_start_from` is not a run. A run that has checkpoints resumes from them instead."""
+        """Raises UserError if training cannot start from `warm_start_from`. Does nothing if the run has checkpoints."""
         from t2t_lite.checkpoints.versions import list_checkpoints
         from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
@@ -275,7 +277,10 @@ class _Run:
         check_data(self.data_dir, self.problem, split)
 
     def vocabulary_to_start_with(self, problem: Problem) -> dict[str, str]:
-        """Returns the option `vocab_file`: that of existing data, else the vocabulary of the run to warm-start from."""
+        """Returns the option `vocab_file` for generating data with the vocabulary of the run to warm-start from.
+
+        If there is data already, it is the option that this data was made with. Returns {} to leave the option unset.
+        """
         from t2t_lite.data.manifest import read_manifest
         from t2t_lite.run_dir import folder_to_start_from, open_run_dir
 
@@ -302,7 +307,7 @@ class _Run:
         return manifest
 
     def _run_dir(self, manifest: "Manifest", hparams: HParams, batch_by: str = "both") -> "RunDir":
-        """Prepares the run directory; `batch_by` is for a new run whose settings leave it open."""
+        """Prepares the run directory and returns it. In a new run, `batch_by` replaces the value auto."""
         from t2t_lite.run_dir import RunDir, prepare_run_dir, with_order_of_run
 
         hparams = with_order_of_run(self.output_dir, hparams, batch_by)
@@ -340,11 +345,11 @@ class _Run:
 
 
 def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | None, display: Display) -> Path:
-    """Averages the last checkpoints of a complete training, evaluates, and writes `report.md` into the run directory.
+    """Averages the last checkpoints of a complete run, evaluates, and writes `report.md` into the run directory.
 
     If there are fewer checkpoints than the settings ask for, all are averaged, and the report says so. `hparams_set`
-    selects the paper's results to compare with; None: unknown. Returns the path of the report. Raises UserError if a
-    checkpoint or the data is unusable.
+    selects the paper's results for comparison; None: it is unknown. Returns the path of the report. Raises UserError if
+    a checkpoint or the data is unusable.
     """
     from t2t_lite.api.checkpoints import average_checkpoints
     from t2t_lite.api.evaluation import evaluate, score_split
@@ -370,12 +375,12 @@ def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str |
     )
     training = training_figures(run, data_dir)
     last, _ = checkpoints[-1]
-    if training.get("dev_step") != last:  # the training made no evaluations
+    if training.get("dev_step") != last:  # the training did not evaluate its last checkpoint
         dev = evaluate(output_dir, data_dir, checkpoint_path=f"ckpt-{last}", decode=False)
         training |= {"dev_step": last, "dev_perplexity": dev.perplexity}
     report = run_report(run, training, hparams_set, scores, wanted).markdown()
     path = output_dir / "report.md"
     write_text(path, report)
     display.text(report)
-    display.say(f"written: {path}")
+    display.say(f"wrote {path}")
     return path

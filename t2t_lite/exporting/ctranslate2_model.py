@@ -1,4 +1,4 @@
-"""Converts Transformers to CTranslate2 models. Parts that CTranslate2 does not support raise errors that name them."""
+"""Converts Transformers to CTranslate2 models. A UserError names any part that CTranslate2 does not support."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,11 +22,11 @@ _Layer: TypeAlias = Any
 # The number of position vectors in an export. Longer inputs are truncated with a warning.
 POSITIONS = 2048
 # The largest int8 weight. Processors without VNNI add two products of a weight and an activation (at most 255) in 16
-# bits, and 2 * 255 * 64 does not overflow. Weights up to 127 overflow, which changes the outputs of small models.
+# bits, and 2 * 255 * 64 does not overflow. Weights up to 127 can overflow, which changes the outputs of small models.
 _LARGEST_INT8 = 64
 # Position encodings that are part of attention and have no vectors.
 _WITHOUT_VECTORS = ("relative", "rotary")
-# The values that CTranslate2 supports, by setting.
+# The values that CTranslate2 supports for each setting.
 _SUPPORTED = {
     "self_attention_type": ("full",),
     "feed_forward_type": ("relu", "swiglu"),
@@ -74,7 +74,7 @@ def write(
       tokens, inputs_tokens: the token names of targets and inputs, by id.
       folder: the folder.
       quantization: "int8", "int16", "float16" or "bfloat16"; None: float32.
-      unknown_id: the id of the targets' unknown token; None: there is none, and searches allow any token.
+      unknown_id: the id of the targets' unknown token; None: it has none, and searches allow any token.
 
     Raises:
       UserError: if CTranslate2 does not support a part of the model.
@@ -136,7 +136,7 @@ _CONVERSIONS = {"int8": _to_int8, "bfloat16": _to_bfloat16}
 
 
 def _options(hparams: HParams) -> dict[str, Any]:
-    """Returns the options that encoder and decoder share."""
+    """Returns the options that the specifications of encoder and decoder share."""
     from ctranslate2.specs.common_spec import Activation
 
     gated = hparams.feed_forward_type == "swiglu"
@@ -172,7 +172,7 @@ def _decoder(model: Transformer) -> _Spec:
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec
 
     layers = model.hparams.num_decoder_layers
-    # alignment_heads=0 selects all heads. Their mean is the attention that our own search reports.
+    # alignment_heads=0 selects all heads, because our own alignments use the mean over all heads.
     alignment = {"alignment_layer": model.alignment_layer, "alignment_heads": 0}
     spec: _Spec = TransformerDecoderSpec(layers, **alignment, **_options(model.hparams))
     spec.embeddings.weight = _array(model.embedding.weight)

@@ -3,7 +3,7 @@
 export.json         its format, problem, search settings and vocabularies, and the checksums of all other files
 README.md           the model card, for people
 vocab.*             the vocabulary, or those of both sides
-and the model       saved_model.pb, variables/ | model.bin, config.json, *_vocabulary.json | model.keras
+the model           saved_model.pb and variables/; or model.bin, config.json and *_vocabulary.json; or model.keras
 """
 
 import dataclasses
@@ -24,14 +24,14 @@ FORMATS = ("saved_model", "ctranslate2", "keras")
 
 @dataclasses.dataclass(frozen=True)
 class ExportDir:
-    """An opened export directory. Its files have been checked."""
+    """An export directory and its description."""
 
     path: Path
     content: dict[str, Any]  # the content of export.json
 
     @property
     def format(self) -> str:
-        """One of `FORMATS`."""
+        """The format, one of `FORMATS`."""
         return self.content["format"]
 
     @property
@@ -58,7 +58,7 @@ def read_export(path: str | os.PathLike) -> ExportDir:
         _ = [(entry["bytes"], entry["sha256"]) for entry in content["files"].values()]
         export = ExportDir(path, content)
         if content["format"] not in FORMATS:
-            raise UserError(f"{path / MANIFEST}: unknown format '{content['format']}', written by a newer version")
+            raise UserError(f"{path / MANIFEST}: unknown format '{content['format']}'; install a newer t2t-lite")
         _ = export.vocabulary, export.inputs_vocabulary, export.decode_hparams, content["checkpoint"]["name"]
         _ = [content[name] for name in ("problem", "has_inputs", "writes_trees", "max_positions", "alignment_layer")]
         return export
@@ -89,10 +89,10 @@ def open_export(path: str | os.PathLike) -> ExportDir:
 
 
 def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportDir:
-    """Writes an export directory atomically. It replaces an existing one, see `check_target`.
+    """Writes an export directory atomically. Replaces an existing one; call `check_target` first.
 
-    `write` writes all files except export.json into the given folder. It returns the content of export.json without the
-    list of files.
+    `write` writes all files except export.json into the given folder, and returns the content of export.json without
+    the list of files.
     """
     with written_folder(path, "`export_dir`") as folder:
         content = write(folder)
@@ -134,4 +134,4 @@ def warn_of_version(export: ExportDir, warn: Callable[[str], None] = LOG.warning
 
     wrote = str(export.content.get("versions", {}).get("t2t-lite", ""))
     if numbers(wrote) > numbers(t2t_lite.__version__):
-        warn(f"{export.path} was written by t2t-lite {wrote}, but this is {t2t_lite.__version__}")
+        warn(f"{export.path} was written by t2t-lite {wrote}, but this is {t2t_lite.__version__}; upgrade if it fails")

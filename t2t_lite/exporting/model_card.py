@@ -7,7 +7,7 @@ from typing import Any
 from t2t_lite.evaluation.report import figure_table
 from t2t_lite.evaluation.split_scores import SplitScores
 
-# `format` fills in this text and `_USE`.
+# `str.format` replaces the placeholders here and in `_USE`.
 _WITH_T2T_LITE = """\
 ```
 t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=out.txt
@@ -25,7 +25,7 @@ With TensorFlow and tensorflow-text alone:
 
 ```python
 import tensorflow as tf
-import tensorflow_text  # the tokens are made by its operations
+import tensorflow_text  # its operations tokenize
 
 model = tf.saved_model.load({quoted})
 translate = model.signatures["serving_default"]
@@ -33,21 +33,22 @@ found = translate(inputs=tf.constant([{example}]))
 print(found["outputs"].numpy()[0, 0].decode(), found["scores"].numpy()[0, 0])
 ```
 
-`serving_default`: strings [batch] to `outputs`, strings [batch, {beam_size}], best first, with `scores` and
-`log_probs`. `with_alpha` takes `alpha`, the exponent of the length penalty, too. `token_ids` takes int32 [batch,
-length], padded with 0, and gives `ids`. The beam size and the other search settings are fixed.""",
+`serving_default` takes `inputs`, strings [batch], and returns `outputs`, strings [batch, {beam_size}], best first, with
+`scores` and `log_probs`. `with_alpha` also takes `alpha`, the exponent of the length penalty. `token_ids` takes
+`inputs` as int32 [batch, length], padded with 0, and returns `ids` instead of `outputs`. The beam size and the other
+search settings are fixed.""",
     "ctranslate2": f"""\
-It needs no TensorFlow: `bin/build` in the checkout of t2t-lite makes a wheel and `requirements-serve.txt`; then
-`pip install -r requirements-serve.txt` and `pip install --no-deps t2t_lite-*.whl`.
+This export needs no TensorFlow. Run `bin/build` in a checkout of t2t-lite, which writes a wheel and
+`requirements-serve.txt`. Then run `pip install -r requirements-serve.txt` and `pip install --no-deps t2t_lite-*.whl`.
 
 {_WITH_T2T_LITE}
 
-With CTranslate2 alone, `ctranslate2.Translator({{quoted}})` takes and returns tokens, those of the vocabulary; an input
-ends with `</s>`.""",
+With CTranslate2 alone, `ctranslate2.Translator({{quoted}})` takes and returns tokens of the vocabulary. An input must
+end with `</s>`.""",
     "keras": f"""\
 {_WITH_T2T_LITE}
 
-The Keras model itself, of the pair (inputs, targets): `t2t.load_model({{quoted}} + "/model.keras")`.""",
+`t2t.load_model({{quoted}} + "/model.keras")` loads the Keras model itself, which takes a pair (inputs, targets).""",
 }
 
 
@@ -58,7 +59,7 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
     """
     settings, checkpoint = content["decode_hparams"], content["checkpoint"]
     members = checkpoint["members"]
-    average = f", the average of the checkpoints of steps {', '.join(map(str, members))}" if members else ""
+    average = f", the average of the checkpoints at steps {', '.join(map(str, members))}" if members else ""
     languages = " to ".join(filter(None, (content["source_language"], content["output_language"])))
     precision = content["quantization"] or "float32"
     versions = ", ".join(f"{package} {version}" for package, version in content["versions"].items())
@@ -96,21 +97,21 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
 def _limits(content: Mapping[str, Any]) -> list[str]:
     settings = content["decode_hparams"]
     longest = min(settings["max_input_length"], content["max_positions"] or settings["max_input_length"])
-    limits = [f"An input is one sentence, of at most {longest:,} tokens; a longer one is cut."]
+    limits = [f"An input is one sentence of at most {longest:,} tokens; longer inputs are truncated."]
     if content["writes_trees"]:
-        limits.append("An input is a sentence whose words are separated by blanks, punctuation marks included.")
+        limits.append("The words and punctuation marks of an input are separated by spaces.")
         if content["format"] == "saved_model":
-            limits.append("Outputs are trees as symbols, without words and not repaired.")
+            limits.append("Outputs are sequences of tree symbols, without words; malformed trees are not repaired.")
     if not content["has_inputs"]:
         limits.append("The model has no inputs: a line is the beginning of its output.")
     if content["quantization"]:
-        limits.append(f"The weights are rounded ({content['quantization']}), and the scores below are of float32.")
+        limits.append(f"The weights are rounded to {content['quantization']}, but the scores below are for float32.")
     return limits
 
 
 def _scores(content: Mapping[str, Any], scores: Sequence[SplitScores]) -> list[str]:
     if not scores:
-        return ["The run has no scores of this checkpoint with these search settings; `t2t-lite-eval` makes them."]
+        return ["The run has no scores for this checkpoint with these search settings; `t2t-lite-eval` computes them."]
     lines = []
     for each in scores:
         lines += [f"On {each.split} of {content['problem']}:", "", *figure_table(each.figures), ""]

@@ -10,7 +10,7 @@ from t2t_lite.options import option
 
 @dataclasses.dataclass(frozen=True)
 class ExportOptions(DecodeOptions):
-    """The options of an export. The search settings become its defaults; a SavedModel's settings are fixed."""
+    """The options of an export. The search settings become its defaults; in a SavedModel, they are fixed."""
 
     format: str = option(
         FORMATS[0],
@@ -19,7 +19,10 @@ class ExportOptions(DecodeOptions):
         choices=FORMATS,
     )
     quantization: str | None = option(
-        None, "ctranslate2: round the weights", unset="float32", choices=("int8", "int16", "float16", "bfloat16")
+        None,
+        "with ctranslate2: the type to round the weights to",
+        unset="float32",
+        choices=("int8", "int16", "float16", "bfloat16"),
     )
     overwrite: bool = option(False, "replace an existing export")
 

@@ -3,7 +3,7 @@
 TensorFlow and tensorflow-text load them without this package. They have three signatures:
 
 serving_default    inputs: string [batch]                     -> outputs: string [batch, beam], scores, log_probs
-with_alpha         the same, and alpha: float32 []
+with_alpha         the same inputs and outputs, plus the input alpha: float32 []
 token_ids          inputs: int32 [batch, length], padded with 0 -> ids: int32 [batch, beam, length], scores, log_probs
 
 Scores and log_probs are float32 [batch, beam]. The beam size and the other search settings are fixed. A beam slot
@@ -28,7 +28,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
 
-# The required settings: the graph has no random numbers and no plug-in code.
+# The values that settings must have: the graph contains no random numbers and no plug-in code.
 _ONLY = {"sampling_method": "argmax", "constraints": "", "scorers": "", "only_trees": False, "precision": "float32"}
 
 
@@ -71,7 +71,7 @@ class _Translator(tf.Module):
         self._model, self._settings = model, settings
         self._inputs_vocabulary = inputs_vocabulary
         self._vocabulary = vocabulary
-        # Save the weights with the graphs, and the tables of the vocabulary, which exist only after a first use.
+        # Stored with the graphs: the weights, and the tables of the vocabularies, which exist only after a first use.
         self._weights = [variable.value for variable in model.variables]
         self._resources = [*inputs_vocabulary.resources(), *vocabulary.resources()]
 
@@ -82,7 +82,7 @@ class _Translator(tf.Module):
 
     @tf.function(autograph=False)
     def translate_with_alpha(self, inputs: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Translates strings [batch] with another length penalty."""
+        """Translates strings [batch] with `alpha` as the exponent of the length penalty."""
         ids = self._cut(self._inputs_vocabulary.encode(inputs))
         blank = tf.strings.regex_full_match(inputs, r"[\s\pZ]*")
         found = self._search(tf.where(blank[:, tf.newaxis], PAD_ID, ids), alpha)
@@ -94,12 +94,12 @@ class _Translator(tf.Module):
 
     @tf.function(autograph=False)
     def search_ids(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Searches the outputs for ids [batch, length]. Each row includes the end symbol."""
+        """Searches for outputs given ids [batch, length], each row of which includes the end symbol."""
         found = self._search(inputs, tf.constant(self._settings.alpha))
         return {"ids": found.ids, "scores": found.scores, "log_probs": found.log_probs}
 
     def _cut(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Returns int32 [batch, length]. Long inputs are truncated before the end symbol."""
+        """Returns int32 [batch, length]. Inputs that are too long are truncated, and end with the end symbol."""
         limit = min(self._settings.max_input_length, self._model.max_positions or self._settings.max_input_length)
         is_cut = ids.row_lengths() > limit
         padded = ids[:, :limit].to_tensor(PAD_ID)
@@ -111,14 +111,14 @@ class _Translator(tf.Module):
         autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)]
     )
     def _search(self, ids: tf.Tensor, alpha: tf.Tensor) -> SearchResult:
-        """Returns the hypotheses for int32 [batch, length]. Padding rows have none."""
+        """Returns the hypotheses for int32 [batch, length]; none for rows that are only padding."""
         inputs = self._inputs_of(ids)
         search = self._beam_search(alpha)
         model = self._model
 
         model.freeze()  # inside this graph, so that the logits matrix is transposed once for all steps
         try:
-            # Not a constant, because shape inference would fix the initial capacity.
+            # Not a constant, because shape inference would then fix the capacity at its initial value.
             capacity = tf.compat.v1.placeholder_with_default(INITIAL_CAPACITY, [])
             encoded_source, decoder_state = model.start_decoding(ids, search.beam_size, capacity)
             state = search.start(inputs, decoder_state, capacity)

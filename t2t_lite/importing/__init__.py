@@ -1,1 +1,1 @@
-"""Imports models of other toolkits (tensor2tensor) as run directories."""
+"""Imports models and data from other toolkits; so far, from tensor2tensor."""

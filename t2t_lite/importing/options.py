@@ -5,27 +5,30 @@ from os import PathLike
 
 from t2t_lite.options import Options, option
 
-# The number of rows of tensor2tensor's target-space embedding.
+# The number of rows in tensor2tensor's target-space embedding.
 TARGET_SPACES = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class ImportOptions(Options):
-    """The information that the model's folder lacks."""
+    """Information that the model's folder may lack."""
 
     data_dir: str | PathLike | None = option(
-        None, "the folder with the vocabulary", unset="that of the model's settings, or of the model", metavar="DIR"
+        None, "the folder with the vocabulary", unset="the one in hparams.json, else the model's folder", metavar="DIR"
     )
     vocab_file: str = option(
         "",
-        "the vocabulary file, or one file each for INPUTS,TARGETS; bytes: one token per byte",
-        unset="the one in `data_dir` with the model's number of tokens",
+        "the vocabulary file, or two files INPUTS,TARGETS; bytes: one token per byte",
+        unset="the one in that folder with the model's number of tokens",
         metavar="FILE",
     )
     problem: str = option(
-        "", "the problem of the run", unset="the one with the same name, or text_pairs", metavar="NAME"
+        "",
+        "the problem of the run",
+        unset="the one with tensor2tensor's name if it exists, else text_pairs",
+        metavar="NAME",
     )
     target_space_id: int = option(
-        0, "tensor2tensor's number for the kind of outputs: 0 in all translation problems", at_least=0,
+        0, "tensor2tensor's id for the kind of outputs; 0 for all translation problems", at_least=0,
         at_most=TARGET_SPACES - 1,
     )  # fmt: skip

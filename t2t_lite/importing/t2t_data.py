@@ -1,4 +1,4 @@
-"""Imports data of tensor2tensor. Its shards become the data of a problem, and the records do not change."""
+"""Imports data from tensor2tensor: its shards become the data of a problem, with the same records."""
 
 import collections
 import contextlib
@@ -26,7 +26,7 @@ from t2t_lite.importing.t2t_vocabulary import BYTES, import_t2t_vocabulary
 
 _SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
 _BATCH = 4096  # number of records that are parsed together
-_CHECKED = 100  # number of records in a batch whose text is encoded again as a check
+_CHECKED = 100  # number of records per batch whose text is encoded again, to check the vocabulary
 
 # The shards of each split, in order.
 Shards = Mapping[str, Sequence[Path]]
@@ -35,17 +35,17 @@ Shards = Mapping[str, Sequence[Path]]
 def import_shards(
     source: Path, data_dir: Path, problem: Problem, t2t_problem: str, say: Callable[[str], None]
 ) -> Manifest:
-    """Writes the data of a problem from shards of tensor2tensor. Writes its manifest last.
+    """Writes the data of a problem from tensor2tensor's shards. The manifest is written last.
 
-    Records are copied: ids do not change, and nothing is tokenized again. Dev and test are also written as text, which
-    the vocabulary decodes from the ids. tensor2tensor often has no test split. Then the new one is empty.
+    Records are copied: token ids stay the same, and nothing is tokenized again. Dev and test are also written as text,
+    decoded from the ids. tensor2tensor often has no test split; in that case, the new test split is empty.
 
     Args:
       source: tensor2tensor's data_dir, with shards and vocabulary.
       data_dir: the folder to write to.
-      problem: the problem to which the data will belong. Its `vocab_file` names the vocabulary, or two separated by a
-        comma; "": the one in `source`.
-      t2t_problem: the problem's name in the shards' file names; "": the only such name, or that of the problem.
+      problem: the problem to which the data will belong. Its `vocab_file` names the vocabulary, or two vocabularies
+        separated by a comma; "": the one in `source`.
+      t2t_problem: the problem's name in the shards' file names; "": that of `problem` if it occurs, else the only name.
       say: receives a message about each split.
 
     Raises:
@@ -75,7 +75,7 @@ def import_shards(
     finally:
         shutil.rmtree(work, ignore_errors=True)
         if is_new:
-            with contextlib.suppress(OSError):  # the folder is not empty
+            with contextlib.suppress(OSError):  # raised if the folder is not empty
                 data_dir.rmdir()
     return check_data(data_dir, problem)
 
@@ -94,8 +94,8 @@ def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], 
         inputs_vocabulary=None if problem.shared_vocabulary else inputs,
         settings={IMPORTED: "t2t"},
     )
-    say(f"{problem.data_name}: with the vocabulary {problem.vocab_file}")
-    held_out: dict[str, set[bytes]] = {}  # the sources of dev, later also of test
+    say(f"{problem.data_name}: using the vocabulary {problem.vocab_file}")
+    held_out: dict[str, set[bytes]] = {}  # digests of the sources in dev, later also of those in test
     for split in (*SPLITS[1:], SPLITS[0]):
         statistics = _write_split(problem, split, shards[split], vocabularies, folder, held_out, say)
         for other, count in statistics.overlap.items():
@@ -118,7 +118,7 @@ def _write_split(
     held_out: dict[str, set[bytes]],
     say: Callable[[str], None],
 ) -> Statistics:
-    """Reads and checks a split, writes dev or test as text, and adds its sources to `held_out`. Returns statistics."""
+    """Checks a split. Writes dev or test as text and adds their sources to `held_out`. Returns the statistics."""
     statistics, digests = Statistics(), set()
     progress = PairProgress(f"{problem.data_name}: {split}: reading", say)
     with contextlib.ExitStack() as stack:
@@ -135,7 +135,7 @@ def _write_split(
                 lines = vocabulary.decode([row.tolist() for row in ids])
                 if any("\n" in line for line in lines):
                     raise UserError(
-                        f"{shards[0].parent} contains a {split} example with a line break; remove the example"
+                        f"{shards[0].parent} has a {split} example whose text contains a line break; remove it"
                     )
                 _check_text(shards[0], vocabulary, ids[:_CHECKED], lines[:_CHECKED])
                 file.writelines(f"{line}\n" for line in lines)
@@ -146,27 +146,27 @@ def _write_split(
 
 
 def _check_text(shard: Path, vocabulary: Vocabulary, ids: Sequence[np.ndarray], lines: Sequence[str]) -> None:
-    """Raises UserError if most lines encode to other ids than their records: then the vocabulary is another one."""
+    """Raises UserError if most lines encode to other ids than those in their records: the vocabulary is wrong."""
     is_same = [list(row) == again for row, again in zip(ids, vocabulary.ids_of(lines))]
     if sum(is_same) < len(is_same) / 2:
         raise UserError(
-            f"the records of {shard} differ from what {vocabulary.path.name} gives for their text; pass the vocabulary "
-            f"of these shards with `vocab_file`"
+            f"{vocabulary.path.name} encodes the texts in {shard} to other ids than those in the records; pass the "
+            f"vocabulary of these shards with `vocab_file`"
         )
 
 
 def _check_problem(problem: Problem) -> None:
-    """Raises UserError if the problem's records contain more than the text of both sides."""
+    """Raises UserError if the problem's records are not plain pairs of texts."""
     has_own_form = type(problem).for_model is not Problem.for_model or any(map(problem.symbols_of, SIDES))
     if not problem.has_inputs or problem.writes_trees or has_own_form:
         raise UserError(
-            f"the records of '{problem.data_name}' are not plain pairs of texts; import the shards as text_pairs, or "
-            f"as another translation problem"
+            f"the records of '{problem.data_name}' are not plain pairs of texts; pass `problem=text_pairs` or another "
+            f"translation problem"
         )
 
 
 def _checked_records(shards: Sequence[Path], vocabularies: Sequence[Vocabulary]) -> Iterator[list[list[np.ndarray]]]:
-    """Yields the ids of inputs and targets, int64, for batches of records. Raises UserError if they are unusable."""
+    """Yields the ids of inputs and targets, int64, for batches of records. Raises UserError if a record is unusable."""
     features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
     for path in shards:
         first = 0
@@ -190,7 +190,7 @@ def _check_ids(path: Path, first: int, side: str, ids: np.ndarray, splits: np.nd
     """Raises UserError if a row, ids[splits[i] : splits[i + 1]], is not text of the vocabulary plus the end symbol."""
     lengths = np.diff(splits)
     if not lengths.all():
-        raise UserError(f"{path}, record {first + np.argmin(lengths) + 1:,} has no {side}")
+        raise UserError(f"{path}, record {first + np.argmin(lengths) + 1:,} has no {side}; remove this record")
     if ids.min() < 0 or ids.max() >= vocabulary.size:
         worst = ids.min() if ids.min() < 0 else ids.max()
         raise UserError(
@@ -201,8 +201,8 @@ def _check_ids(path: Path, first: int, side: str, ids: np.ndarray, splits: np.nd
     wrong = (ids[splits[1:] - 1] != EOS_ID) | (is_end > 1) | (np.add.reduceat(ids == PAD_ID, splits[:-1]) > 0)
     if wrong.any():
         raise UserError(
-            f"{path}, record {first + np.argmax(wrong) + 1:,}: its {side} are not a single text and the end symbol "
-            f"({EOS_ID}); packed examples and tasks other than text to text cannot be imported"
+            f"{path}, record {first + np.argmax(wrong) + 1:,}: its {side} must be one text followed by the end "
+            f"symbol ({EOS_ID}); packed examples and tasks that are not text-to-text cannot be imported"
         )
 
 
@@ -217,29 +217,29 @@ def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, d
             found[name][f"{split} of {total}"][number] = path
     name = t2t_problem or (data_name if data_name in found else next(iter(found)) if len(found) == 1 else "")
     if name not in found:
-        names = ", ".join(found) or "no problem"
+        names = ", ".join(found) or "none"
         how = (
             "choose one with `t2t_problem`" if found else "the files must be named NAME-train-00000-of-00100 and so on"
         )
-        raise UserError(f"{source} has shards of {names}{f', none of {name}' if name else ''}; {how}")
+        raise UserError(f"{source} has shards of these problems: {names}{f' (no {name})' if name else ''}; {how}")
     shards: dict[str, list[Path]] = {split: [] for split in SPLITS}
     for of, paths in found[name].items():
         split, _, total = of.split()
         if shards[split]:
-            raise UserError(f"{source} has {split} shards of {name} with two different totals; keep only one set")
+            raise UserError(f"{source} has two sets of {split} shards of {name} with different totals; keep only one")
         if missing := [number for number in range(int(total)) if f"{number:05d}" not in paths]:
             raise UserError(f"{source} lacks {name}-{split}-{missing[0]:05d}-of-{total}; copy it, too")
         shards[split] = [paths[number] for number in sorted(paths)]
     for split in ("train", "dev"):
         if not shards[split]:
-            raise UserError(f"{source} has no {split} shards of {name}, such as {name}-{split}-00000-of-00001")
+            raise UserError(f"{source} has no {split} shards of {name}; copy {name}-{split}-00000-of-... there, too")
     return name, shards
 
 
 def _find_vocabulary(source: Path, name: str) -> str:
-    """Returns the path of the only vocabulary in a folder, or of the only vocabulary of the problem."""
+    """Returns the path of the problem's only vocabulary in a folder, or else of the only vocabulary there."""
     found = sorted(path for path in source.glob("vocab.*") if path.is_file())
-    # translate_ende_wmt32k has vocab.translate_ende_wmt32k.32768.subwords.
+    # The problem translate_ende_wmt32k has the vocabulary vocab.translate_ende_wmt32k.32768.subwords.
     named = [path for path in found if path.name.split(".")[1] == name] or found
     if len(named) != 1:
         listed = ", ".join(path.name for path in named) or "no file vocab.*"
@@ -255,8 +255,8 @@ def _import_vocabularies(problem: Problem, folder: Path) -> tuple[Vocabulary, Vo
     given = [problem.vocab_file] if Path(problem.vocab_file).is_file() else problem.vocab_file.split(",")
     if len(given) != (1 if problem.shared_vocabulary else 2):
         raise UserError(
-            f"'{problem.data_name}' has {'one vocabulary' if problem.shared_vocabulary else 'two vocabularies'}, and "
-            f"`vocab_file={problem.vocab_file}` names {len(given)}"
+            f"'{problem.data_name}' has {'one vocabulary' if problem.shared_vocabulary else 'two vocabularies'}, but "
+            f"`vocab_file={problem.vocab_file}` names {len(given)}; pass one file for each vocabulary"
         )
     made = []
     for side, source in zip(SIDES, given):

@@ -1,4 +1,4 @@
-"""Imports a trained model of tensor2tensor. Its settings, vocabulary and weights become a run directory."""
+"""Imports a trained tensor2tensor model: its settings, vocabularies and weights become a run directory."""
 
 import re
 import tempfile
@@ -24,7 +24,7 @@ from t2t_lite.run_dir import prepare_run_dir
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.optimizers.registered import make_optimizer
 
-MODEL = "transformer"  # tensor2tensor's name of the only model that can be imported
+MODEL = "transformer"  # tensor2tensor's name for the only model that can be imported
 _OWN_TEXT = "text_pairs"
 
 
@@ -40,14 +40,14 @@ class Imported(NamedTuple):
 def import_run(
     source: Path, output_dir: Path, options: ImportOptions, say: Callable[[str], None] = lambda line: None
 ) -> Imported:
-    """Writes the run directory of a model of tensor2tensor atomically.
+    """Converts a tensor2tensor model into a run directory, which is written atomically.
 
     Args:
-      source: the folder of the model (tensor2tensor's output_dir), which means its last checkpoint; or a checkpoint in
-        it, without suffix or with ".index".
+      source: the folder of the model (tensor2tensor's output_dir), whose last checkpoint is imported; or a checkpoint
+        in it, without suffix or with ".index".
       output_dir: the run directory to write.
-      options: the information that the folder lacks.
-      say: receives a message about each setting without an equivalent that affects only training.
+      options: information that the folder may lack.
+      say: receives a message about each training setting that has no equivalent.
 
     Raises:
       UserError: if a file is missing or damaged, a setting has no equivalent, or `output_dir` already has files.
@@ -68,7 +68,7 @@ def import_run(
         )
         tied = "none" if weights.has_own_softmax else "all"
         if tied == "all" and (weights.has_target_space or inputs != targets):
-            tied = "decoder"  # the target-space vector is added to the source's rows, so these need their own matrix
+            tied = "decoder"  # the source embedding has its own vocabulary, or includes the target-space vector
         hparams = settings.hparams.replace(tied_embeddings=tied)
         model, optimizer = _model(hparams, weights, inputs, targets, options.target_space_id)
         optimizer.iterations.assign(_step(checkpoint, weights))
@@ -87,11 +87,13 @@ def _checkpoint(source: Path) -> Path:
         found = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
         path = Path(latest) if latest else found[-1].with_suffix("") if found else None
         if path is None:
-            raise UserError(f"{source} has no tensor2tensor checkpoint, such as model.ckpt-250000.index")
+            raise UserError(
+                f"{source} has no tensor2tensor checkpoint, such as model.ckpt-250000.index; pass another folder"
+            )
         return path
     path = source.with_suffix("") if source.suffix == ".index" else source
     if not path.with_name(f"{path.name}.index").is_file():
-        raise UserError(f"{source} is neither a folder nor a checkpoint; there is no {path.name}.index")
+        raise UserError(f"{source} is neither a folder nor a checkpoint: there is no {path.name}.index; check the path")
     return path
 
 
@@ -115,8 +117,8 @@ def _flags(folder: Path) -> dict[str, str]:
 
 def _check_model(name: str, weights: T2tWeights) -> None:
     if name != MODEL or weights.model != MODEL:
-        other = name if name != MODEL else weights.model or "another kind"
-        raise UserError(f"{weights.path} is a model of {other}; only models of tensor2tensor's {MODEL} can be imported")
+        other = name if name != MODEL else weights.model or "another model"
+        raise UserError(f"{weights.path} is a checkpoint of {other}; only tensor2tensor's {MODEL} can be imported")
     if not weights.vocab_sizes:
         raise UserError(f"{weights.path} has no vocabulary embedding; only text-to-text models can be imported")
     if not any(shape.startswith(f"{MODEL}/body/encoder/") for shape in weights.shapes):
@@ -145,7 +147,7 @@ def _model(
         if value.shape != tuple(variable.shape):
             raise UserError(
                 f"{weights.path} does not match its hparams.json: {variable.path} has the shape "
-                f"{tuple(variable.shape)} there but {value.shape} in the checkpoint"
+                f"{tuple(variable.shape)} there but {value.shape} in the checkpoint; copy both files again"
             )
         variable.assign(value)
     return model, make_optimizer(model.trainable_variables, hparams)

@@ -1,7 +1,8 @@
-"""Converts tensor2tensor's hparams of `transformer` to ours. Rejects those that affect outputs without an equivalent.
+"""Converts the hparams of tensor2tensor's `transformer` to ours.
 
-Their meanings are from the source of tensor2tensor 1.15.7: layers/transformer_layers.py, layers/common_attention.py,
-layers/common_layers.py, layers/modalities.py, models/transformer.py and utils/learning_rate.py.
+Rejects hparams that affect outputs and have no equivalent. The meanings of the hparams are from the source code of
+tensor2tensor 1.15.7: layers/transformer_layers.py, layers/common_attention.py, layers/common_layers.py,
+layers/modalities.py, models/transformer.py and utils/learning_rate.py.
 """
 
 import json
@@ -11,8 +12,9 @@ from typing import Any, NamedTuple
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 
-# Settings that affect the outputs, with the values that our model supports and the default of old versions, whose files
-# lack the setting. Other settings, such as those of training, images or several problems, do not affect the outputs.
+# Settings that affect the outputs, with the values that our model supports. The first value is the default for files of
+# old versions, which lack the setting. Other settings, such as those for training, images or several problems, do not
+# affect the outputs.
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "bottom": ({},),
     "causal_decoder_self_attention": (True,),
@@ -30,11 +32,11 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
     "top": ({},),
     "unidirectional_encoder": (False,),
     "vocab_divisor": (1,),
-    "weight_dtype": ("float32",),  # other types are stored encoded
+    "weight_dtype": ("float32",),  # weights of other types are stored in encoded form
 }
-# (layer_preprocess_sequence, layer_postprocess_sequence) and the norm position. Dropout does not affect outputs.
+# The norm position by (layer_preprocess_sequence, layer_postprocess_sequence). Dropout does not affect outputs.
 _NORM_POSITIONS = {("none", "dan"): "post", ("none", "an"): "post", ("n", "da"): "pre", ("n", "a"): "pre"}
-# (self_attention_type, pos) and the position encoding.
+# The position encoding by (self_attention_type, pos).
 _POSITIONS = {
     ("dot_product", "timing"): "sinusoidal_halves",
     ("dot_product", "emb"): "learned",
@@ -53,31 +55,31 @@ _SAME = {
     "optimizer_adam_beta2": "adam_beta2",
     "optimizer_adam_epsilon": "adam_epsilon",
 }
-# Training settings that have no equivalent unless they are 0.
+# Training settings without an equivalent, which add a note unless they are 0.
 _WITHOUT_EQUIVALENT = ("symbol_dropout", "weight_decay", "weight_noise", "grad_noise_scale", "scheduled_sampling_prob")
-# The parts of the paper's schedule, with a constant factor.
+# The factors of a learning-rate schedule that is the paper's times a constant.
 _PAPERS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
 
 class T2tSettings(NamedTuple):
-    """The settings of a model of tensor2tensor."""
+    """The settings of a tensor2tensor model."""
 
     hparams: HParams  # our settings, except `tied_embeddings`
-    data_dir: Path | None  # the training's data folder
-    notes: list[str]  # training settings without an equivalent
+    data_dir: Path | None  # the folder of the training data
+    notes: list[str]  # a message about each training setting without an equivalent
 
 
 def read_settings(path: Path, flags: dict[str, str]) -> T2tSettings:
-    """Returns the settings in a file hparams.json. `flags` are the training flags from flags_t2t.txt.
+    """Returns the settings in an hparams.json file. `flags` are the training flags from flags_t2t.txt.
 
-    Raises a UserError if it is not such a file, or a setting has no equivalent. The message names the setting.
+    Raises a UserError if it is not such a file, or if a setting that affects outputs has no equivalent.
     """
     try:
         theirs = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(theirs, dict) or "hidden_size" not in theirs:
             raise ValueError("no settings of a model")
     except (ValueError, OSError) as error:
-        reason = "it is not JSON" if isinstance(error, ValueError) else error.strerror
+        reason = "it is not JSON, or has no settings of a model" if isinstance(error, ValueError) else error.strerror
         raise UserError(f"{path} is not a tensor2tensor hparams file: {reason}") from error
     try:
         return _settings(theirs, flags)
@@ -133,16 +135,18 @@ def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
 
 
 def _of_training(theirs: dict[str, Any], flags: dict[str, str], notes: list[str]) -> dict[str, Any]:
-    """Returns our training settings. Settings without an equivalent keep their defaults and add notes."""
+    """Returns our training settings. Adds a note for each that has no equivalent and keeps its default."""
     changes = {name: theirs[other] for other, name in _SAME.items() if other in theirs}
     schedule, scheme = theirs.get("learning_rate_schedule", "legacy"), theirs.get("learning_rate_decay_scheme")
     if schedule == "legacy" and scheme == "noam":
-        # tensor2tensor multiplies the paper's rate by 5000, and for Adam by 0.002.
+        # tensor2tensor multiplies the paper's rate by 5000 and, with Adam, by 0.002.
         changes["learning_rate_constant"] = 10 * theirs["learning_rate"]
     elif {*str(schedule).split("*")} == _PAPERS:
         changes["learning_rate_constant"] = theirs["learning_rate_constant"]
     else:
-        notes.append(f"learning_rate_schedule={schedule} has no equivalent; further training will use the paper's")
+        notes.append(
+            f"learning_rate_schedule={schedule} has no equivalent; further training will use the paper's schedule"
+        )
     if "adam" not in (optimizer := str(theirs.get("optimizer", "adam")).lower()) or "adamw" in optimizer:
         notes.append(f"optimizer={optimizer} is not imported; further training will use adam")
     notes += [

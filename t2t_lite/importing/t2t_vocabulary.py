@@ -1,4 +1,4 @@
-"""Finds and imports the vocabularies of a model of tensor2tensor."""
+"""Finds and imports the vocabularies of a tensor2tensor model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
 
 _PATTERN = "vocab.*"
-# The name of a vocabulary without a file that has a token for each byte.
+# The name of the byte vocabulary, which has a token for each byte and no file.
 BYTES = "bytes"
 
 
@@ -25,17 +25,18 @@ def import_t2t_vocabulary(source: str, path: Path) -> None:
 def find_vocabularies(
     sizes: Sequence[int], vocab_file: str, places: Sequence[Path], flags: dict[str, str], folder: Path
 ) -> tuple[Path, Path]:
-    """Imports the vocabularies of inputs and targets into a folder. Returns their paths, which are equal if shared.
+    """Imports the vocabularies of inputs and targets into a folder. Returns their paths, which may be the same.
 
     Args:
       sizes: the sizes of the model's vocabularies, in tokens.
-      vocab_file: the path of the file or "bytes", or those of inputs and targets, separated by a comma; "": searches.
+      vocab_file: the path of the vocabulary file, or "bytes"; or those of inputs and targets, separated by a comma; "":
+        searches `places`.
       places: the folders to search; the first with a matching file is used.
       flags: the training flags.
-      folder: an existing folder.
+      folder: an existing folder to write to.
 
     Raises:
-      UserError: if there is no file, or not exactly one has the model's number of tokens.
+      UserError: if none or several have the model's number of tokens, or the given ones have other numbers.
     """
     if vocab_file:
         given = [vocab_file] if Path(vocab_file).is_file() else [part.strip() for part in vocab_file.split(",")]
@@ -52,8 +53,8 @@ def find_vocabularies(
         if len(chosen := named or fitting) > 1:
             listed = ", ".join(path.name for path in chosen)
             raise UserError(
-                f"several vocabularies in {place} have {sizes[0]:,} tokens: {listed}; pass the model's with "
-                f"`vocab_file`, or INPUTS,TARGETS if each side has its own"
+                f"several vocabularies in {place} have {sizes[0]:,} tokens: {listed}; pass the model's "
+                f"vocabulary with `vocab_file`, or `vocab_file=INPUTS,TARGETS` if each side has its own"
             )
         if chosen:
             path = _import(str(chosen[0]), folder)
@@ -81,8 +82,8 @@ def _import_given(given: Sequence[str], sizes: Sequence[int], folder: Path) -> t
             )
     if len(used := {open_vocabulary(path).size for path in made}) < len(sizes):
         raise UserError(
-            f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens), but `vocab_file` names only "
-            f"{_listed(sorted(used))}; pass INPUTS,TARGETS"
+            f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens), but `vocab_file` names only the "
+            f"one with {_listed(sorted(used))}; pass `vocab_file=INPUTS,TARGETS`"
         )
     return made[0], made[-1]
 

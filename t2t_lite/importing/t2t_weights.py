@@ -16,7 +16,7 @@ from t2t_lite.models.transformer import Transformer
 _MODALITY = re.compile(r"symbol_modality_(\d+)_\d+(_\d+)?")
 _BODY = "transformer/body"
 _TARGET_SPACES = f"{_BODY}/target_space_embedding/kernel"
-# The scopes of the matrices for each use, in order of preference.
+# The scopes of the embedding or softmax matrix for each use, in order of preference.
 _SCOPES = {"inputs": ("input_emb", "shared"), "targets": ("target_emb", "shared"), "softmax": ("softmax", "shared")}
 _PRE_NORM, _POST_NORM = "layer_prepostprocess/layer_norm", "layer_postprocess/layer_norm"
 _Layer: TypeAlias = Any
@@ -25,7 +25,7 @@ _UNREADABLE = (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError)
 
 
 class T2tWeights:
-    """The weights in a checkpoint.
+    """The weights in a tensor2tensor checkpoint.
 
     Args:
       path: the checkpoint, without suffix.
@@ -44,13 +44,13 @@ class T2tWeights:
 
     @property
     def model(self) -> str:
-        """The name of tensor2tensor's model."""
+        """The name of the model in tensor2tensor; "" if unknown."""
         found = (re.match(r"(\w+)/body/", name) for name in sorted(self.shapes))
         return next((match[1] for match in found if match), "")
 
     @property
     def vocab_sizes(self) -> list[int]:
-        """The sizes of the vocabularies, one or two."""
+        """The distinct sizes of the vocabularies, in tokens: one or two."""
         found = (_MODALITY.search(name) for name in self.shapes)
         return sorted({int(match[1]) for match in found if match})
 
@@ -67,7 +67,7 @@ class T2tWeights:
     def array(self, name: str) -> np.ndarray:
         """Returns a variable as float32. Raises a UserError if it does not exist or cannot be read."""
         if name not in self.shapes:
-            raise UserError(f"{self.path} has no variable {name}; check that the checkpoint belongs to these hparams")
+            raise UserError(f"{self.path} has no variable {name}; copy the checkpoint and its hparams.json again")
         try:
             return np.asarray(self._reader.get_tensor(name)).astype(np.float32)
         except _UNREADABLE as error:
@@ -80,7 +80,7 @@ class T2tWeights:
         for scope in _SCOPES[use]:
             if names := sorted((int(match[4]), match[0]) for match in found if match[3] == scope):
                 return np.concatenate([self.array(name) for _, name in names])
-        raise UserError(f"{self.path} has no matrix of the {use} for a vocabulary of {vocab_size:,} tokens")
+        raise UserError(f"{self.path} has no {use} matrix for {vocab_size:,} tokens; check `vocab_file`")
 
     def _damaged(self, error: Exception) -> UserError:
         reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
@@ -88,7 +88,7 @@ class T2tWeights:
 
 
 def weights_of_layers(weights: T2tWeights, model: Transformer) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yields (a variable of the model, its value) for everything except the embeddings."""
+    """Yields (a variable of the model, its value) for everything except embeddings and the projection to logits."""
     for side, layers in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers)):
         for number, layer in enumerate(layers):
             yield from _of_layer(weights, layer, f"{_BODY}/{side}/layer_{number}")
@@ -114,7 +114,7 @@ def _of_layer(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[
 
 def _of_attention(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[Any, np.ndarray]]:
     names = {"q": layer.query, "k": layer.key, "v": layer.value, "output_transform": layer.output_projection}
-    is_3d = f"{scope}/q" in weights.shapes  # attention_variables_3d: a dimension for heads, unscaled queries
+    is_3d = f"{scope}/q" in weights.shapes  # attention_variables_3d: with a dimension for heads; queries are not scaled
     for name, variable in names.items():
         if is_3d:
             array = weights.array(f"{scope}/{name[0]}").reshape(variable.shape)

@@ -1,5 +1,5 @@
-"""Draws attention pictures, and provides the common code of charts and HTML files.
+"""Draws attention pictures, and provides the code that all charts and HTML files share.
 
-`attention_map` and `head_statistics` compute the numbers with NumPy. matplotlib draws them as SVG and PNG
-(`attention_drawing`). static/attention.js draws them in HTML files, reports and the page of the server.
+`attention_map` and `head_statistics` compute the numbers with NumPy. `attention_drawing` draws them with matplotlib as
+SVG, PNG or PDF, and static/attention.js draws them in HTML files, reports and the server's page.
 """

@@ -1,4 +1,4 @@
-"""Converts attention to JSON, which static/attention.js draws in HTML files, reports and the page of the server."""
+"""Converts attention weights to JSON for static/attention.js in HTML files, reports and the server's page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from t2t_lite.files import encodable
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, chosen_layers
 from t2t_lite.visualization.head_statistics import MEASURES, HeadStatistics, head_statistics
 
-DIGITS = 4  # digits of the weights
-MAX_WEIGHTS = 3_000_000  # about 20 MB, and the same again for whole words
+DIGITS = 4  # decimal places of weights and measures
+MAX_WEIGHTS = 3_000_000  # about 20 MB of JSON, or twice that if it also has the weights by words
 
 
 def paper_layer(num_layers: int) -> int:
-    """Returns the index of the layer that corresponds to the paper's figures 3 to 5: layer 5 of 6, counted from 1."""
+    """Returns the index, from 0, of the layer that corresponds to the paper's fifth of six layers (figures 3 to 5)."""
     return max(0, round(num_layers * 5 / 6) - 1)
 
 
@@ -25,9 +25,10 @@ def attention_data(
     kinds: Sequence[str] = ("encoder", "decoder", "cross"),
     layers: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Returns the attention weights of some sentences, with measurements of the heads.
+    """Returns the attention weights for some sentences, with measures of the heads.
 
-    For `kinds` and `layers`, see `chosen_layers`. Raises UserError if the model provides no weights or lacks a layer.
+    `pairs` has each sentence with its translation or tree. For `kinds` and `layers`, see `chosen_layers`. Raises
+    UserError if the model provides no weights, a layer does not exist, or there are too many weights.
     """
     chosen = chosen_layers(model, kinds, layers)
     maps: list[list[AttentionMap]] = []
@@ -37,8 +38,8 @@ def attention_data(
         weights += sum(each.weights.size for each in maps[-1])
         if weights > MAX_WEIGHTS:
             raise UserError(
-                f"the lines have more than {MAX_WEIGHTS:,} attention weights, too many for a browser; choose `layers` "
-                f"and `kinds`, or use fewer or shorter lines"
+                f"the lines have more than {MAX_WEIGHTS:,} attention weights, too many for a browser; choose fewer "
+                f"layers or kinds of attention, or use fewer or shorter lines"
             )
     return {
         "measures": [measure._asdict() for measure in MEASURES],
@@ -54,12 +55,12 @@ def attention_data(
 
 
 def closest(layers: Sequence[int], wanted: int) -> int:
-    """Returns the layer closest to the wanted one."""
+    """Returns the layer closest to `wanted`."""
     return min(layers, key=lambda layer: abs(layer - wanted))
 
 
 def map_json(each: AttentionMap, digits: int = DIGITS) -> dict[str, Any]:
-    """Returns a map by tokens and, if different, by words."""
+    """Returns the JSON of a map: its weights by tokens and, if these differ, by words."""
     words = each.in_words()
     views = {"tokens": _view(each, digits)}
     if (words.queries.labels, words.keys.labels) != (each.queries.labels, each.keys.labels):
@@ -68,7 +69,7 @@ def map_json(each: AttentionMap, digits: int = DIGITS) -> dict[str, Any]:
 
 
 def statistics_json(statistics: HeadStatistics) -> dict[str, Any]:
-    """Returns the rounded measures of the heads of a layer."""
+    """Returns the JSON of the measures of a layer's heads, rounded."""
     return {
         "kind": statistics.kind,
         "layer": statistics.layer,

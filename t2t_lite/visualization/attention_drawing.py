@@ -1,7 +1,7 @@
-"""Draws attention pictures with matplotlib, as SVG, PNG and PDF.
+"""Draws attention pictures with matplotlib, as SVG, PNG or PDF.
 
-The opacity of a line or cell is the weight, so an SVG file contains the weights to six digits. Weights that print as 0
-are left out.
+The opacity of a line or cell is its weight, so an SVG file contains the weights with six decimal places. Weights that
+would be 0 there are left out.
 """
 
 from collections.abc import Sequence
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROW = 0.23  # inches per token
-_LETTER = 0.085  # inches per letter
+_LETTER = 0.085  # inches per character of a label
 _COLUMN = 1.9  # inches between the two columns of tokens
-_SMALLEST = 5e-7  # smaller weights have opacity 0 in six digits
+_SMALLEST = 5e-7  # smaller weights round to 0 at six decimal places
 _TITLES = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
 
 def head_color(head: int) -> str:
-    """Returns the colour of a head, which is the same in all forms."""
+    """Returns the colour of a head, which is the same in all pictures."""
     return COLORS[head % len(COLORS)]
 
 
 def layer_title(kind: str, layer: int) -> str:
-    """Returns the name of a layer: "encoder self-attention, layer 4"."""
+    """Returns the title of a layer, such as "encoder self-attention, layer 4"."""
     return f"{_TITLES[kind]}, layer {layer}"
 
 
 class Panel(NamedTuple):
-    """One panel in the paper's form."""
+    """One panel of a picture in the form of the paper's figures."""
 
     map: AttentionMap  # the weights
     heads: Sequence[int]  # the heads to draw, each in its own colour
-    query: int | None = None  # draws only this query's lines, as in figure 3; None: all
+    query: int | None = None  # the only query to draw lines for, as in figure 3; None: all queries
 
 
 def draw_lines(panels: Sequence[Panel]) -> "Figure":
-    """Draws panels in a row as in the paper's figures 3 to 5: two columns of tokens, with lines by weight."""
+    """Draws a row of panels, as in the paper's figures 3 to 5: two columns of tokens, joined by lines."""
     maps = [panel.map for panel in panels]
     heads = sorted({head for panel in panels for head in panel.heads})
     rows = max(max(len(each.queries), len(each.keys)) for each in maps)
@@ -95,7 +95,7 @@ def _boxes(panel: "Axes", each: AttentionMap, head: int, query: int, x: float) -
 
 
 def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure":
-    """Draws a matrix for each map (rows) and head (columns): queries down, keys across, the weight as opacity."""
+    """Draws a matrix for each map (rows) and head (columns): queries down, keys across, weights as opacity."""
     rows, columns = (max(len(axis) for axis in axes) for axes in zip(*((each.queries, each.keys) for each in maps)))
     letters = max(len(label) for each in maps for axis in (each.queries, each.keys) for label in axis.labels)
     margin = letters * _LETTER
@@ -124,7 +124,7 @@ def _matrix(panel: "Axes", each: AttentionMap, head: int) -> None:
 def _cells(
     panel: "Axes", cells: Sequence[tuple[float, float, float, float]], weights: np.ndarray, head: int, gid: str
 ) -> None:
-    """Draws rectangles (x, y, width, height) with their weights as opacity."""
+    """Draws the rectangles `cells`, each (x, y, width, height), with their weights as opacity."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgb
 
@@ -138,10 +138,10 @@ def _cells(
 
 
 def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatistics]) -> "Figure":
-    """Draws all heads of all layers as thumbnails. Shows their measures beside those of uniform attention.
+    """Draws each head of each layer as a thumbnail, with its measures and those of uniform attention.
 
-    The maps are those of one sentence. Maps of the same kind have the same number of heads. The statistics are for the
-    same layers, possibly on more sentences.
+    The maps are for one sentence. Maps of the same kind have the same number of heads. The statistics are for the same
+    layers, but possibly for more sentences.
     """
     columns = max(each.num_heads for each in maps)
     lines = max(len(each.uniform) for each in statistics)
@@ -161,7 +161,7 @@ def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatist
 
 
 def described(statistics: HeadStatistics, head: int) -> list[str]:
-    """Returns a line for each measure of a head, with the value of uniform attention."""
+    """Returns a line of text for each measure of a head, with its value for uniform attention."""
     lines = []
     for measure in MEASURES:
         if measure.name in statistics.uniform:
@@ -172,12 +172,12 @@ def described(statistics: HeadStatistics, head: int) -> list[str]:
 
 
 def _opacities(weights: np.ndarray) -> list[float]:
-    """Returns the opacity of each weight. Limits weights that rounding made larger than 1."""
+    """Returns the opacity of each weight: the weight, limited to 1, which it may exceed by a rounding error."""
     return np.minimum(weights.astype(float), 1.0).tolist()
 
 
 def _pixels(weights: np.ndarray, color: str) -> np.ndarray:
-    """Returns a picture, float [queries, keys, 4], with the weights as opacity."""
+    """Returns an RGBA picture, float [queries, keys, 4], with the weights as opacity."""
     from matplotlib.colors import to_rgb
 
     pixels = np.empty((*weights.shape, 4))

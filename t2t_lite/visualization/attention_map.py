@@ -1,4 +1,4 @@
-"""Attention maps: the weights of one layer for a pair of texts, with the labels of their tokens or words."""
+"""Attention maps: the attention weights of one layer for a pair of texts, with labels for their tokens or words."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ from t2t_lite.files import encodable
 from t2t_lite.visualization.choices import KINDS
 
 START, END = "<start>", "<end>"
-# The labels of a token without text, such as a part of a character, and of a token of blanks.
+# The labels of a token without text, such as a part of a character, and of a token that is only whitespace.
 _BLANKS = ("·", "␣")
 
 
@@ -30,7 +30,7 @@ class HasAttention(Protocol):
     def attention(
         self, line: Sequence[str], translation: Sequence[str], kind: str, layer: int | None, /
     ) -> list[tuple[np.ndarray, list[str], list[str]]]:
-        """See `Translator.attention`, for several lines."""
+        """See `Translator.attention`; takes lists of texts."""
         ...
 
 
@@ -38,8 +38,8 @@ class HasAttention(Protocol):
 class Axis:
     """The tokens or words along one side of a map."""
 
-    labels: list[str]  # the label of each in a picture. A token that does not end its word ends in "@@"
-    # the word number of each, in order from 0; the start and end symbols have their own
+    labels: list[str]  # the label of each token or word; it ends in "@@" if other tokens of the same word follow
+    # the number of the word that each belongs to, in order from 0; the start and end symbols count as words
     words: list[int]
     special: list[bool]  # whether each is the start or end symbol
 
@@ -49,13 +49,13 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
-    """The weights of one layer for a pair of texts."""
+    """The attention weights of one layer for a pair of texts."""
 
     kind: str  # "encoder" or "decoder" for self-attention, "cross" for cross-attention
     layer: int  # the index of the layer, from 0
     weights: np.ndarray = dataclasses.field(repr=False)  # float [heads, queries, keys]; each row sums to 1
-    queries: Axis  # the queries. In the decoder, the label is the token that they predict
-    keys: Axis  # the keys. In the decoder, the label is the token that they read, beginning with the start symbol
+    queries: Axis  # a query of the decoder is labelled with the token that it predicts
+    keys: Axis  # a key of the decoder is labelled with the token that it reads; the first is the start symbol
 
     @property
     def num_heads(self) -> int:
@@ -63,14 +63,14 @@ class AttentionMap:
         return self.weights.shape[0]
 
     def in_words(self) -> "AttentionMap":
-        """Returns the map of whole words. Weights are summed over a word's keys and averaged over its queries."""
+        """Returns the map by words. Weights are summed over a word's keys and averaged over its queries."""
         to_queries, to_keys = (_membership(axis.words) for axis in (self.queries, self.keys))
         means = to_queries / to_queries.sum(1, keepdims=True)
         weights = means @ self.weights @ to_keys.T
         return dataclasses.replace(self, weights=weights, queries=_in_words(self.queries), keys=_in_words(self.keys))
 
     def uniform(self) -> "AttentionMap":
-        """Returns a map with one head that attends equally to all allowed keys. It is the baseline of all measures."""
+        """Returns the map of one head that attends equally to all allowed keys, the baseline for all measures."""
         allowed = np.ones(self.weights.shape[1:])
         if self.kind == "decoder":
             allowed = np.tril(allowed)
@@ -78,7 +78,7 @@ class AttentionMap:
 
 
 def make_map(kind: str, layer: int, weights: np.ndarray, queries: Sequence[str], keys: Sequence[str]) -> AttentionMap:
-    """Returns the map of the result of `Translator.attention`."""
+    """Returns the map for one result of `Translator.attention`."""
     return AttentionMap(kind, layer, weights, _axis(queries), _axis(keys, starts=kind == "decoder"))
 
 
@@ -94,10 +94,10 @@ def attention_map(model: HasAttention, line: str, output: str, kind: str, layer:
 def chosen_layers(
     model: HasAttention, kinds: Iterable[str] = KINDS, layers: Sequence[int] | None = None
 ) -> dict[str, list[int]]:
-    """Returns the chosen layers (from 0) by kind. Leaves out kinds for which the model has no weights.
+    """Returns the chosen layers (from 0) for each kind. Leaves out kinds for which the model has no weights.
 
-    If `layers` is None, all are chosen. A layer that a kind lacks is left out if another kind has it. Raises UserError
-    if the model has none of the kinds or of the layers.
+    `layers` may be negative: -1 is the last layer; None: all layers. If only some kinds have a layer, the others leave
+    it out. Raises UserError if the model has weights for none of the kinds, or if none of them has one of the layers.
     """
     having = model.attention_layers
     kinds = list(kinds)
@@ -105,11 +105,11 @@ def chosen_layers(
         raise UserError("`layers` is empty; omit it for all layers", status=2)
     for kind in kinds:
         if kind not in KINDS:
-            raise UserError(f"an attention kind must be {', '.join(KINDS)}, not '{kind}'", status=2)
+            raise UserError(f"'{kind}' is not a kind of attention; choose from {', '.join(KINDS)}", status=2)
     if not any(having.get(kind) for kind in kinds):
         raise UserError(
-            f"the model returns no attention weights of single heads ({', '.join(kinds)}), like ensembles, "
-            f"CTranslate2, and layers other than self-attention"
+            f"the model returns no attention weights of single heads ({', '.join(kinds)}); ensembles, CTranslate2 "
+            f"models and layers without self-attention return none"
         )
     found = {}
     for kind in kinds:
@@ -124,16 +124,16 @@ def chosen_layers(
     for layer in layers or ():
         if not any(-having[kind] <= layer < having[kind] for kind in kinds if having.get(kind)):
             most = max(having.get(kind, 0) for kind in kinds)
-            raise UserError(f"`layers`: there is no layer {layer}; layers are 0 to {most - 1}", status=2)
+            raise UserError(f"`layers`: there is no layer {layer}; choose from 0 to {most - 1}", status=2)
     return found
 
 
 def _axis(tokens: Sequence[str], starts: bool = False) -> Axis:
-    """Returns the axis of tokens that end with the end symbol. `starts` shifts them right, as a decoder reads them."""
+    """Returns the axis of `tokens`, the last of which is the end symbol. `starts` shifts them right for a decoder."""
     *texts, _ = tokens
     words = _words(texts)
     visible = [_visible(text) for text in texts]
-    # Whether a visible token follows in the same word.
+    # For each token, whether a visible token of the same word follows.
     goes_on = [
         any(other == word and label not in _BLANKS for other, label in zip(words[place:], visible[place:]))
         for place, word in enumerate(words, start=1)
@@ -146,18 +146,18 @@ def _axis(tokens: Sequence[str], starts: bool = False) -> Axis:
 
 
 def _words(tokens: Sequence[str]) -> list[int]:
-    """Returns the word number of each token.
+    """Returns the number of the word that each token belongs to.
 
-    Words that share a token count as one. Punctuation tokens at the edges of a word are separate words.
+    Words that share a token count as one. Punctuation tokens at the start or end of a word are separate words.
     """
     found: list[int] = []
     last: set[int] = set()
     for of_token in words_of_tokens(tokens):
-        # A token without letters, such as a blank or a part of a character, belongs to the previous word.
+        # A token that overlaps no word, such as a space or a part of a character, belongs to the previous word.
         joins = bool(found) and (not of_token or not last.isdisjoint(of_token))
         found.append(found[-1] if joins else found[-1] + 1 if found else 0)
         last = last | set(of_token) if joins else set(of_token)
-    edges: list[int] = []  # -1 before the first token with letters, 1 after the last, else 0
+    edges: list[int] = []  # -1 before the first token of a word that is not punctuation, 1 after the last, else 0
     for _, group in itertools.groupby(zip(found, tokens), lambda pair: pair[0]):
         marks = [_is_punctuation(token) for _, token in group]
         inside = [place for place, mark in enumerate(marks) if not mark] or range(len(marks))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MAX_PANELS = 12
-_MAX_DRAWN = 200_000  # maximum weights in a picture other than HTML: each is a line or cell of some hundred bytes
+_MAX_DRAWN = 200_000  # maximum weights in a picture that is not HTML; each takes a few hundred bytes
 _FRAME_HEIGHT = 640  # pixels, in a notebook
 
 
@@ -36,20 +36,21 @@ def check_picture_file(file: Path, argument: str) -> None:
 
 
 class AttentionPicture:
-    """The attention of a model for some sentences. Notebooks display it.
+    """A picture of a model's attention for some sentences. Notebooks display it.
 
     Args:
       model: a `Translator` or a `Parser`.
-      pairs: texts with their translations or trees.
+      pairs: each sentence with its translation or tree.
       kinds: the kinds of attention; None: all in HTML, else the first that the model has.
-      layers: the layers, from 0; None: all in HTML and in an overview, else the one that corresponds to the paper's.
+      layers: the layers, from 0; None: all in HTML and in an overview, else the one that `paper_layer` returns.
       heads: the heads, from 0; None: all.
       form: "lines", as in the paper; "matrix"; or "overview", which shows all heads with their measures.
       words: whether to show whole words instead of tokens.
-      query: draws only this query's lines: its label, or its index from 0; None: all.
+      query: the only query to draw lines for, by its label or its index from 0; None: all queries.
 
     Raises:
-      UserError: if the model provides no weights, or lacks a layer, head or query.
+      UserError: if an argument is invalid, or the model provides no weights or lacks a layer. Methods also raise it for
+        a head or query that does not exist.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class AttentionPicture:
         query: str | int | None = None,
     ) -> None:
         if form not in FORMS:
-            raise UserError(f"`form={form}` is not one of {', '.join(FORMS)}", status=2)
+            raise UserError(f"`form={form}` is unknown; choose from {', '.join(FORMS)}", status=2)
         if not 0 < len(pairs) <= MAX_SENTENCES:
             raise UserError(f"a picture shows 1 to {MAX_SENTENCES} sentences, but there are {len(pairs)}")
         self._model, self.pairs, self.form, self.words = model, list(pairs), form, words
@@ -89,7 +90,7 @@ class AttentionPicture:
         return render("attention.html", title=f"Attention: {encodable(title)}", version=t2t_lite.__version__, data=data)
 
     def data(self) -> dict[str, Any]:
-        """Returns the data for the HTML: see `attention_data`, plus the initial choices."""
+        """Returns the data for the HTML: that of `attention_data`, plus the initial choices."""
         data = attention_data(self._model, self.pairs, self._kinds or KINDS, self._layers)
         heads = _checked_heads(self._heads, max(data["heads"].values()))
         query = None
@@ -99,7 +100,7 @@ class AttentionPicture:
         return data | {"shown": {"form": self.form, "words": self.words, "heads": heads, "query": query}}
 
     def save(self, file: str | PathLike) -> Path:
-        """Writes the picture. The file appears when it is complete.
+        """Writes the picture to a file, which appears only once it is complete.
 
         Args:
           file: a name that ends in .html, .svg, .png or .pdf.
@@ -108,7 +109,7 @@ class AttentionPicture:
           the path.
 
         Raises:
-          UserError: if the file cannot be written, or is not HTML and there are several sentences.
+          UserError: if the file cannot be written, or cannot show so many sentences or weights.
         """
         file = Path(file)
         check_picture_file(file, "file")
@@ -130,15 +131,15 @@ class AttentionPicture:
         sizes = (each.weights[0].size if query is None else len(each.keys) for each, query in zip(maps, queries))
         if (weights := len(heads) * sum(sizes)) > _MAX_DRAWN:
             raise UserError(
-                f"{weights:,} weights are too many for one picture, at most {_MAX_DRAWN:,}: choose with `query`, "
-                f"`heads` and `layers`, or use a shorter line"
+                f"{weights:,} weights are too many for one picture, which shows at most {_MAX_DRAWN:,}; choose "
+                f"fewer with `query`, `heads` or `layers`, or use a shorter line"
             )
         if self.form == "matrix":
             return draw_matrices(maps, heads)
         return draw_lines([Panel(each, heads, query) for each, query in zip(maps, queries)])
 
     def check(self, file: Path) -> None:
-        """Raises UserError if the model lacks the attention to draw in a file. Ignores texts and query."""
+        """Raises UserError if the chosen layers and heads cannot be drawn in `file`. Does not check the query."""
         if file.suffix.lower() == ".html":
             first = chosen_layers(self._model, self._kinds or KINDS, self._layers)
             each = self._maps(list(first)[:1], next(iter(first.values()))[:1])[0]
@@ -147,7 +148,7 @@ class AttentionPicture:
             self._panels()
 
     def _panels(self) -> tuple[list[AttentionMap], list[int]]:
-        """Returns the maps of a picture other than HTML, and the heads of each."""
+        """Returns the maps to draw in a picture that is not HTML, and the heads to draw from each map."""
         kinds = self._kinds or list(chosen_layers(self._model))[:1]
         layers = self._layers
         if layers is None and self.form != "overview":
@@ -158,8 +159,8 @@ class AttentionPicture:
         panels = len(maps) * (len(heads) if self.form == "matrix" else 1)
         if self.form != "overview" and panels > _MAX_PANELS:
             raise UserError(
-                f"{panels} panels are too many for one picture, at most {_MAX_PANELS}: choose with `layers`, `heads` "
-                f"and `kinds`, or use a file name that ends in .html"
+                f"{panels} panels are too many for one picture, which shows at most {_MAX_PANELS}; choose fewer "
+                f"layers, heads or kinds of attention, or use a file name that ends in .html"
             )
         return maps, heads
 
@@ -173,17 +174,17 @@ class AttentionPicture:
 
 
 def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
-    """Returns the chosen heads, from 0."""
+    """Returns the indices of the chosen heads out of `number` heads."""
     if heads is not None and not heads:
         raise UserError("`heads` is empty; omit it for all heads", status=2)
     for head in heads or ():
         if not -number <= head < number:
-            raise UserError(f"`heads`: there is no head {head}; heads are 0 to {number - 1}", status=2)
+            raise UserError(f"`heads`: there is no head {head}; choose from 0 to {number - 1}", status=2)
     return list(range(number)) if heads is None else list(dict.fromkeys(head % number for head in heads))
 
 
 def find_query(each: AttentionMap, query: str | int, argument: str = "query") -> int:
-    """Returns the index of a query, given by its index or its text. The first match is used.
+    """Returns the index of a query, which is given by its index or its text; of several matches, the first.
 
     Raises UserError if there is no such query.
     """
@@ -196,9 +197,9 @@ def find_query(each: AttentionMap, query: str | int, argument: str = "query") ->
                 return among.index(wanted)
         if not query.isdecimal():
             raise UserError(
-                f"`{argument}={query}` is not one of: {' '.join(labels)}; subwords end in @@; pass an index, or show "
-                f"whole words with `words`"
+                f"`{argument}={query}` is not one of: {' '.join(labels)}; pass one of these (@@ marks parts of "
+                f"words) or an index, or show whole words with `words`"
             )
     if not 0 <= int(query) < len(labels):
-        raise UserError(f"`{argument}={query}`: there are {len(labels)} queries, from 0")
+        raise UserError(f"`{argument}={query}`: there are {len(labels)} queries; indices start at 0")
     return int(query)

@@ -1,4 +1,4 @@
-"""Common code of all matplotlib charts: file checks, style, writing, and SVG inside HTML."""
+"""The code that all matplotlib charts share: file checks, style, writing, and SVG inside HTML."""
 
 import io
 import re
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe and Ito's colours, which colour-blind people can distinguish, and two more.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F6A00", "#8C4BC9")
-# A placeholder for the colour of the surrounding text. `figure_svg` replaces it by "currentColor".
+# A placeholder for the colour of the surrounding text. `figure_svg` replaces it with "currentColor".
 _INK = "#010203"
-_IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # figure_1, axes_1 ...: the same in all pictures
+_IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # such as figure_1 and axes_1, which occur in every picture
 
 
 def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[str] = FORMATS) -> None:
@@ -43,10 +43,10 @@ def make_figure(width: float, height: float) -> "Figure":
 
 
 def save(figure: "Figure", file: Path) -> None:
-    """Writes a figure. The file appears when it is complete. SVG keeps texts as text."""
+    """Writes a figure. The file appears only once it is complete. Text in SVG files stays text."""
     with written_whole(file) as partial, _svg_settings(file.name):
         kind = file.suffix[1:].lower()
-        # Omit the date, so that equal figures give equal files.
+        # Omit the date, so that equal figures give identical files.
         figure.savefig(partial, format=kind, dpi=144, metadata={"Date": None} if kind == "svg" else None)
 
 
@@ -69,7 +69,7 @@ def figure_svg(figure: "Figure", name: str) -> str:
 
 @contextmanager
 def ink() -> Iterator[None]:
-    """Inside the block, new figures have the colours for `figure_svg`."""
+    """Gives figures made inside the block the colours and style for `figure_svg`."""
     import matplotlib as mpl
     from cycler import cycler
 

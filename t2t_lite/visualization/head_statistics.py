@@ -1,6 +1,6 @@
-"""Measures heads: how far and how sharply they attend, and how much weight each neighbour receives.
+"""Measures how far and how sharply attention heads attend, and how much weight each neighbour receives.
 
-Uniform attention over the same sentences is the baseline of every measure.
+Uniform attention over the same sentences is the baseline for every measure.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ class Measure(NamedTuple):
 
 
 MEASURES = (
-    Measure("distance", "mean distance", "in tokens, by weight; the start and the end symbol are left out"),
-    Measure("entropy", "entropy", "in bits"),
-    Measure("previous", "previous", "share of the weights on the token before", is_share=True),
+    Measure("distance", "mean distance", "in tokens, weighted by attention, without the start and end symbols"),
+    Measure("entropy", "entropy", "of the weights, in bits"),
+    Measure("previous", "previous", "share of the weight on the previous token", is_share=True),
     Measure("same", "same", "share on the token itself", is_share=True),
-    Measure("next", "next", "share on the token after", is_share=True),
-    Measure("end", "start/end", "share on the end symbol; in the decoder on the start symbol", is_share=True),
+    Measure("next", "next", "share on the next token", is_share=True),
+    Measure("end", "start/end", "share on the end symbol, or on the start symbol in the decoder", is_share=True),
 )
-# A decoder has not yet read the token that it predicts, and positions of two languages are not comparable.
+# In the decoder, a query cannot attend to the token it predicts; positions in two languages are not comparable.
 _MEASURED = {
     "encoder": ("distance", "entropy", "previous", "same", "next", "end"),
     "decoder": ("distance", "entropy", "previous", "end"),
@@ -41,16 +41,16 @@ _MEASURED = {
 class HeadStatistics(NamedTuple):
     """The measures of the heads of one layer."""
 
-    kind: str  # which layer
-    layer: int  # which layer
-    # the value of each head, by the name of the measure; measures that the kind lacks are left out
+    kind: str  # the layer's kind of attention
+    layer: int  # the index of the layer, from 0
+    # the values of all heads, by the name of the measure; it contains only the measures of this kind of attention
     heads: dict[str, list[float]]
-    uniform: dict[str, float]  # the value of uniform attention, by the name of the measure
-    queries: int  # the number of measured tokens
+    uniform: dict[str, float]  # the value for uniform attention, by the name of the measure
+    queries: int  # the number of queries that were measured
 
 
 def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:
-    """Returns the measures over all tokens of sentences from the maps of one layer. The end symbol is not a query."""
+    """Returns the measures of a layer's heads over all queries in its maps, except those of the end symbol."""
     first = maps[0]
     heads = _measures(maps)
     uniform = {name: values[0] for name, values in _measures([each.uniform() for each in maps]).items()}
@@ -58,7 +58,7 @@ def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:
 
 
 def _measures(maps: Sequence[AttentionMap]) -> dict[str, list[float]]:
-    """Returns the value of each head by measure."""
+    """Returns the values of all heads, by the name of the measure."""
     sums: dict[str, np.ndarray] = {}
     for each in maps:
         for name, values in _sums(each).items():
@@ -95,6 +95,6 @@ def _queries(each: AttentionMap) -> np.ndarray:
 
 
 def _offsets(each: AttentionMap) -> np.ndarray:
-    """Returns how many tokens a key is after its query, int [queries, keys]."""
+    """Returns how many tokens each key is after each query, int [queries, keys]."""
     first_key = -1 if each.kind == "decoder" else 0  # the start symbol precedes the first token
     return np.arange(len(each.keys))[None] + first_key - np.arange(len(each.queries))[:, None]

@@ -1,4 +1,4 @@
-"""Self-contained HTML files: templates with escaped values, including styles and scripts."""
+"""Renders self-contained HTML files from templates: values are escaped; styles and scripts are included."""
 
 import functools
 import json

@@ -162,7 +162,7 @@ def test_trees_are_compared_by_f1(score, paths):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--hypothesis={a}", "--changes=3"], "--changes needs several files, --hypothesis=FILE,FILE"),
+        (["--hypothesis={a}", "--changes=3"], "--changes needs several files; pass --hypothesis=FILE,FILE"),
         (["--hypothesis={a}", "--source={s}"], "--source needs several files"),
         (["--hypothesis={a},{b}", "--test=t"], "takes bootstrap or randomisation, not 't'"),
         (["--hypothesis={a}", "--language=de"], "--language needs --metric=paper_bleu"),

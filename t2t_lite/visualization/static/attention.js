@@ -1,10 +1,10 @@
 "use strict";
-// Shows attention maps: in HTML files, in reports and on the page of the server. All numbers come from
-// attention_data.py; only places and colours are decided here. A weight is the opacity of a line or a cell.
+// Shows attention maps in HTML files, reports and the server's page. All numbers come from attention_data.py; this file
+// decides only positions and colours. The opacity of a line or cell is its weight.
 (() => {
   const KINDS = {encoder: "encoder self-attention", decoder: "decoder self-attention", cross: "cross-attention"};
   const FORMS = {lines: "Lines", matrix: "Matrix", overview: "All heads"};
-  const SMALLEST = 0.00005; // prints as 0 in four digits
+  const SMALLEST = 0.00005; // smaller weights round to 0 at four decimal places
   const SVG = "http://www.w3.org/2000/svg";
   let views = 0;
 
@@ -30,8 +30,8 @@
   const range = (number) => Array.from({length: number}, (_, place) => place);
 
   class AttentionView {
-    // data: see attention_data.py; `sentences` need only input and output if `load` brings the maps.
-    // load(sentence, kind, layer): a promise of a map with `tokens` and maybe `words`.
+    // data: see attention_data.py. Only `load` reads the maps of its sentences.
+    // load(sentence, kind, layer): returns a promise of a map with `tokens` and, if these differ, `words`.
     constructor(root, data, load) {
       this.root = root;
       this.data = data;
@@ -131,14 +131,14 @@
     }
 
     change(changes, withControls = false) {
-      // A token stays chosen only while the tokens are the same.
+      // A token stays pinned only while the picture has the same tokens.
       if ("sentence" in changes || "kind" in changes || "words" in changes) this.pinned = null;
       Object.assign(this.state, changes);
       if (withControls) this.showControls();
       return this.show();
     }
 
-    // Another set of sentences with the same model, as when the text of the page changes.
+    // Shows other sentences from the same model, for example after the text on the page has changed.
     replace(data) {
       this.data = data;
       this.pinned = null;
@@ -163,7 +163,7 @@
       } catch (error) {
         parts = [make("p", {class: "error", role: "alert"}, error.message)];
       }
-      if (this.asked !== asked) return; // something else was chosen meanwhile
+      if (this.asked !== asked) return; // something else has been chosen in the meantime
       this.current = view;
       const {input, output} = this.data.sentences[state.sentence];
       const what = state.form === "overview" ? "all heads" : `layer ${state.layer}, heads ${[...state.heads].sort((a, b) => a - b).join(", ") || "none"}`;
@@ -185,7 +185,7 @@
       return [make("div", {class: "attention-matrices"}, ...heads.map((head) => this.matrix(view, head)))];
     }
 
-    // The paper's form: two columns of tokens, and lines between them.
+    // Returns a drawing like the paper's: two columns of tokens, joined by lines.
     lines(view, heads) {
       const rows = Math.max(view.queries.length, view.keys.length);
       const svg = draw("svg", {viewBox: `0 0 100 ${rows}`, preserveAspectRatio: "none", "aria-hidden": "true", class: "attention-lines"});
@@ -227,7 +227,7 @@
       return this.pinned !== null && this.pinned.side === side && this.pinned.place === place;
     }
 
-    // Arrow keys go from token to token, so that each column is one stop of the Tab key.
+    // The arrow keys move from token to token, so that each column is a single stop for the Tab key.
     move(event, side, place) {
       const tokens = (name) => [...this.figure.querySelectorAll(`.${name} .attention-token`)];
       const here = tokens(side);
@@ -267,7 +267,7 @@
       this.said.textContent = chosen ? this.described(chosen) : "";
     }
 
-    // Returns [head, weight] between the chosen token and the one at `place` of the other side.
+    // Returns [head, weight] for each shown head, between the chosen token and the one at `place` on the other side.
     weightsOf(chosen, place) {
       const {weights} = this.current;
       const [query, key] = chosen.side === "queries" ? [chosen.place, place] : [place, chosen.place];
@@ -352,7 +352,7 @@
       this.said.textContent = `head ${head}: ${view.queries[query]} → ${view.keys[key]} ${view.weights[head][query][key].toFixed(4)}`;
     }
 
-    // All heads of all layers of a kind as thumbnails, with what is measured of them.
+    // Shows each head of each layer of a kind as a thumbnail, with its measures.
     async overview() {
       const {data, state} = this;
       const layers = data.layers[state.kind];
@@ -365,7 +365,7 @@
       const measured = data.statistics.find((each) => each.kind === state.kind);
       const meanings = data.measures.filter((each) => measured && each.name in measured.uniform);
       const note = measured
-        ? `Measured on ${measured.queries} tokens; in brackets the same of uniform attention. ` +
+        ? `Measured on ${measured.queries} tokens; the values for uniform attention are in brackets. ` +
           meanings.map((each) => `${each.label}: ${each.meaning}`).join("; ") + "."
         : "";
       return [...rows, make("p", {class: "muted"}, note)];
@@ -402,7 +402,7 @@
     context.putImageData(image, 0, 0);
   }
 
-  // A file has its data in it.
+  // Shows the pictures of an HTML file, which contains their data.
   function showAll() {
     for (const root of document.querySelectorAll("[data-attention]")) {
       try {

@@ -1,16 +1,16 @@
 "use strict";
-// The page of the server. Texts reach the document only as text nodes and attributes, never as HTML.
+// The server's page. Texts enter the document only as text nodes and attributes, never as HTML.
 (() => {
-  const DELAY = 300; // milliseconds without a key before the text is sent
+  const DELAY = 300; // milliseconds from the last keystroke until the text is sent
   const {models, measures, ready} = JSON.parse(document.getElementById("page-data").textContent);
   const find = (id) => document.getElementById(id);
   const {make} = AttentionView;
   const [textBox, modelBox, output, errorLine, status] = ["text", "model", "output", "error", "status"].map(find);
-  // A line is a sentence of the text. between: what is before, between and after them. chosen: for each line, the
-  // hypothesis that is shown.
+  // A line is a sentence of the text. between: the whitespace before, between and after the lines. chosen: the index of
+  // the hypothesis shown for each line.
   const state = {results: [], between: [""], line: 0, chosen: [], prefixes: [], settings: {}};
   let timer = null;
-  let running = null; // the request that is being answered
+  let running = null; // the controller of the request in progress
   let attention = null;
 
   const model = () => models.find((each) => each.name === modelBox.value) || models[0];
@@ -36,7 +36,7 @@
   function schedule() {
     clearTimeout(timer);
     timer = setTimeout(translate, DELAY);
-    output.setAttribute("aria-busy", "true"); // what is shown is no longer of this text
+    output.setAttribute("aria-busy", "true"); // the output on the page is for an earlier text
   }
 
   function request() {
@@ -47,7 +47,7 @@
     return ["v1/translate", content];
   }
 
-  // The server widens the beam for more hypotheses, but not one that is set here or that requests cannot change.
+  // The server widens the beam for more hypotheses, unless its size is set here or cannot be changed by requests.
   function wanted() {
     const {settings, beam_size: usual, max_beam_size: widest} = model();
     const most = Object.hasOwn(state.settings, "beam_size") ? state.settings.beam_size : "beam_size" in settings ? widest : usual;
@@ -85,9 +85,9 @@
     errorLine.textContent = message;
   }
 
-  // What is shown
+  // Output
 
-  // The line as the model reads it: a parser's words have blanks between them.
+  // The line as the model reads it: a parser's words are separated by spaces.
   const readLine = (line) => state.results[line].inputs;
   const chosenOf = (line) => state.chosen[line] || 0;
   const joined = () => state.between.map((blanks, line) => (line ? shownOf(line - 1).text : "") + blanks).join("");
@@ -124,13 +124,13 @@
   }
 
   function cutNote(line) {
-    return shownOf(line).cut ? [make("p", {class: "cut"}, "This output is not complete: it has the greatest length.")] : [];
+    return shownOf(line).cut ? [make("p", {class: "cut"}, "This output is not complete: it was cut at the maximum length.")] : [];
   }
 
   const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
   const spaced = (elements) => elements.flatMap((element) => [element, " "]);
 
-  // Marks the words of the other side while a word has the pointer or the focus.
+  // Marks the aligned words on the other side while the pointer or the focus is on a word.
   function link(sources, targets, from, to, links) {
     if (!sources[from] || !targets[to]) return;
     const both = [sources[from], targets[to]];
@@ -148,7 +148,7 @@
   }
 
   function tree(line, text) {
-    const drawing = chosenOf(line) ? null : state.results[line].drawing; // that of the best tree
+    const drawing = chosenOf(line) ? null : state.results[line].drawing; // only the best tree has a drawing
     const parts = [make("p", {class: "brackets"}, text)];
     if (drawing) {
       const picture = make("img", {class: "tree", alt: `The tree ${text}`, src: `data:image/svg+xml,${encodeURIComponent(drawing)}`});
@@ -169,7 +169,7 @@
     state.prefixes = state.results.map((_, other) => state.prefixes[other] || "");
     state.prefixes[line] = wordsOf(shownOf(line).text).slice(0, place + 1).join(" ");
     state.line = line;
-    say("kept; the rest is translated anew");
+    say("kept; the rest is translated again");
     translate();
   }
 
@@ -194,7 +194,7 @@
     const panel = find("attention");
     const {attention: kinds} = model();
     if (!Object.keys(kinds).length) {
-      find("attention-view").replaceChildren(make("p", {class: "muted"}, "The engine of this model gives no weights of single heads."));
+      find("attention-view").replaceChildren(make("p", {class: "muted"}, "The engine of this model returns no attention weights of single heads."));
       attention = null;
       return;
     }
@@ -224,7 +224,7 @@
   }
 
   function loadMap(sentence, kind, layer) {
-    // What belongs to this text: `attention` may be about another one when the answer comes.
+    // Keep the values for this text: `attention` may be for another text when the answer arrives.
     const {input, text, name, maps, data, abort} = attention;
     const key = `${kind} ${layer}`;
     if (!maps.has(key)) {
@@ -271,7 +271,7 @@
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // Without a secure connection there is no clipboard, but a selection can be copied.
+      // Without a secure connection, there is no clipboard API, but a selection can be copied.
       const box = make("textarea", {"aria-hidden": "true"});
       box.value = text;
       document.body.append(box);
@@ -282,7 +282,7 @@
     say(message);
   }
 
-  // The part of an address after "#" does not reach the server.
+  // The part of an address after "#" is not sent to the server.
   function address() {
     const values = {model: modelBox.value, text: textBox.value};
     if (state.prefixes.some(Boolean)) values.prefixes = JSON.stringify(state.prefixes);
@@ -314,13 +314,13 @@
       if (!ready) setTimeout(() => location.reload(), 2000);
       return;
     }
-    find("submit").hidden = true; // it translates as one types
+    find("submit").hidden = true; // the page translates as the user types
     find("form").addEventListener("submit", (event) => {
       event.preventDefault();
       translate();
     });
     textBox.addEventListener("input", () => {
-      state.prefixes = []; // of another text
+      state.prefixes = []; // they belong to the previous text
       schedule();
     });
     textBox.addEventListener("keydown", (event) => {
@@ -336,7 +336,7 @@
     find("copy").addEventListener("click", () => copy(joined(), "copied"));
     find("share").addEventListener("click", () => {
       history.replaceState(null, "", address());
-      copy(location.href, "the link is copied; it has the text in it");
+      copy(location.href, "copied a link that contains the text");
     });
     find("release").addEventListener("click", () => {
       state.prefixes = [];
