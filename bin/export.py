@@ -33,6 +33,6 @@ def _run(flags: Sequence[str]) -> None:
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, [arguments.output_dir])
-    found = export(arguments.output_dir, arguments.export_dir, warn=cli.warn, **given(arguments, ExportOptions))
-    size = sum(entry["bytes"] for entry in found.content["files"].values())
-    print(f"{found.path}: {found.format}, {size / 2**20:,.1f} MiB; how to use it: {found.path / 'README.md'}")
+    exported = export(arguments.output_dir, arguments.export_dir, warn=cli.warn, **given(arguments, ExportOptions))
+    size = sum(entry["bytes"] for entry in exported.content["files"].values())
+    print(f"{exported.path}: {exported.format}, {size / 2**20:,.1f} MiB; how to use it: {exported.path / 'README.md'}")

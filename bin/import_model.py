@@ -31,5 +31,5 @@ def _run(flags: Sequence[str]) -> None:
     from t2t_lite.plugins import load_all
 
     load_all(arguments.t2t_usr_dir)
-    found = import_model(arguments.model, arguments.output_dir, warn=cli.warn, **given(arguments, ImportOptions))
-    print(f"{found.checkpoint}: {found.num_parameters:,} parameters, problem {found.problem}")
+    imported = import_model(arguments.model, arguments.output_dir, warn=cli.warn, **given(arguments, ImportOptions))
+    print(f"{imported.checkpoint}: {imported.num_parameters:,} parameters, problem {imported.problem}")

@@ -49,18 +49,18 @@ def dependencies_of(texts: tuple[str, str], sides: tuple[str, str]) -> list[Depe
 def english_dependencies(text: str) -> list[tuple[str, int, int]]:
     """Returns (relation, word, head) triples for an English sentence. Words are split at spaces and counted from 0."""
     words = _words(text)
-    found = []
+    dependencies = []
     for place, word in enumerate(words):
         # After a verb, "that" begins a clause ("says that"). At the start, "who" asks a question.
         if word in _ENGLISH_PRONOUNS and place and words[place - 1] in _ENGLISH_NOUNS:
-            found.append((RELATIVE, place, place - 1))
+            dependencies.append((RELATIVE, place, place - 1))
         elif word == "it":
             # The antecedent precedes it, or is in the main clause that follows: "if it sleeps in the park, the dog ..."
             before = [other for other in range(place) if words[other] in _THINGS]
             things = before or [other for other in range(_after_comma(text), len(words)) if words[other] in _THINGS]
             if len(things) == 1:
-                found.append((IT, place, things[0]))
-    return found
+                dependencies.append((IT, place, things[0]))
+    return dependencies
 
 
 def _after_comma(text: str) -> int:
@@ -77,7 +77,7 @@ def german_dependencies(text: str) -> list[tuple[str, int, int]]:
 def _particles(text: str) -> list[tuple[str, int, int]]:
     """Finds particles at the end of a clause: "hebt den Apfel auf"."""
     marked, words = text.split(), _words(text, _GERMAN_NOUNS)
-    found = []
+    dependencies = []
     for place, word in enumerate(words):
         ends = marked[place] != word or words[place + 1 : place + 2] == ["und"]
         if word not in _FINITE or not ends:
@@ -85,14 +85,14 @@ def _particles(text: str) -> list[tuple[str, int, int]]:
         verbs = [other for other in range(place) if words[other] in _FINITE[word]]
         # The last such verb belongs to this clause, unless another clause is in between.
         if verbs and not any(part.endswith(",") for part in marked[verbs[-1] : place]):
-            found.append((PARTICLE, place, verbs[-1]))
-    return found
+            dependencies.append((PARTICLE, place, verbs[-1]))
+    return dependencies
 
 
 def _relative_pronouns(text: str) -> list[tuple[str, int, int]]:
     """Finds pronouns after a comma. Each refers to the last noun before the comma: "hat den Apfel gesehen, der"."""
     marked, words = text.split(), [*_words(text, _GERMAN_NOUNS), "", ""]  # two extra, if the text ends with a comma
-    found, inside = [], False
+    dependencies, inside = [], False
     for comma in (place for place, part in enumerate(marked) if part.endswith(",")):
         if inside:
             inside = False  # the comma ends a relative clause; an article may follow
@@ -103,8 +103,8 @@ def _relative_pronouns(text: str) -> list[tuple[str, int, int]]:
         inside = True
         nouns = [other for other in range(comma + 1) if words[other] in _GERMAN_NOUNS]
         if nouns and _agree(words[nouns[-1]], words[place]):
-            found.append((RELATIVE, place, nouns[-1]))
-    return found
+            dependencies.append((RELATIVE, place, nouns[-1]))
+    return dependencies
 
 
 def _agree(noun: str, pronoun: str) -> bool:

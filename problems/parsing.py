@@ -90,16 +90,16 @@ class Parsing(Problem):
         if self.options:
             for split in SPLITS[1:]:
                 collections.deque(self.examples(split, files), maxlen=0)
-        found = [f"malformed tree: {each}" for each in self._malformed.values()]
-        if len(found) > _MAX_LISTED:
-            found[_MAX_LISTED:] = ["..."]
-        return [f"{len(self._malformed)} malformed trees are dropped", *found] if found else []
+        listed = [f"malformed tree: {each}" for each in self._malformed.values()]
+        if len(listed) > _MAX_LISTED:
+            listed[_MAX_LISTED:] = ["..."]
+        return [f"{len(self._malformed)} malformed trees are dropped", *listed] if listed else []
 
     def _files(self, flag: str) -> list[Path]:
         if flag not in self.options:
             return []
-        found = [file for path in self.options[flag].split(",") for file in treebank_files(Path(path))]
-        return list(dict.fromkeys(found))
+        files = [file for path in self.options[flag].split(",") for file in treebank_files(Path(path))]
+        return list(dict.fromkeys(files))
 
     def _read(self, paths: list[Path]) -> Iterator[Example]:
         """Yields a pair for each tree in the files, with `Unusable` sides if the tree is malformed."""

@@ -206,15 +206,15 @@ class TextPairs(Problem):
         """Returns the files that match the comma-separated paths and patterns of a flag."""
         whole = Path(self.options[name])
         if whole.exists():  # a file name may contain commas or brackets
-            found = [whole]
+            files = [whole]
         else:
             parts = self.options[name].split(",")
             # Keep a pattern without a match as a path, so that the error names it.
-            found = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
-        for file in found:
+            files = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
+        for file in files:
             if file.is_file() and not file.stat().st_size:
                 raise UserError(f"`{name}`: {file} is empty; pass a file with one sentence per line")
-        return found
+        return files
 
     def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
         from t2t_lite.data.generation.text_checks import REPEATED, in_split, text_hash
@@ -287,8 +287,8 @@ class TextPairs(Problem):
                 f"`dev_source` and `dev_target`, or a smaller `held_out`"
             )
         ranked = sorted(lowest)[: len(splits) * each]
-        found = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]
-        self._held_out = {number: _Held(split, pair) for _, pair, split, number in sorted(found)}
+        held_out = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]
+        self._held_out = {number: _Held(split, pair) for _, pair, split, number in sorted(held_out)}
 
 
 def _needs_text() -> UserError:

@@ -187,10 +187,10 @@ def data_digests(path: Path) -> list[str]:
     Raises UserError if it is not a run directory.
     """
     about, _, run = _read(Path(path))
-    found = run.get("data_sha256", [])
-    if not isinstance(found, list) or not all(isinstance(digest, str) for digest in found):
-        raise UserError(f"{about} is damaged: data_sha256 is {found!r}, not a list of checksums")
-    return found
+    digests = run.get("data_sha256", [])
+    if not isinstance(digests, list) or not all(isinstance(digest, str) for digest in digests):
+        raise UserError(f"{about} is damaged: data_sha256 is {digests!r}, not a list of checksums")
+    return digests
 
 
 def trust_run_plugins(path: Path) -> list[Path]:
@@ -262,7 +262,7 @@ def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registr
     Raises UserError if one comes from a package that is not installed, or from a folder that is inside the run
     directory, is not an absolute path on a disk, or does not exist.
     """
-    origins, found = _plugins(run, about), []
+    origins, missing = _plugins(run, about), []
     for registry, name in its_names.items():
         if registry.kind not in origins or name in registry:
             continue
@@ -276,8 +276,8 @@ def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registr
             raise UserError(
                 f"{what} comes from the folder {folder}, which is {reason}; pass its location with `t2t_usr_dir`"
             )
-        found.append((what, folder.resolve()))
-    return found
+        missing.append((what, folder.resolve()))
+    return missing
 
 
 def _why_not(folder: Path, run: Path) -> str | None:

@@ -42,7 +42,7 @@ def _print_entry(name: str) -> None:
     name = HParams.current_name(name)
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
     describers |= dict.fromkeys(_OTHERS, _describe_summary) | {MODELS: _describe_model, METRICS: _describe_metric}
-    found = [registry for registry in describers if _is_in(name, registry)]
+    registries = [registry for registry in describers if _is_in(name, registry)]
     settings = [
         each
         for each in dict.fromkeys((HParams, DecodeHParams, *_settings_of_models().values()))
@@ -54,11 +54,11 @@ def _print_entry(name: str) -> None:
         print(each.option(name).help or name.replace("_", " "))
         if each is HParams and (values := REGISTRIES_OF_SETTINGS.get(name) or each.option(name).choices):
             print(f"one of {', '.join(values)}")
-    if not found and not settings:
+    if not registries and not settings:
         names = {known for registry in describers for known in registry.names()}
         hint = nearest(name, names)
         raise UserError(f"--registry_help: nothing registered is named '{name}'{hint}", status=2)
-    for registry in found:
+    for registry in registries:
         print(f"{registry.kind} {name} (--{registry.flag}={name})")
         describers[registry](registry, name)
 

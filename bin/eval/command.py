@@ -123,7 +123,7 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
     """Prints the measurements of the attention heads of each run."""
     from t2t_lite.api.evaluation import measure_heads
 
-    found = [
+    reports = [
         measure_heads(
             run,
             arguments.split,
@@ -133,12 +133,12 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
         )
         for run in arguments.output_dir
     ]
-    for each in found:
+    for each in reports:
         cli.warn(f"{'wrote' if each.measured_now else 'answered from'} {each.path}")
     if arguments.json:
-        _print_json([each.content for each in found])
+        _print_json([each.content for each in reports])
     else:
-        print("\n".join(each.report() for each in found), end="")
+        print("\n".join(each.report() for each in reports), end="")
 
 
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
@@ -173,16 +173,16 @@ def _tune(arguments: argparse.Namespace) -> None:
         check_plot_file(Path(arguments.plot_file))
     request = make_request(run_dir, EvalOptions(**given(arguments, EvalOptions)), cli.warn, ignored=grid)
     cli.warn(f"using {request.selection}")
-    found = tune(request, grid)
-    cli.warn(f"{'wrote' if found.searched_now else 'answered from'} {found.path}")
+    tuned = tune(request, grid)
+    cli.warn(f"{'wrote' if tuned.searched_now else 'answered from'} {tuned.path}")
     if arguments.plot_file:
         from t2t_lite.evaluation.tuning_report import plot_tuning
 
-        plot_tuning(found.content, Path(arguments.plot_file))
+        plot_tuning(tuned.content, Path(arguments.plot_file))
     if arguments.json:
-        _print_json({"path": str(found.path), **found.content, "earlier": found.earlier._asdict()})
+        _print_json({"path": str(tuned.path), **tuned.content, "earlier": tuned.earlier._asdict()})
     else:
-        print(found.report, end="")
+        print(tuned.report, end="")
 
 
 def _print_json(value: object) -> None:

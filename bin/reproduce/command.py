@@ -163,7 +163,7 @@ def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path
     results = read_results(runs)
     if not results:
         return
-    found = observations(results) if table == 3 else None
+    verdicts = observations(results) if table == 3 else None
     times = spent(folder)
     taken = [times[run.name] for run in runs if run.name in times]
     seconds, cpu_seconds = (sum(getattr(one, name) for one in taken) for name in ("seconds", "cpu_seconds"))
@@ -172,7 +172,7 @@ def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path
         f"{num_cores()} cores, including evaluations and killed commands.\n"
     )
     grid = TABLES[table](results, scale, trainings_of(results))
-    _write(grid, folder, f"table{table}.{scale.name}", f"{found.markdown()}\n{line}" if found else line, quiet)
+    _write(grid, folder, f"table{table}.{scale.name}", f"{verdicts.markdown()}\n{line}" if verdicts else line, quiet)
 
 
 def _finish(run: "Run", runner: "Runner") -> bool:

@@ -32,7 +32,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     """Draws the figure, and prints what it shows and where it is."""
     if not arguments.run_dir:
         parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
-    from t2t_lite.reproduce.attention_figures import ENDINGS
+    from t2t_lite.reproduce.attention_figures import FIGURE_EXTENSIONS
     from t2t_lite.run_dir import open_run_dir
     from t2t_lite.visualization.figures import check_matplotlib
     from t2t_lite.visualization.html import check_html
@@ -42,7 +42,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     run_dir = open_run_dir(Path(arguments.run_dir))
     check_html("figure")
     check_matplotlib("figure")
-    for ending in ENDINGS if folder.is_dir() else ():
+    for ending in FIGURE_EXTENSIONS if folder.is_dir() else ():
         file = folder / f"figure{number}{ending}"
         if file.is_dir():
             raise UserError(f"`output_dir={folder}`: {file} is a folder; remove it, or pass another folder")
@@ -72,9 +72,9 @@ def _sentence(run_dir: "RunDir", number: int) -> str:
     path = run_dir.data_dir / run_dir.problem.text_filename("dev", side) if run_dir.data_dir else None
     if path is None or not path.exists():
         raise UserError(f"the dev split of {run_dir.path} is no longer where it was during training; pass `sentence`")
-    found = sentence_for(number, read_lines(path))
-    if found is None:
+    sentence = sentence_for(number, read_lines(path))
+    if sentence is None:
         raise UserError(
             f"the dev split of {run_dir.path} has no sentence that suits figure {number}; pass one with `sentence`"
         )
-    return found
+    return sentence

@@ -192,16 +192,18 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
     from t2t_lite.run_dir import open_run_dir
 
     runs = [open_run_dir(Path(run)) for run in arguments.output_dir]
-    found = [stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs]
-    for one in found:
-        if one.reference_digests != found[0].reference_digests:
-            raise UserError(f"{one.path} and {found[0].path} have different references; evaluate both with the same")
+    evaluations = [stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs]
+    for one in evaluations:
+        if one.reference_digests != evaluations[0].reference_digests:
+            raise UserError(
+                f"{one.path} and {evaluations[0].path} have different references; evaluate both with the same"
+            )
     if not runs[0].problem.has_inputs:
         raise UserError(f"'{runs[0].problem.name}' has no outputs to score")
-    arguments.hypothesis = [str(one.path / HYPOTHESES) for one in found]
-    arguments.reference = [str(path) for path in found[0].reference_paths]
-    if len(found) > 1 and arguments.source is None:
-        arguments.source = str(found[0].path / INPUTS)
+    arguments.hypothesis = [str(one.path / HYPOTHESES) for one in evaluations]
+    arguments.reference = [str(path) for path in evaluations[0].reference_paths]
+    if len(evaluations) > 1 and arguments.source is None:
+        arguments.source = str(evaluations[0].path / INPUTS)
     return runs[0].problem.output_language
 
 

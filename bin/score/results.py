@@ -90,7 +90,7 @@ def score_files(
     files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool, test: str
 ) -> list[Scored]:
     """Scores files and compares them with the first. With several files, intervals are always computed."""
-    references, found = list(files.references.values()), []
+    references, scored = list(files.references.values()), []
     for metric in metrics:
         taken = options_taken(metric, options)
         scorer = make_metric(metric, **taken)
@@ -101,8 +101,8 @@ def score_files(
                 Comparison(name, compute_score(metric, scorer, lines, *references), math.nan, math.nan, None)
                 for name, lines in files.hypotheses.items()
             ]
-        found.append(Scored(metric, scorer.signature(len(references)), systems))
-    return found
+        scored.append(Scored(metric, scorer.signature(len(references)), systems))
+    return scored
 
 
 def largest_changes(files: Files, metric: str, options: Mapping[str, Any], count: int) -> dict[str, list[Change]]:
@@ -133,13 +133,13 @@ def print_comparison(files: Files, metrics: Sequence[Scored], test: str, changes
     first = next(iter(files.hypotheses))
     print(f"p-value: for the difference from {first}, by {EXPLANATIONS[test]}")
     print(f"intervals: {_INTERVALS}")
-    for other, found in changes.items():
+    for other, file_changes in changes.items():
         print()
-        if not found:
+        if not file_changes:
             print(f"no line differs between {first} and {other}")
             continue
         print(f"lines that changed most from {first} to {other}:")
-        for change in found:
+        for change in file_changes:
             scores, *texts = change.shown(first, other, files.sources)
             print("\n  ".join([f"\n{scores}", *texts]))
 
@@ -147,7 +147,7 @@ def print_comparison(files: Files, metrics: Sequence[Scored], test: str, changes
 def print_json(files: Files, metrics: Sequence[Scored], test: str, changes: Mapping[str, list[Change]]) -> None:
     """Prints one JSON object."""
     several = len(files.hypotheses) > 1
-    found = {
+    content = {
         "hypotheses": list(files.hypotheses),
         "references": list(files.references),
         "lines": len(next(iter(files.hypotheses.values()))),
@@ -170,6 +170,8 @@ def print_json(files: Files, metrics: Sequence[Scored], test: str, changes: Mapp
             for scored in metrics
         ],
         "test": {"name": test, "num_samples": TESTS[test]} if several else None,
-        "changes": {other: [change.to_json(files.sources) for change in found] for other, found in changes.items()},
+        "changes": {
+            other: [change.to_json(files.sources) for change in file_changes] for other, file_changes in changes.items()
+        },
     }
-    print(as_json(found))
+    print(as_json(content))

@@ -94,12 +94,12 @@ def measure_engines(
                 if program is not None:
                     command = [*program("decoder"), which, f"--xla_compile={xla_compile}", *shared]
                     cold, warm = (whole_command(command, Path(folder)) for _ in range(2))
-                yield EngineSpeed(name, cold, warm, *in_a_process(_stride, decoding, name, path))
+                yield EngineSpeed(name, cold, warm, *in_a_process(_steady_speed, decoding, name, path))
             except UserError as error:
                 yield EngineSpeed(name, reason=str(error))
 
 
-def _stride(decoding: Decoding, name: str, path: Path) -> tuple[Speed, Speed | None]:
+def _steady_speed(decoding: Decoding, name: str, path: Path) -> tuple[Speed, Speed | None]:
     """Returns the speed in batches and line by line. Runs in its own process, because engines need different settings.
 
     `path` is the run directory, or its export if the engine needs one.

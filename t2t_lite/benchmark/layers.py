@@ -96,11 +96,11 @@ class Sweep:
 
     def exponents(self, neighborhood_size: int) -> dict[str, float]:
         """Returns the exponents of "length" and of "hidden_size" in the measured time and in the table's formula."""
-        found = {}
+        exponents = {}
         for over, points in (("length", self.fitted), ("hidden_size", self.by_width)):
-            found[f"{over} exponent"] = exponent(points, "seconds", over)
-            found[f"{over} exponent of the table"] = table_exponent(self.case, points, over, neighborhood_size)
-        return found
+            exponents[f"{over} exponent"] = exponent(points, "seconds", over)
+            exponents[f"{over} exponent of the table"] = table_exponent(self.case, points, over, neighborhood_size)
+        return exponents
 
 
 def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS) -> Sweep:
@@ -225,10 +225,10 @@ def _seconds(call: Callable[[], None]) -> float:
 
 def _resident(what: str) -> int:
     """Returns the resident memory of this process in bytes, current (VmRSS) or peak (VmHWM). Linux only."""
-    found = re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    if found is None:
+    match = re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    if match is None:
         raise ValueError(f"/proc/self/status has no {what}")
-    return 1024 * int(found[1])
+    return 1024 * int(match[1])
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:

@@ -147,10 +147,10 @@ async def _sample_memory(address: tuple[str, int], started: float, figures: Serv
     connection = await _connected(address)
     while True:
         status, content = await connection.request("GET", "/metrics")
-        found = _MEMORY.search(content) if status == 200 else None
-        if found is None:
+        match = _MEMORY.search(content) if status == 200 else None
+        if match is None:
             return
-        figures.memory.append((time.monotonic() - started, float(found[1])))
+        figures.memory.append((time.monotonic() - started, float(match[1])))
         await asyncio.sleep(1)
 
 

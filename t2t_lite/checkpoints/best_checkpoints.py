@@ -16,8 +16,10 @@ def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
     """Returns {step: {metric: value}} of a run directory, sorted by step. Raises a UserError if the file is damaged."""
     path = Path(directory) / "evaluations.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {int(step): dict(figures) for step, figures in sorted(found.items(), key=lambda item: int(item[0]))}
+        evaluations = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            int(step): dict(figures) for step, figures in sorted(evaluations.items(), key=lambda item: int(item[0]))
+        }
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, AttributeError) as error:

@@ -61,8 +61,8 @@ def select(
     if not asked:
         return Selection(_usual(directory, warn))
     if asked in (LAST, AVERAGE):
-        if found := list_checkpoints(directory, "ckpt" if asked == LAST else "average"):
-            return Selection(found[-1][1])
+        if checkpoints := list_checkpoints(directory, "ckpt" if asked == LAST else "average"):
+            return Selection(checkpoints[-1][1])
         raise _missing(directory, asked, "write it first with t2t-lite-avg" if asked == AVERAGE else "")
     inside = Path(directory) / asked if Path(asked).name == asked else None
     for path in filter(None, (inside, Path(asked))):
@@ -96,21 +96,22 @@ def members(
         raise UserError("`checkpoint_path` selects the last of `n` checkpoints; pass `n`, too", status=2)
     if n is not None and n < 1:
         raise UserError(f"`n={n}` is out of range: it must be at least 1", status=2)
-    found = list_checkpoints(directory)
-    if not found:
+    checkpoints = list_checkpoints(directory)
+    if not checkpoints:
         raise UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
     if best is not None:
-        return _best_members(directory, str(best), found)
+        return _best_members(directory, str(best), checkpoints)
     if steps is not None:
-        return _members_in(directory, steps, found)
+        return _members_in(directory, steps, checkpoints)
     if checkpoint_path is not None:
-        found = _up_to(directory, checkpoint_path, found)
+        checkpoints = _up_to(directory, checkpoint_path, checkpoints)
     n = n or 0
-    if len(found) < n:
+    if len(checkpoints) < n:
         raise UserError(
-            f"{directory} has {len(found)} checkpoints (steps: {_steps(found)}), not {n}; use `n={len(found)}`"
+            f"{directory} has {len(checkpoints)} checkpoints (steps: {_steps(checkpoints)}), not {n}; "
+            f"use `n={len(checkpoints)}`"
         )
-    return found[-n:]
+    return checkpoints[-n:]
 
 
 def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]:
@@ -154,32 +155,32 @@ def _usual(directory: Path, warn: Callable[[str], None]) -> Path:
 def _best(directory: Path, asked: str, warn: Callable[[str], None]) -> Selection:
     figure, ranked = best_by(directory, asked.partition(":")[2] or None)
     here = dict(list_checkpoints(directory))
-    found = [step for step in ranked if step in here]
-    if not found:
+    existing_steps = [step for step in ranked if step in here]
+    if not existing_steps:
         raise _missing(
             directory, asked, f"all evaluated checkpoints were removed; the best by {figure} was ckpt-{ranked[0]}"
         )
-    if found[0] != ranked[0]:
+    if existing_steps[0] != ranked[0]:
         warn(
             f"the best checkpoint by {figure}, ckpt-{ranked[0]}, was removed; using the best that exists, "
-            f"ckpt-{found[0]}. To keep the best checkpoints of a run, set `keep_best_n`"
+            f"ckpt-{existing_steps[0]}. To keep the best checkpoints of a run, set `keep_best_n`"
         )
     if stored_setting(directory, "ema_decay"):
         warn(
-            f"the scores of ckpt-{found[0]} are those of the moving average of its weights; choose {AVERAGE} to use "
-            f"the latest moving average"
+            f"the scores of ckpt-{existing_steps[0]} are those of the moving average of its weights; choose {AVERAGE} "
+            f"to use the latest moving average"
         )
-    return Selection(here[found[0]], f"best by {figure}")
+    return Selection(here[existing_steps[0]], f"best by {figure}")
 
 
-def _best_members(directory: Path, best: str, found: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
+def _best_members(directory: Path, best: str, checkpoints: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
     number, _, metric = best.partition(":")
     if not number.isdecimal() or int(number) < 1:
         raise UserError(
             f"`best={best}` is neither a number of checkpoints, such as 3, nor a number with a metric, such as 3:chrf"
         )
     figure, ranked = best_by(directory, metric or None)
-    here = dict(found)
+    here = dict(checkpoints)
     chosen = [step for step in ranked if step in here][: int(number)]
     if len(chosen) < int(number):
         raise UserError(
@@ -189,23 +190,27 @@ def _best_members(directory: Path, best: str, found: list[tuple[int, Path]]) -> 
     return [(step, here[step]) for step in sorted(chosen)]
 
 
-def _members_in(directory: Path, steps: str, found: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
+def _members_in(directory: Path, steps: str, checkpoints: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
     match = _RANGE.fullmatch(steps)
     if not match or not any(match.groups()):
         raise UserError(f"`steps={steps}` is not a range of steps, such as 2000-4000", status=2)
-    first, last = int(match[1] or 0), int(match[2] or found[-1][0])
-    chosen = [(step, path) for step, path in found if first <= step <= last]
+    first, last = int(match[1] or 0), int(match[2] or checkpoints[-1][0])
+    chosen = [(step, path) for step, path in checkpoints if first <= step <= last]
     if not chosen:
-        raise UserError(f"`steps={steps}`: {directory} has no checkpoint in this range; its steps are {_steps(found)}")
+        raise UserError(
+            f"`steps={steps}`: {directory} has no checkpoint in this range; its steps are {_steps(checkpoints)}"
+        )
     return chosen
 
 
-def _up_to(directory: Path, checkpoint_path: str | PathLike, found: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
+def _up_to(
+    directory: Path, checkpoint_path: str | PathLike, checkpoints: list[tuple[int, Path]]
+) -> list[tuple[int, Path]]:
     last = select(directory, checkpoint_path).path
-    paths = [path for _, path in found]
+    paths = [path for _, path in checkpoints]
     if last not in paths:
         raise UserError(f"`checkpoint_path={checkpoint_path}`: {last} is not a checkpoint to average; use {LAST}")
-    return found[: paths.index(last) + 1]
+    return checkpoints[: paths.index(last) + 1]
 
 
 def _missing(directory: Path, asked: str, why: str) -> UserError:
@@ -219,5 +224,5 @@ def _missing(directory: Path, asked: str, why: str) -> UserError:
     )
 
 
-def _steps(found: list[tuple[int, Path]]) -> str:
-    return ", ".join(str(step) for step, _ in found)
+def _steps(checkpoints: list[tuple[int, Path]]) -> str:
+    return ", ".join(str(step) for step, _ in checkpoints)

@@ -146,13 +146,13 @@ def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) ->
 
     An array is renamed only if `names` contains its current name but not its name in the checkpoint.
     """
-    found = {}
+    renamed = {}
     for name, array in arrays.items():
         new = name
         for pattern, replacement in _RENAMED:
             new = pattern.sub(replacement, new)
-        found[new if name not in names and new in names else name] = array
-    return found
+        renamed[new if name not in names and new in names else name] = array
+    return renamed
 
 
 def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:

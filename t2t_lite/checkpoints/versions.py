@@ -26,7 +26,7 @@ _NAME = r"{kind}-(\d+)(?:\.v(\d+))?"
 
 def list_checkpoints(directory: Path, kind: str = "ckpt") -> list[tuple[int, Path]]:
     """Returns (step, path without suffix) of all complete checkpoints, sorted by step. `kind`: "ckpt" or "average"."""
-    return [(step, path) for step, versions in _found(directory, kind, INDEX) for path in versions[-1:]]
+    return [(step, path) for step, versions in _versions_by_step(directory, kind, INDEX) for path in versions[-1:]]
 
 
 def best_checkpoint(path: Path) -> Path:
@@ -35,8 +35,8 @@ def best_checkpoint(path: Path) -> Path:
     Raises a UserError if there is no checkpoint.
     """
     for kind in ("average", "ckpt"):
-        if found := list_checkpoints(path, kind):
-            return found[-1][1]
+        if checkpoints := list_checkpoints(path, kind):
+            return checkpoints[-1][1]
     raise UserError(f"{path} has no checkpoint yet; train first, with t2t-lite-trainer --output_dir={path}")
 
 
@@ -63,11 +63,11 @@ def remove_leftovers(directory: Path, kind: str) -> None:
             shutil.rmtree(leftover)
         else:
             leftover.unlink()
-    for _, versions in _found(directory, kind, INDEX):
+    for _, versions in _versions_by_step(directory, kind, INDEX):
         for old in versions[:-1]:
             _remove(old)
-    whole = {path for _, versions in _found(directory, kind, INDEX) for path in versions}
-    for _, versions in _found(directory, kind, DATA):
+    whole = {path for _, versions in _versions_by_step(directory, kind, INDEX) for path in versions}
+    for _, versions in _versions_by_step(directory, kind, DATA):
         for path in set(versions) - whole:
             _unlink(path, DATA)
 
@@ -75,7 +75,7 @@ def remove_leftovers(directory: Path, kind: str) -> None:
 def existing(path: Path) -> Path | None:
     """Returns the path of a requested checkpoint, or of the version that replaced it; None if neither exists."""
     if match := re.fullmatch(_NAME.format(kind="([a-z]+)"), path.name):
-        versions = dict(_found(path.parent, match[1], INDEX)).get(int(match[2]), [])
+        versions = dict(_versions_by_step(path.parent, match[1], INDEX)).get(int(match[2]), [])
         # A version requested by number may still exist; a name without a version means the newest one.
         return path if match[3] and path in versions else next(reversed(versions), None)
     return path if Path(f"{path}{INDEX}").exists() else None
@@ -88,7 +88,7 @@ def publish(partial: Path, path: Path) -> Path:
     with a version if this step already had a checkpoint.
     """
     kind, step = path.name.rsplit("-", 1)
-    old = dict(_found(path.parent, kind, INDEX)).get(int(step), [])
+    old = dict(_versions_by_step(path.parent, kind, INDEX)).get(int(step), [])
     if old:
         path = path.with_name(f"{path.name}.v{_version(old[-1]) + 1}")
     for ending in (DATA, INDEX):
@@ -104,7 +104,7 @@ def publish(partial: Path, path: Path) -> Path:
 def remove(path: Path) -> None:
     """Removes all versions of a checkpoint."""
     kind = path.name.rsplit("-", 1)[0]
-    for version in dict(_found(path.parent, kind, INDEX)).get(checkpoint_step(path), []):
+    for version in dict(_versions_by_step(path.parent, kind, INDEX)).get(checkpoint_step(path), []):
         _remove(version)
 
 
@@ -133,7 +133,7 @@ def _flush(path: Path | str) -> None:
             raise
 
 
-def _found(directory: Path, kind: str, ending: str) -> list[tuple[int, list[Path]]]:
+def _versions_by_step(directory: Path, kind: str, ending: str) -> list[tuple[int, list[Path]]]:
     """Returns (step, paths of its versions without suffix, newest last) for files with the suffix `ending`, by step."""
     by_step: dict[int, list[Path]] = {}
     for file in Path(directory).glob(f"{kind}-*{ending}"):

@@ -55,8 +55,8 @@ def cut_into_shapes(
     draws = tf.random.stateless_uniform(tf.shape(target_lengths), seed, 0, _DRAWS, tf.int64)
     lengths = tf.stack([input_lengths, target_lengths])
     order, sizes, shape_of = (
-        tf.ensure_shape(found, [None])
-        for found in tf.numpy_function(fill_shapes, [lengths, draws, shapes], 3 * [tf.int64], stateful=False)
+        tf.ensure_shape(tensor, [None])
+        for tensor in tf.numpy_function(fill_shapes, [lengths, draws, shapes], 3 * [tf.int64], stateful=False)
     )
     rows = tf.RaggedTensor.from_row_lengths(order, sizes)  # pyright: ignore[reportAttributeAccessIssue]
     batches = _random_order(rows.nrows(), seed)
@@ -123,7 +123,7 @@ def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple
         share = shares[divisions] if number > 3 else 0.5
         divisions += 1
         before = min(max(int(number * share + 0.5), 1), number - 1)
-        first, _ = min((_first_part(lengths, order, before / number) for order in orders), key=lambda found: found[1])
+        first, _ = min((_first_part(lengths, order, before / number) for order in orders), key=lambda split: split[1])
         is_first[first] = True
         masks = [is_first[order] for order in orders]
         parts.append(([order[~mask] for order, mask in zip(orders, masks)], number - before))

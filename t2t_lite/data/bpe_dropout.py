@@ -94,9 +94,9 @@ class BpeDropout:
     def _possible(self, ids: np.ndarray, word: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the positions of tokens that can be merged with the next token in the word, and the merged ids."""
         keys = ids[:-1] * self._size + ids[1:]
-        found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        places = np.flatnonzero((self._keys[found] == keys) & (word[:-1] == word[1:]))
-        return places, self._merged[found[places]]
+        indices = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        places = np.flatnonzero((self._keys[indices] == keys) & (word[:-1] == word[1:]))
+        return places, self._merged[indices[places]]
 
 
 def _merges(ids: dict[str, int], size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -57,19 +57,19 @@ def padding_of_batches(
     """
     kept = np.maximum(*lengths) <= max_length
     inputs, targets = (side[kept] for side in lengths)
-    found = [[np.zeros([3, 0], np.int64)] * 2]
+    batch_statistics = [[np.zeros([3, 0], np.int64)] * 2]
     window = max(1, window_size(len(targets)))
     for start in range(0, len(targets), window):
         sides = [tf.constant(side[start : start + window], tf.int64) for side in (inputs, targets)]
         rows = cut_into_batches(sides[0], sides[1], batch_tokens, None, batch_by)
         of_batches = [tf.gather(side, rows) for side in sides]
-        found.append(
+        batch_statistics.append(
             [
                 np.stack([tf.reduce_max(side, axis=1), tf.reduce_sum(side, axis=1), rows.row_lengths()])
                 for side in of_batches
             ]
         )
-    of_inputs, of_targets = (Padding(*np.concatenate(parts, axis=1)) for parts in zip(*found))
+    of_inputs, of_targets = (Padding(*np.concatenate(parts, axis=1)) for parts in zip(*batch_statistics))
     return of_inputs, of_targets
 
 
@@ -140,8 +140,8 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
         if not path.exists():
             raise UserError(f"{path} is missing; regenerate it with t2t-lite-datagen and the same settings as before")
     of_inputs, of_targets = (open_vocabulary(folder / each["file"]) for each in manifest.vocabularies)
-    found = Inspection(manifest, split, paths, (of_inputs, of_targets))
-    counters = [WordCounter(vocabulary) for vocabulary in found.vocabularies]
+    inspection = Inspection(manifest, split, paths, (of_inputs, of_targets))
+    counters = [WordCounter(vocabulary) for vocabulary in inspection.vocabularies]
     lengths = [[np.zeros(0, np.int64)] * len(SIDES)]
     features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
     with reading_shards(manifest.problem, folder):
@@ -150,22 +150,22 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
             rows = [parsed[side] for side in SIDES]
             lengths.append([ids.row_lengths().numpy() for ids in rows])
             for side, ids, row_lengths, counter, vocabulary in zip(
-                SIDES, rows, lengths[-1], counters, found.vocabularies
+                SIDES, rows, lengths[-1], counters, inspection.vocabularies
             ):
-                found.lengths[side].update(row_lengths.tolist())
-                found.tokens_per_word[side].update(counter.tokens_per_word(ids.flat_values.numpy(), row_lengths))
-                found.unknown[side] += int(np.sum(ids.flat_values.numpy() == vocabulary.unknown_id))
-            found.longer_sides.update(np.maximum(*lengths[-1]).tolist())
-            for inputs, targets in zip(*(ids[: num_texts - len(found.texts)].to_list() for ids in rows)):
-                found.texts.append((of_inputs.tokens_of(inputs), of_targets.tokens_of(targets)))
+                inspection.lengths[side].update(row_lengths.tolist())
+                inspection.tokens_per_word[side].update(counter.tokens_per_word(ids.flat_values.numpy(), row_lengths))
+                inspection.unknown[side] += int(np.sum(ids.flat_values.numpy() == vocabulary.unknown_id))
+            inspection.longer_sides.update(np.maximum(*lengths[-1]).tolist())
+            for inputs, targets in zip(*(ids[: num_texts - len(inspection.texts)].to_list() for ids in rows)):
+                inspection.texts.append((of_inputs.tokens_of(inputs), of_targets.tokens_of(targets)))
     inputs, targets = map(np.concatenate, zip(*lengths))
     usual = HParams()
     paddings = padding_of_batches((inputs, targets), usual.batch_tokens, usual.max_length, "both")
-    found.padding.update(zip(SIDES, paddings))
-    return found
+    inspection.padding.update(zip(SIDES, paddings))
+    return inspection
 
 
-def plot_inspection(found: Inspection, title: str, file: Path) -> None:
+def plot_inspection(inspection: Inspection, title: str, file: Path) -> None:
     """Plots an inspection into a file, which appears once it is complete.
 
     The three panels show the share of texts by length, the share of words by number of tokens, and the padding of each
@@ -173,13 +173,13 @@ def plot_inspection(found: Inspection, title: str, file: Path) -> None:
     """
     figure = make_figure(14, 4.5)
     lengths, words, padding = figure.subplots(1, 3)
-    for side, color in zip(found.lengths, COLORS):
-        if found.padding[side].lengths.size:
-            label = f"{side}: {found.padding[side].share:.1%} in all"
-            shares = 100 * found.padding[side].shares
-            padding.plot(found.padding[side].lengths, shares, "o", color=color, alpha=0.6, label=label)
-    _draw_lengths(lengths, found.lengths)
-    _draw_words(words, found.tokens_per_word)
+    for side, color in zip(inspection.lengths, COLORS):
+        if inspection.padding[side].lengths.size:
+            label = f"{side}: {inspection.padding[side].share:.1%} in all"
+            shares = 100 * inspection.padding[side].shares
+            padding.plot(inspection.padding[side].lengths, shares, "o", color=color, alpha=0.6, label=label)
+    _draw_lengths(lengths, inspection.lengths)
+    _draw_words(words, inspection.tokens_per_word)
     lengths.set(xlabel="length, tokens", ylabel="texts, %")
     words.set(xlabel="tokens per word", ylabel="words, %")
     padding.set(xlabel="padded length of a batch, tokens", ylabel="padding, %")

@@ -171,11 +171,13 @@ def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
     for split in manifest.splits.values():
         for name, size in split["shards"].items():
             path = data_dir / name
-            found = path.stat().st_size if path.exists() else None
-            if found is None:
+            actual_size = path.stat().st_size if path.exists() else None
+            if actual_size is None:
                 raise UserError(f"{path} is missing; regenerate it with: {command}")
-            if found != size:
-                raise UserError(f"{path} is damaged: it has {found} bytes, not {size}; remove it and run: {command}")
+            if actual_size != size:
+                raise UserError(
+                    f"{path} is damaged: it has {actual_size} bytes, not {size}; remove it and run: {command}"
+                )
 
 
 def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, command: str) -> None:

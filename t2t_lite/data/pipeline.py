@@ -32,8 +32,8 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         if "record" not in error.message and "Example" not in error.message:
             raise
-        found = _damaged_shards(name, Path(data_dir))
-        which = " and ".join(map(str, found)) or f"a shard of '{name}' in {data_dir}"
+        damaged = _damaged_shards(name, Path(data_dir))
+        which = " and ".join(map(str, damaged)) or f"a shard of '{name}' in {data_dir}"
         raise UserError(
             f"{which} is damaged; remove it and run t2t-lite-datagen again with the same settings as before"
         ) from error
@@ -41,14 +41,14 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
 
 def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
     """Returns the shards that cannot be read completely."""
-    found = []
+    damaged = []
     for path in sorted(data_dir.glob(f"{name}-*-of-*")):
         try:
             for records in tf.data.TFRecordDataset(str(path)).batch(1024):
                 tf.io.parse_example(records, {"inputs": tf.io.RaggedFeature(tf.int64)})
         except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
-            found.append(path)
-    return found
+            damaged.append(path)
+    return damaged
 
 
 def window_size(examples: int) -> int:

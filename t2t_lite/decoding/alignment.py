@@ -31,7 +31,7 @@ def words_of_tokens(tokens: Sequence[str]) -> list[list[int]]:
 
     The texts of the tokens include blanks. The tokens of a word are adjacent.
     """
-    found, word, inside = [], -1, False
+    words_by_token, word, inside = [], -1, False
     for token in tokens:
         words = []
         for character in token:
@@ -42,5 +42,5 @@ def words_of_tokens(tokens: Sequence[str]) -> list[list[int]]:
                 inside, word = True, word + 1
             if word not in words:
                 words.append(word)
-        found.append(words)
-    return found
+        words_by_token.append(words)
+    return words_by_token

@@ -14,7 +14,7 @@ import numpy as np
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, output_scores
-from t2t_lite.decoding.engine import Found, Needs, Outcome, Pairs, Query
+from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Query
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
@@ -92,25 +92,27 @@ class CTranslate2Engine:
             self._has_warned = True
             self._warn("CTranslate2 samples with its own random numbers; random_seed has no effect")
         requests = [_Request.of(query, row, self._limit) for row in query.rows]
-        found = self._searched(query, requests)
+        hypotheses = self._searched(query, requests)
         # A batch has one length limit, the largest of its lines' limits. Lines whose outputs exceed their own limit are
         # searched again.
         limits = {request.row: request.limit for request in requests}
         too_long = [
-            request for request in requests if any(len(each.ids) > limits[request.row] for each in found[request.row])
+            request
+            for request in requests
+            if any(len(each.ids) > limits[request.row] for each in hypotheses[request.row])
         ]
         for limit in sorted({request.limit for request in too_long}):
-            found |= self._searched(query, [each for each in too_long if each.limit == limit], report=False)
+            hypotheses |= self._searched(query, [each for each in too_long if each.limit == limit], report=False)
         if query.prefixes is None:
-            found = _cut(found, query.settings.beam_size)
+            hypotheses = _cut(hypotheses, query.settings.beam_size)
         if query.lines.with_scores or query.prefixes is not None:
-            found = _cut(self._with_exact_scores(query, found), query.settings.beam_size)
+            hypotheses = _cut(self._with_exact_scores(query, hypotheses), query.settings.beam_size)
         warnings = {}
         for request in requests:
-            ids, longest = found[request.row][0].ids, len(request.source) + query.settings.extra_length
+            ids, longest = hypotheses[request.row][0].ids, len(request.source) + query.settings.extra_length
             if len(ids) == self._limit < longest and ids[-1] != EOS_ID:
                 warnings[request.row] = f"the output was cut at {self._limit} tokens, which is {self.positions_limit}"
-        return Outcome(found, warnings)
+        return Outcome(hypotheses, warnings)
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
         """See `Engine`."""
@@ -121,7 +123,7 @@ class CTranslate2Engine:
         _check_layer(layer, self._alignment_layer)
         sources, outputs = pairs
         # The only token of a blank line receives an attention of 1; CTranslate2 returns no weights for it.
-        found = [np.ones([len(output), 1], np.float32) for output in outputs]
+        attentions = [np.ones([len(output), 1], np.float32) for output in outputs]
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
         longer = [row for row, source in enumerate(sources) if len(source) > 1]
         for rows in by_length(longer, lengths, lambda length: settings.batch_tokens // length):
@@ -138,8 +140,8 @@ class CTranslate2Engine:
             )
             for row, result in zip(rows, results, strict=True):
                 weights = np.array(result.attention[0], np.float32)
-                found[row] = weights[: len(outputs[row]), : len(sources[row])]
-        return found
+                attentions[row] = weights[: len(outputs[row]), : len(sources[row])]
+        return attentions
 
     @property
     def attention_layers(self) -> dict[str, int]:
@@ -154,21 +156,23 @@ class CTranslate2Engine:
         """See `Engine`."""
         return {"engine": self.name, "model": self._digest}
 
-    def _searched(self, query: Query, requests: "Sequence[_Request]", report: bool = True) -> dict[int, list[Found]]:
+    def _searched(
+        self, query: Query, requests: "Sequence[_Request]", report: bool = True
+    ) -> dict[int, list[EngineHypothesis]]:
         """Returns the hypotheses of each line: best first, or samples in drawing order."""
-        found: dict[int, list[Found]] = {}
+        hypotheses: dict[int, list[EngineHypothesis]] = {}
         waiting = [
             (batch, self._translator.translate_batch(**self._options(query, batch), asynchronous=True))
             for batch in _batches(requests, min(query.settings.batch_tokens, _BATCH_TOKENS))
         ]
         for batch, results in waiting:
             for request, result in zip(batch, results, strict=True):
-                found[request.row] = self._found(result.result(), query.settings)
+                hypotheses[request.row] = self._hypotheses(result.result(), query.settings)
             if report:
                 query.done(len(batch))
             if query.lines.check:
                 query.lines.check()
-        return found
+        return hypotheses
 
     def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:
         """Returns the arguments of translate_batch for a batch of lines with the same minimum length."""
@@ -202,26 +206,29 @@ class CTranslate2Engine:
             options["target_prefix"] = [self._named(request.prefix, self._tokens) for request in batch]
         return options
 
-    def _found(self, result: Any, settings: DecodeHParams) -> list[Found]:  # noqa: ANN401  a TranslationResult
-        found = []
+    def _hypotheses(self, result: Any, settings: DecodeHParams) -> list[EngineHypothesis]:  # noqa: ANN401
+        # `result` is a TranslationResult.
+        hypotheses = []
         for tokens, score in zip(result.hypotheses, result.scores, strict=True):
             log_prob = score * max(1, len(tokens)) ** settings.alpha
             ids = [self._ids[token] for token in tokens]
-            found.append(Found(ids, log_prob / length_penalty(len(ids), settings.alpha), log_prob))
-        return _ranked(found, settings)
+            hypotheses.append(EngineHypothesis(ids, log_prob / length_penalty(len(ids), settings.alpha), log_prob))
+        return _ranked(hypotheses, settings)
 
-    def _with_exact_scores(self, query: Query, found: dict[int, list[Found]]) -> dict[int, list[Found]]:
+    def _with_exact_scores(
+        self, query: Query, hypotheses: dict[int, list[EngineHypothesis]]
+    ) -> dict[int, list[EngineHypothesis]]:
         """Returns the hypotheses with exact scores, from the log-probabilities of all their tokens.
 
         The scores of CTranslate2's search omit the prefix, and its probabilities sum to 1 over allowed tokens only.
         """
-        flat = [(row, each) for row, beams in found.items() for each in beams]
+        flat = [(row, each) for row, beams in hypotheses.items() for each in beams]
         pairs = Pairs([query.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
         log_probs = self._log_probs(pairs, query.settings)
-        exact: dict[int, list[Found]] = {row: [] for row in found}
+        exact: dict[int, list[EngineHypothesis]] = {row: [] for row in hypotheses}
         for (row, each), log_prob in zip(flat, log_probs, strict=True):
             score = log_prob / length_penalty(len(each.ids), query.settings.alpha)
-            exact[row].append(Found(each.ids, score, log_prob))
+            exact[row].append(EngineHypothesis(each.ids, score, log_prob))
         return {row: _ranked(beams, query.settings) for row, beams in exact.items()}
 
     def _log_probs(self, pairs: Pairs, settings: DecodeHParams) -> list[float]:
@@ -268,13 +275,13 @@ def _batches(requests: Sequence[_Request], batch_tokens: int) -> Iterator[list[_
         yield from ([same[place] for place in rows] for rows in by_length(range(len(same)), lengths, size_of))
 
 
-def _cut(found: dict[int, list[Found]], number: int) -> dict[int, list[Found]]:
-    return {row: beams[:number] for row, beams in found.items()}
+def _cut(hypotheses: dict[int, list[EngineHypothesis]], number: int) -> dict[int, list[EngineHypothesis]]:
+    return {row: beams[:number] for row, beams in hypotheses.items()}
 
 
-def _ranked(found: list[Found], settings: DecodeHParams) -> list[Found]:
+def _ranked(hypotheses: list[EngineHypothesis], settings: DecodeHParams) -> list[EngineHypothesis]:
     """Returns hypotheses sorted by score, best first; samples stay in drawing order."""
-    return found if settings.sampling_method == "random" else sorted(found, key=lambda each: -each.score)
+    return hypotheses if settings.sampling_method == "random" else sorted(hypotheses, key=lambda each: -each.score)
 
 
 def check_settings(settings: DecodeHParams, needs: Needs, alignment_layer: int | None = None) -> None:

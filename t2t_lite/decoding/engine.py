@@ -50,7 +50,7 @@ class Query(NamedTuple):
             self.lines.on_done(number)
 
 
-class Found(NamedTuple):
+class EngineHypothesis(NamedTuple):
     """One output for a line, as token ids."""
 
     ids: Sequence[int]  # up to and including the end symbol, or up to the length limit
@@ -61,7 +61,7 @@ class Found(NamedTuple):
 class Outcome(NamedTuple):
     """The result of a search."""
 
-    found: Mapping[int, list[Found]]  # by row of the query: best first, or samples in drawing order
+    hypotheses: Mapping[int, list[EngineHypothesis]]  # by row of the query: best first, or samples in drawing order
     warnings: Mapping[int, str]  # by row: why its output is cut or lacks phrases
 
 

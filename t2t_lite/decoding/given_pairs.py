@@ -49,8 +49,8 @@ class GivenPairs:
         def mean(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
             return tf.reduce_mean(self._model.attention(inputs, targets, "cross", layer), 1)
 
-        found = _by_pair(self._graph(layer, mean), pairs, batch_tokens)
-        return [weights[: len(output), : len(source)] for weights, source, output in zip(found, *pairs)]
+        attentions = _by_pair(self._graph(layer, mean), pairs, batch_tokens)
+        return [weights[: len(output), : len(source)] for weights, source, output in zip(attentions, *pairs)]
 
     def attention(self, pairs: Pairs, kind: str, layer: int, batch_tokens: int) -> list[np.ndarray]:
         """Returns one layer's attention weights for each pair, float32 [heads, queries, keys]. See `Seq2SeqModel`."""
@@ -58,10 +58,10 @@ class GivenPairs:
         def weights(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
             return np.asarray(self._model.attention(inputs, targets, kind, layer))
 
-        found = _by_pair(weights, pairs, batch_tokens)
+        attentions = _by_pair(weights, pairs, batch_tokens)
         sources, outputs = pairs
         queries, keys = sources if kind == "encoder" else outputs, outputs if kind == "decoder" else sources
-        return [each[:, : len(query), : len(key)] for each, query, key in zip(found, queries, keys)]
+        return [each[:, : len(query), : len(key)] for each, query, key in zip(attentions, queries, keys)]
 
     def _graph(
         self, name: Hashable, function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -81,9 +81,9 @@ def _by_pair(
     function: Callable[[np.ndarray, np.ndarray], np.ndarray], pairs: Pairs, batch_tokens: int
 ) -> list[np.ndarray]:
     """Returns the result of `function` for each pair, computed in batches of at most `batch_tokens` positions."""
-    found = [np.zeros(0)] * len(pairs.sources)
+    results = [np.zeros(0)] * len(pairs.sources)
     lengths = [max(len(source), len(output)) for source, output in zip(*pairs, strict=True)]
     for rows in by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
         for row, result in zip(rows, function(*(padded([side[row] for row in rows]) for side in pairs))):
-            found[row] = result
-    return found
+            results[row] = result
+    return results

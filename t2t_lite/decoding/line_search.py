@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
-from t2t_lite.decoding.engine import Engine, Found, Lines, Needs, Query
+from t2t_lite.decoding.engine import Engine, EngineHypothesis, Lines, Needs, Query
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
 
@@ -61,7 +61,7 @@ class LineSearch:
         query = Query(lines, sources, starts, constraints, rows, settings, num_wanted)
         if num_blank := len(lines.texts) - len(rows):
             query.done(num_blank)
-        found, warnings = self._engine.search(query)
+        hypotheses, warnings = self._engine.search(query)
         blank = "the line is blank, so its output is blank and lacks its phrases"
         num_phrases = dict(enumerate(map(len, lines.phrases or ())))
         without = {row: blank for row in num_phrases.keys() - {*rows} if num_phrases[row]}
@@ -70,7 +70,7 @@ class LineSearch:
         results = [[Hypothesis("", 0.0, 0.0)] for _ in lines.texts]
         for row in rows:
             prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
-            results[row] = self._hypotheses(found[row], *prefix, row in cut)
+            results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
         return results
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
@@ -103,17 +103,17 @@ class LineSearch:
         return sources, [ids[:-1] for ids in ended], cut | cut_prefixes
 
     def _hypotheses(
-        self, found: list[Found], prefix: str, prefix_ids: list[int], is_line_cut: bool
+        self, engine_hypotheses: list[EngineHypothesis], prefix: str, prefix_ids: list[int], is_line_cut: bool
     ) -> list[Hypothesis]:
         """Returns the hypotheses of one line."""
         # Outputs begin with the given prefix verbatim, because its tokens lack characters unknown to the vocabulary.
         (known,) = self._vocabulary.decode([prefix_ids])
-        texts = self._vocabulary.decode([each.ids for each in found])
+        texts = self._vocabulary.decode([each.ids for each in engine_hypotheses])
         hypotheses = [
             (CutHypothesis if is_line_cut or not each.ids or each.ids[-1] != EOS_ID else Hypothesis)(
                 prefix + text.removeprefix(known), each.score, each.log_prob
             )
-            for text, each in zip(texts, found)
+            for text, each in zip(texts, engine_hypotheses)
         ]
         return hypotheses or [CutHypothesis(prefix, float("-inf"), float("-inf"))]
 

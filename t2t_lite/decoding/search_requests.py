@@ -104,13 +104,13 @@ def make_constraints(
     """
     settings = lines.decode_hparams
     of_settings = [name for name in CONSTRAINTS if getattr(settings, CONSTRAINTS.fact(name, "setting", ""), None)]
-    found = [CONSTRAINTS[name](lines) for name in (*of_settings, *names_in(settings.constraints))]
-    found += others
+    constraints = [CONSTRAINTS[name](lines) for name in (*of_settings, *names_in(settings.constraints))]
+    constraints += others
     if prefixes is not None:
         room = [len(ids) + 1 for ids in prefixes]
         prefix = Prefix(_never(settings, lines.vocabulary))
-        found.append(LineConstraint(prefix, {"prefixes": list(prefixes)}, room))
-    return found
+        constraints.append(LineConstraint(prefix, {"prefixes": list(prefixes)}, room))
+    return constraints
 
 
 def make_score_terms(lines: LinesToDecode) -> list[LineTerm]:

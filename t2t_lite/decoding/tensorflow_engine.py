@@ -13,7 +13,7 @@ import tensorflow as tf
 from t2t_lite.config import WIDE_BEAM, DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.engine import Found, Needs, Outcome, Pairs, Query
+from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Query
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.lexical import PhraseVocabulary
@@ -84,7 +84,7 @@ class TensorFlowEngine:
 
     def search(self, query: Query) -> Outcome:
         """See `Engine`."""
-        found: dict[int, list[Found]] = {}
+        hypotheses: dict[int, list[EngineHypothesis]] = {}
         warnings: dict[int, str] = {}
 
         def search_batch(batch: _Batch) -> None:
@@ -98,7 +98,7 @@ class TensorFlowEngine:
                 of_row = SearchResult(*(part[index] for part in result))
                 if _lacks_phrases(of_row):
                     warnings[row] = "no output with all of its phrases was found; raise beam_size or extra_length"
-                found[row] = _found(_with_all_phrases(of_row, query.settings.alpha))
+                hypotheses[row] = _hypotheses(_with_all_phrases(of_row, query.settings.alpha))
                 # No warning if extra_length stopped the output, because no sensible output is longer.
                 if stopped[index] and len(query.sources[row]) + query.settings.extra_length > inputs.limits[index]:
                     warnings[row] = (
@@ -107,7 +107,7 @@ class TensorFlowEngine:
             query.done(len(rows))
 
         self._map(search_batch, self._batches(query))
-        return Outcome(found, warnings)
+        return Outcome(hypotheses, warnings)
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
         """See `Engine`."""
@@ -200,10 +200,10 @@ class TensorFlowEngine:
             return searcher
 
 
-def _found(result: SearchResult) -> list[Found]:
+def _hypotheses(result: SearchResult) -> list[EngineHypothesis]:
     """Returns the existing hypotheses of one line; `result` has no batch dimension."""
     return [
-        Found(ids[:length], float(score), float(log_prob))
+        EngineHypothesis(ids[:length], float(score), float(log_prob))
         for ids, length, log_prob, score in zip(result.ids.tolist(), *(part.tolist() for part in result[1:]))
         if log_prob > EXISTS
     ]

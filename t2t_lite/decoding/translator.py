@@ -199,8 +199,8 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases, return_scores, check=check)
-        best = self._best(query, settings)
+        lines_to_search = Lines(lines, prefixes, first_line, on_done, constraints, phrases, return_scores, check=check)
+        best = self._best(lines_to_search, settings)
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
     def best(self, lines: Sequence[str], with_scores: bool = True, **options: Forwarded) -> list[Hypothesis]:
@@ -236,8 +236,8 @@ class Translator:
 
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
-        return self._search_lines(query, self._settings(settings), 0)
+        lines_to_search = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
+        return self._search_lines(lines_to_search, self._settings(settings), 0)
 
     @or_a_single_text("lines")
     def sample(
@@ -314,12 +314,12 @@ class Translator:
             raise UserError(f"attention kinds are encoder, decoder and cross, not '{kind}'")
         pairs = self._pairs(line, translation)
         try:
-            found = self.engine.attention(pairs, kind, layer, self.decode_hparams)
+            attentions = self.engine.attention(pairs, kind, layer, self.decode_hparams)
         except ValueError as error:
             raise UserError(str(error)) from error
         queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
         results = []
-        for weights, source, output in zip(found, *pairs):
+        for weights, source, output in zip(attentions, *pairs):
             sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
             results.append((weights, sides[queries], sides[keys]))
         return results
@@ -341,12 +341,12 @@ class Translator:
         """
         pairs = self._pairs(lines, translations)
         try:
-            found = self.engine.cross_attention(pairs, layer, self.decode_hparams)
+            attentions = self.engine.cross_attention(pairs, layer, self.decode_hparams)
         except ValueError as error:
             raise UserError(str(error)) from error
         return [
             alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
-            for weights, source, output in zip(found, *pairs)
+            for weights, source, output in zip(attentions, *pairs)
         ]
 
     def _pairs(self, lines: Sequence[str], outputs: Sequence[str], first_line: int = 1) -> Pairs:

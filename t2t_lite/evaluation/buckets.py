@@ -36,13 +36,13 @@ def by_length(
     rows: dict[int, list[int]] = collections.defaultdict(list)
     for row, length in enumerate(lengths):
         rows[min(max(length - 1, 0) // width, _MOST_BUCKETS - 1)].append(row)
-    found = []
+    bucket_rows = []
     for bucket, chosen in sorted(rows.items()):
         outputs = [hypotheses[row] for row in chosen]
         theirs = [[lines[row] for row in chosen] for lines in references]
         is_last = bucket == _MOST_BUCKETS - 1
         ratio = len(" ".join(outputs).split()) / max(1, len(" ".join(theirs[0]).split())) if has_words else None
-        found.append(
+        bucket_rows.append(
             {
                 "words": f"{bucket * width + 1}+" if is_last else f"{bucket * width + 1}-{(bucket + 1) * width}",
                 "lines": len(chosen),
@@ -50,7 +50,7 @@ def by_length(
                 "length_ratio": ratio,
             }
         )
-    return found
+    return bucket_rows
 
 
 def by_frequency(

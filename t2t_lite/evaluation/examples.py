@@ -43,13 +43,13 @@ def examples_text(examples: Mapping[str, Any]) -> str:
 def read_examples(folder: Path) -> dict[str, Any] | None:
     """Returns the examples in a folder of scores; None if it has none, or this version cannot read them."""
     try:
-        found = json.loads((folder / EXAMPLES).read_text(encoding="utf-8"))
-        is_known = found["format"] == FORMAT
-        lines = [line for name in ("worst", "best") for line in found[name]] if is_known else []
+        examples = json.loads((folder / EXAMPLES).read_text(encoding="utf-8"))
+        is_known = examples["format"] == FORMAT
+        lines = [line for name in ("worst", "best") for line in examples[name]] if is_known else []
         are_complete = all(type(line["line"]) is int and isinstance(line["score"], int | float) for line in lines)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    return found if is_known and are_complete else None
+    return examples if is_known and are_complete else None
 
 
 def make_examples(
@@ -103,11 +103,11 @@ def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tupl
     only = [paper_layer(max(having.values()))]
     for number, layers in [*((number, None) for number in range(len(chosen), 0, -1)), (1, only)]:
         try:
-            found = attention_data(model, chosen[:number], layers=layers)
+            attention = attention_data(model, chosen[:number], layers=layers)
         except UserError:  # a truncated line's tree has fewer words
             continue
-        if len(json.dumps(found, ensure_ascii=False).encode(errors="replace")) <= _MOST_ATTENTION:
-            return found
+        if len(json.dumps(attention, ensure_ascii=False).encode(errors="replace")) <= _MOST_ATTENTION:
+            return attention
     return None
 
 
@@ -117,7 +117,7 @@ def _alignments(
     """Returns the alignments by row; {} for a model without attention to its inputs."""
     rows = [row for row in rows if inputs[row].strip() and hypotheses[row].strip()]
     try:
-        found = translator.align([inputs[row] for row in rows], [hypotheses[row] for row in rows])
+        alignments = translator.align([inputs[row] for row in rows], [hypotheses[row] for row in rows])
     except UserError:
         return {}
-    return dict(zip(rows, found, strict=True))
+    return dict(zip(rows, alignments, strict=True))

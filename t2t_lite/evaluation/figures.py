@@ -65,7 +65,7 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
     Metrics of tokens are left out, because every evaluation has them. Raises a UserError if a metric does not exist,
     or cannot score the outputs of the problem.
     """
-    found = []
+    metrics = []
     for name in names:
         metric = metric_named(name, "metric")
         needs = metric_needs(metric)
@@ -74,8 +74,8 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
         if not problem.has_inputs or needs != metric_needs(problem.metric):
             own = f"is scored by {figure_name(problem.metric)}" if problem.has_inputs else "has no outputs to score"
             raise UserError(f"`metric={name}`: '{problem.name}' {own}; omit this metric", status=2)
-        found.append(metric)
-    return with_companions(found)
+        metrics.append(metric)
+    return with_companions(metrics)
 
 
 def figure_of_outputs(
@@ -107,14 +107,14 @@ def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Fi
 
     `words` is the number of whitespace-separated target words; None: words are meaningless, as in trees.
     """
-    found = []
+    figures = []
     for name, score in scores_of_tokens(sums).items():
-        found.append(Figure(figure_name(name), figure_label(figure_name(name)), METRICS.summary(name), score))
+        figures.append(Figure(figure_name(name), figure_label(figure_name(name)), METRICS.summary(name), score))
     if words is not None:
         score = math.exp(min(sums.plain / (words + lines), 700.0))
         meaning = (
             f"exp of the nats per word: the sum over all {sums.tokens:,.0f} target tokens, including end symbols, "
             f"divided by {words:,} whitespace-separated words plus {lines:,} line ends."
         )
-        found.append(Figure(PER_WORD, "perplexity per word", meaning, score))
-    return found
+        figures.append(Figure(PER_WORD, "perplexity per word", meaning, score))
+    return figures

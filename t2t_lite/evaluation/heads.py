@@ -70,10 +70,10 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
     layers, cases = [], {}
     for kind, numbers in chosen_layers(model).items():
         for layer in numbers:
-            found = model.attention(pairs.inputs, pairs.targets, kind, layer)
-            layers.append(statistics_json(head_statistics([make_map(kind, layer, *of_line) for of_line in found])))
+            attentions = model.attention(pairs.inputs, pairs.targets, kind, layer)
+            layers.append(statistics_json(head_statistics([make_map(kind, layer, *of_line) for of_line in attentions])))
             if kind in _KINDS.values():
-                _point(cases, found, pairs, kind, layer)
+                _point(cases, attentions, pairs, kind, layer)
     relations = dict.fromkeys(case.relation for case in cases.values())
     scored = [_scored([case for case in cases.values() if case.relation == relation]) for relation in relations]
     return {
@@ -84,9 +84,9 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
     }
 
 
-def _point(cases: dict[tuple, _Case], found: Sequence[tuple], pairs: Pairs, kind: str, layer: int) -> None:
-    """Records in `cases` which heads of a layer, with attention `found`, point to the head word of each dependency."""
-    for line, ((weights, queries, _), dependencies) in enumerate(zip(found, pairs.dependencies, strict=True)):
+def _point(cases: dict[tuple, _Case], attentions: Sequence[tuple], pairs: Pairs, kind: str, layer: int) -> None:
+    """Records in `cases` which heads of a layer, given its `attentions`, point to the head word of each dependency."""
+    for line, ((weights, queries, _), dependencies) in enumerate(zip(attentions, pairs.dependencies, strict=True)):
         wanted = [each for each in dependencies if _KINDS[each.side] == kind]
         if not wanted:
             continue

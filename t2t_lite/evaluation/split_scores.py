@@ -175,10 +175,10 @@ def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[Sp
 
     digest = file_sha256(Path(f"{checkpoint}{INDEX}"))
     folders = sorted((run_dir.path / FOLDER).glob(f"{folder_name(split, checkpoint, '')}*"))
-    found = [read_scores(folder, run_dir.path, checkpoint) for folder in folders]
+    evaluations = [read_scores(folder, run_dir.path, checkpoint) for folder in folders]
     return [
         one
-        for one in found
+        for one in evaluations
         if one
         and one.content["decoded_by"]["checkpoint"] == digest
         and one.content["decoded_by"].get("plugins", "") == code_of(one.decode_hparams)

@@ -140,7 +140,7 @@ def peaks(layers: Sequence[Mapping[str, Any]]) -> Table:
         for measure in MEASURES:
             if measure.name not in of_kind[0]["uniform"]:
                 continue
-            found = [
+            candidates = [
                 (value, layer["layer"], head, layer["uniform"][measure.name])
                 for layer in of_kind
                 for head, value in enumerate(layer["heads"][measure.name])
@@ -148,7 +148,7 @@ def peaks(layers: Sequence[Mapping[str, Any]]) -> Table:
             # Large shares and small entropies stand out; distances stand out at both ends.
             ends = [max] if measure.is_share else [min] if measure.name == "entropy" else [min, max]
             for end in ends:
-                value, layer, head, uniform = end(found)
+                value, layer, head, uniform = end(candidates)
                 form = "{:.1%}" if measure.is_share else "{:.2f}"
                 word = "least" if end is min else "most"
                 rows.append(
@@ -162,10 +162,10 @@ def peaks(layers: Sequence[Mapping[str, Any]]) -> Table:
     return Table(["", "head", "measured", "uniform"], rows)
 
 
-def relations(found: Sequence[Mapping[str, Any]]) -> Table:
+def relations(measured_relations: Sequence[Mapping[str, Any]]) -> Table:
     """Returns how well the best head follows each dependency, compared to the best fixed distance."""
     rows = []
-    for each in found:
+    for each in measured_relations:
         head = each["head"]
         rows.append(
             [

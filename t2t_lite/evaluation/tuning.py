@@ -73,15 +73,15 @@ def _values(text: str, name: str, given: str) -> tuple[float, ...]:
                 raise ValueError
             # Rounded, so that 0.1 + 0.2 is 0.3.
             numbers = (round(first + number * step, 6) for number in itertools.count())
-            found = list(itertools.takewhile(lambda value: value <= last + 1e-9, numbers))
+            values = list(itertools.takewhile(lambda value: value <= last + 1e-9, numbers))
         else:
-            found = [kind(number) for number in given.split("/")]
+            values = [kind(number) for number in given.split("/")]
         least = 0 if name == ALPHA else 1
-        if not all(least <= value < 2**31 for value in found):  # also rejects NaN
+        if not all(least <= value < 2**31 for value in values):  # also rejects NaN
             raise ValueError
     except ValueError as error:
         raise UserError(f"`tune={text}`: '{given}' are not values of {name}; {_SYNTAX}", status=2) from error
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(values)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,10 +126,10 @@ def tune(request: Request, grid: Grid) -> Tuned:
         with written_folder(folder, "`output_dir`") as partial:
             write_text(partial / TUNE, as_json(content) + "\n")
     own = search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=grid)
-    found = Tuned(folder, content, request.settings == own, earlier, searched_now)
-    write_text(folder / REPORT, found.report)
+    tuned = Tuned(folder, content, request.settings == own, earlier, searched_now)
+    write_text(folder / REPORT, tuned.report)
     better = content["better"]
-    if found.decides and (better or earlier.settings):
+    if tuned.decides and (better or earlier.settings):
         others = {name: value for name, value in tuned_settings(path).settings.items() if name not in grid}
         about = {"tuned_on": request.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
         if better or others:
@@ -137,7 +137,7 @@ def tune(request: Request, grid: Grid) -> Tuned:
             remember(path, TunedSettings({**others, **better}, checkpoint), about)
         else:
             forget(path)
-    return found
+    return tuned
 
 
 def _existing(grid: Grid, directory: Path) -> Grid:
@@ -191,8 +191,8 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
         systems = {str(number): lines for number, lines in enumerate((current.hypotheses, *outputs))}
         references = references_taken(problem.metric, current.references)
         options: dict[str, Any] = {**options_for(problem.metric, problem)}
-        found = compare_by_both_tests(problem.metric, systems, *references, **options)
-        return [{name: value for name, value in each._asdict().items() if name != "name"} for each in found]
+        comparisons = compare_by_both_tests(problem.metric, systems, *references, **options)
+        return [{name: value for name, value in each._asdict().items() if name != "name"} for each in comparisons]
 
     first, *others = compared(*(each.hypotheses for each in candidates))
     p_values = [each["p_randomisation"] for each in others]

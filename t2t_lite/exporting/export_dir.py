@@ -80,9 +80,11 @@ def open_export(path: str | os.PathLike) -> ExportDir:
         file, size, digest = export.path / name, entry["bytes"], entry["sha256"]
         if not file.is_file():
             raise UserError(f"{path} lacks {name}; copy the whole directory, or export the model again")
-        found = file.stat().st_size
-        if found != size:
-            raise UserError(f"{file} has {found:,} bytes instead of {size:,}; copy it again, or export the model again")
+        actual_size = file.stat().st_size
+        if actual_size != size:
+            raise UserError(
+                f"{file} has {actual_size:,} bytes instead of {size:,}; copy it again, or export the model again"
+            )
         if file_sha256(file) != digest:
             raise UserError(f"{file} was changed since the export; copy it again, or export the model again")
     return export

@@ -85,18 +85,18 @@ class _Translator(tf.Module):
         """Translates strings [batch] with `alpha` as the exponent of the length penalty."""
         ids = self._cut(self._inputs_vocabulary.encode(inputs))
         blank = tf.strings.regex_full_match(inputs, r"[\s\pZ]*")
-        found = self._search(tf.where(blank[:, tf.newaxis], PAD_ID, ids), alpha)
+        result = self._search(tf.where(blank[:, tf.newaxis], PAD_ID, ids), alpha)
         return {
-            "outputs": self._decoded(found.ids),
-            "scores": tf.where(blank[:, tf.newaxis], 0.0, found.scores),
-            "log_probs": tf.where(blank[:, tf.newaxis], 0.0, found.log_probs),
+            "outputs": self._decoded(result.ids),
+            "scores": tf.where(blank[:, tf.newaxis], 0.0, result.scores),
+            "log_probs": tf.where(blank[:, tf.newaxis], 0.0, result.log_probs),
         }
 
     @tf.function(autograph=False)
     def search_ids(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Searches for outputs given ids [batch, length], each row of which includes the end symbol."""
-        found = self._search(inputs, tf.constant(self._settings.alpha))
-        return {"ids": found.ids, "scores": found.scores, "log_probs": found.log_probs}
+        result = self._search(inputs, tf.constant(self._settings.alpha))
+        return {"ids": result.ids, "scores": result.scores, "log_probs": result.log_probs}
 
     def _cut(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Returns int32 [batch, length]. Inputs that are too long are truncated, and end with the end symbol."""

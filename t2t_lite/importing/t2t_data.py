@@ -210,20 +210,24 @@ def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, d
     """Returns (the problem's name in the shards' file names, the shards of each split)."""
     if not source.is_dir():
         raise UserError(f"{source} is not a folder; pass tensor2tensor's data_dir")
-    found: dict[str, dict[str, dict[str, Path]]] = collections.defaultdict(lambda: collections.defaultdict(dict))
+    by_problem: dict[str, dict[str, dict[str, Path]]] = collections.defaultdict(lambda: collections.defaultdict(dict))
     for path in sorted(source.iterdir()):
         if (match := _SHARD.fullmatch(path.name)) and path.is_file():
             name, split, number, total = match.groups()
-            found[name][f"{split} of {total}"][number] = path
-    name = t2t_problem or (data_name if data_name in found else next(iter(found)) if len(found) == 1 else "")
-    if name not in found:
-        names = ", ".join(found) or "none"
+            by_problem[name][f"{split} of {total}"][number] = path
+    name = t2t_problem or (
+        data_name if data_name in by_problem else next(iter(by_problem)) if len(by_problem) == 1 else ""
+    )
+    if name not in by_problem:
+        names = ", ".join(by_problem) or "none"
         how = (
-            "choose one with `t2t_problem`" if found else "the files must be named NAME-train-00000-of-00100 and so on"
+            "choose one with `t2t_problem`"
+            if by_problem
+            else "the files must be named NAME-train-00000-of-00100 and so on"
         )
         raise UserError(f"{source} has shards of these problems: {names}{f' (no {name})' if name else ''}; {how}")
     shards: dict[str, list[Path]] = {split: [] for split in SPLITS}
-    for of, paths in found[name].items():
+    for of, paths in by_problem[name].items():
         split, _, total = of.split()
         if shards[split]:
             raise UserError(f"{source} has two sets of {split} shards of {name} with different totals; keep only one")
@@ -238,9 +242,9 @@ def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, d
 
 def _find_vocabulary(source: Path, name: str) -> str:
     """Returns the path of the problem's only vocabulary in a folder, or else of the only vocabulary there."""
-    found = sorted(path for path in source.glob("vocab.*") if path.is_file())
+    vocabularies = sorted(path for path in source.glob("vocab.*") if path.is_file())
     # The problem translate_ende_wmt32k has the vocabulary vocab.translate_ende_wmt32k.32768.subwords.
-    named = [path for path in found if path.name.split(".")[1] == name] or found
+    named = [path for path in vocabularies if path.name.split(".")[1] == name] or vocabularies
     if len(named) != 1:
         listed = ", ".join(path.name for path in named) or "no file vocab.*"
         raise UserError(

@@ -84,8 +84,8 @@ def _checkpoint(source: Path) -> Path:
     """Returns the last checkpoint of a folder, or the given checkpoint, without suffix."""
     if source.is_dir():
         latest = tf.train.latest_checkpoint(str(source))
-        found = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
-        path = Path(latest) if latest else found[-1].with_suffix("") if found else None
+        checkpoints = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
+        path = Path(latest) if latest else checkpoints[-1].with_suffix("") if checkpoints else None
         if path is None:
             raise UserError(
                 f"{source} has no tensor2tensor checkpoint, such as model.ckpt-250000.index; pass another folder"
@@ -111,8 +111,8 @@ def _flags(folder: Path) -> dict[str, str]:
         lines = _beside(folder, "flags_t2t.txt").read_text(encoding="utf-8", errors="replace").splitlines()
     except UserError:
         return {}
-    found = (re.fullmatch(r"--(\w+)=(.*)", line.strip()) for line in lines)
-    return {match[1]: match[2] for match in found if match and match[2]}
+    matches = (re.fullmatch(r"--(\w+)=(.*)", line.strip()) for line in lines)
+    return {match[1]: match[2] for match in matches if match and match[2]}
 
 
 def _check_model(name: str, weights: T2tWeights) -> None:

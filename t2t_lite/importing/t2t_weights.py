@@ -45,14 +45,14 @@ class T2tWeights:
     @property
     def model(self) -> str:
         """The name of the model in tensor2tensor; "" if unknown."""
-        found = (re.match(r"(\w+)/body/", name) for name in sorted(self.shapes))
-        return next((match[1] for match in found if match), "")
+        matches = (re.match(r"(\w+)/body/", name) for name in sorted(self.shapes))
+        return next((match[1] for match in matches if match), "")
 
     @property
     def vocab_sizes(self) -> list[int]:
         """The distinct sizes of the vocabularies, in tokens: one or two."""
-        found = (_MODALITY.search(name) for name in self.shapes)
-        return sorted({int(match[1]) for match in found if match})
+        matches = (_MODALITY.search(name) for name in self.shapes)
+        return sorted({int(match[1]) for match in matches if match})
 
     @property
     def has_own_softmax(self) -> bool:
@@ -76,9 +76,9 @@ class T2tWeights:
     def matrix(self, use: str, vocab_size: int) -> np.ndarray:
         """Returns the matrix of "inputs", "targets" or "softmax", float32 [vocab, hidden], joined from its shards."""
         pattern = re.compile(rf"transformer/{_MODALITY.pattern}/(\w+)/weights_(\d+)")
-        found = [match for name in self.shapes if (match := pattern.fullmatch(name)) and int(match[1]) == vocab_size]
+        matches = [match for name in self.shapes if (match := pattern.fullmatch(name)) and int(match[1]) == vocab_size]
         for scope in _SCOPES[use]:
-            if names := sorted((int(match[4]), match[0]) for match in found if match[3] == scope):
+            if names := sorted((int(match[4]), match[0]) for match in matches if match[3] == scope):
                 return np.concatenate([self.array(name) for _, name in names])
         raise UserError(f"{self.path} has no {use} matrix for {vocab_size:,} tokens; check `vocab_file`")
 

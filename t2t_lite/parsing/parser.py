@@ -86,15 +86,15 @@ class Parser:
     def best(self, lines: Sequence[str], with_scores: bool = True, **options: Forwarded) -> list[Hypothesis]:
         """Returns the best tree for each line. Takes the arguments of `Translator.best`, but no prefixes or phrases."""
         words, texts = self._cut(lines, options)
-        found = self._translator.best(texts, with_scores, **self._constrained(words, options))
-        return [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
+        hypotheses = self._translator.best(texts, with_scores, **self._constrained(words, options))
+        return [self._trees(each, [one])[0] for each, one in zip(words, hypotheses, strict=True)]
 
     @or_a_single_text("lines")
     def n_best(self, lines: Sequence[str], **options: Forwarded) -> list[list[Hypothesis]]:
         """Returns all trees found for each line, best first. Repairs may make some of these trees equal."""
         words, texts = self._cut(lines, options)
-        found = self._translator.n_best(texts, **self._constrained(words, options))
-        return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
+        hypotheses = self._translator.n_best(texts, **self._constrained(words, options))
+        return [self._trees(each, beams) for each, beams in zip(words, hypotheses, strict=True)]
 
     @or_a_single_text("inputs", "targets")
     def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:

@@ -32,10 +32,10 @@ def code_digest(names: Iterable[tuple[Registry, str]]) -> str:
 
 
 def _digest(origin: Origin, since: float) -> str:
-    found = [(root, path) for root in _roots(origin) for path in ([root] if root.is_file() else _python_files(root))]
-    if not found or any(path.stat().st_mtime > since for _, path in found):
+    files = [(root, path) for root in _roots(origin) for path in ([root] if root.is_file() else _python_files(root))]
+    if not files or any(path.stat().st_mtime > since for _, path in files):
         return secrets.token_hex()
-    lines = [f"{path.relative_to(root.parent)} {file_sha256(path)}\n" for root, path in found]
+    lines = [f"{path.relative_to(root.parent)} {file_sha256(path)}\n" for root, path in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

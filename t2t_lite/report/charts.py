@@ -66,14 +66,14 @@ def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
 
     Metrics that no run has are left out.
     """
-    found = [_chart("loss", "Loss of training and dev", "nats per target token", _losses(runs))]
+    charts = [_chart("loss", "Loss of training and dev", "nats per target token", _losses(runs))]
     measured = dict.fromkeys(name for run in runs for figures in run.evaluations.values() for name in figures)
     for name in [name for name in measured if is_of_outputs(name)][:_MOST_METRICS]:
         label = figure_label(name)
-        found.append(_chart(f"dev-{name}", f"{label} of the dev split", label, _curves(runs, _evaluated(name), True)))
+        charts.append(_chart(f"dev-{name}", f"{label} of the dev split", label, _curves(runs, _evaluated(name), True)))
     for name, (title, unit, factor) in _OF_TRAINING.items():
-        found.append(_chart(name, title, unit, _curves(runs, _reported(name, factor))))
-    return [chart for chart in found if chart]
+        charts.append(_chart(name, title, unit, _curves(runs, _reported(name, factor))))
+    return [chart for chart in charts if chart]
 
 
 def length_chart(name: str, split: str, label: str, evaluations: Sequence[tuple[str, Evaluation]]) -> Chart | None:

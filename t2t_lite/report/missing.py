@@ -30,45 +30,47 @@ def _unregistered(run: StoredRun) -> list[Remark]:
         MODELS: text(run.settings.get("model")),
         HPARAMS: text(run.about.get("hparams_set")),
     }
-    found = [f"the {registry.kind} '{name}'" for registry, name in names.items() if name and name not in registry]
-    if not found:
+    unregistered = [
+        f"the {registry.kind} '{name}'" for registry, name in names.items() if name and name not in registry
+    ]
+    if not unregistered:
         return []
     return [
         Remark(
-            f"Not registered here: {', '.join(found)}. The report shows what the files say and never executes code "
-            f"that a run names. To load that code, pass its folder with --t2t_usr_dir."
+            f"Not registered here: {', '.join(unregistered)}. The report shows what the files say and never executes "
+            f"code that a run names. To load that code, pass its folder with --t2t_usr_dir."
         )
     ]
 
 
 def _training(run: StoredRun) -> list[Remark]:
-    found = []
+    remarks = []
     last = number(run.settings.get("train_steps"))
     if run.last_step < last:
-        found.append(
+        remarks.append(
             Remark(
                 f"The training is at step {run.last_step:,} of {last:,.0f}; repeat the t2t-lite-trainer command to "
                 f"continue."
             )
         )
     if not run.checkpoints:
-        found.append(Remark("There is no checkpoint yet."))
+        remarks.append(Remark("There is no checkpoint yet."))
     data = shlex.quote(f"--data_dir={text(run.about.get('data_dir')) or 'DATA'}")
     evaluate = command_line("trainer", run, data, "--schedule=eval", "--eval_wait_secs=0")
     if not run.evaluations:
-        found.append(
+        remarks.append(
             Remark("No checkpoint was evaluated on the dev split; this command evaluates the existing ones:", evaluate)
         )
     elif not run.samples and run.best:
-        found.append(
+        remarks.append(
             Remark(
                 "The evaluations did not decode, so there are no BLEU or F1 curves and no sample outputs; train "
                 "with --eval_decode."
             )
         )
     if len(run.checkpoints) > 1 and not run.averages:
-        found.append(Remark("There is no average of checkpoints:", command_line("avg", run)))
-    return found
+        remarks.append(Remark("There is no average of checkpoints:", command_line("avg", run)))
+    return remarks
 
 
 def _evaluation(run: StoredRun) -> list[Remark]:
@@ -77,11 +79,11 @@ def _evaluation(run: StoredRun) -> list[Remark]:
             return []
         return [Remark("No split was evaluated with t2t-lite-eval:", command_line("eval", run, "--split=test"))]
     lacking = [each for each in run.scores if each.examples is None]
-    found = dict.fromkeys(each.split for each in lacking)
+    splits = dict.fromkeys(each.split for each in lacking)
     return [
         Remark(
             f"An evaluation of the {split} split has no worst and best lines; evaluate the split again:",
             command_line("eval", run, f"--split={split}", "--again"),
         )
-        for split in found
+        for split in splits
     ]

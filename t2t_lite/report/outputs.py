@@ -84,11 +84,11 @@ def _score_table(place: int, split: str, named: list[tuple[str, Evaluation]], na
     figures = {figure.name: figure for _, each in shown_ones for figure in each.figures}
     rows = []
     for name, figure in figures.items():
-        found = [{each.name: each for each in evaluation.figures}.get(name) for _, evaluation in shown_ones]
+        row_figures = [{each.name: each for each in evaluation.figures}.get(name) for _, evaluation in shown_ones]
         rows.append(
             ScoreRow(
                 figure.label,
-                [(score(each.score, bool(each.metric)), _interval(each)) if each else ("", "") for each in found],
+                [(score(each.score, bool(each.metric)), _interval(each)) if each else ("", "") for each in row_figures],
             )
         )
     meanings = [
@@ -123,9 +123,9 @@ def _by_length(named: Sequence[tuple[str, Evaluation]]) -> list[tuple[str, list[
     names = dict.fromkeys(bucket.words for _, each in named for bucket in each.by_length)
     rows = []
     for words in names:
-        found = [next((row for row in each.by_length if row.words == words), None) for _, each in named]
+        buckets = [next((row for row in each.by_length if row.words == words), None) for _, each in named]
         rows.append(
-            (words, [f"{score(row.score, True)} ({shown(row.lines, 9)} lines)" if row else "" for row in found])
+            (words, [f"{score(row.score, True)} ({shown(row.lines, 9)} lines)" if row else "" for row in buckets])
         )
     return sorted(rows, key=lambda row: int("".join(filter(str.isdigit, row[0].partition("-")[0])) or 0))
 
@@ -163,7 +163,7 @@ def example_groups(run: StoredRun) -> list[ExampleGroup]:
 
 def stored_heads(run: str, path: Path) -> list[Heads]:
     """Returns the stored measurements of a run's attention heads. Leaves out unreadable files."""
-    found = []
+    heads = []
     for folder in sorted((path / FOLDER).glob("heads.*")):
         stored = read_heads(folder)
         if stored is None:
@@ -172,8 +172,8 @@ def stored_heads(run: str, path: Path) -> list[Heads]:
         title = (
             f"{run}, {text(content.get('checkpoint'))} on {content['lines']:,} lines of {text(content.get('split'))}"
         )
-        found.append(Heads(encodable(title), _plain(peaks(content["layers"])), _plain(relations(content["relations"]))))
-    return found
+        heads.append(Heads(encodable(title), _plain(peaks(content["layers"])), _plain(relations(content["relations"]))))
+    return heads
 
 
 def _plain(table: Table) -> Table:

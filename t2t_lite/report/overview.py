@@ -147,8 +147,8 @@ def _devices(start: dict[str, Any]) -> str:
 
 def _versions(run: StoredRun, start: dict[str, Any]) -> str:
     names = {"t2t_lite": "t2t-lite", "tensorflow": "TensorFlow", "keras": "Keras", "python": "Python"}
-    found = [f"{title} {text(start[name])}" for name, title in names.items() if name in start]
-    return ", ".join(found) or (f"t2t-lite {text(run.about['version'])}" if "version" in run.about else "")
+    versions = [f"{title} {text(start[name])}" for name, title in names.items() if name in start]
+    return ", ".join(versions) or (f"t2t-lite {text(run.about['version'])}" if "version" in run.about else "")
 
 
 def checkpoint_table(run: StoredRun) -> CheckpointTable:

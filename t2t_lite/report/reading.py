@@ -124,10 +124,10 @@ def read_run(path: Path, name: str) -> StoredRun:
 
 def _read_object(path: Path, remarks: list[Remark]) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
             raise ValueError("not a JSON object")
-        return found
+        return content
     except FileNotFoundError:
         remarks.append(Remark(f"{path.name} is missing; part of the run directory was removed or not copied."))
     except (OSError, ValueError, RecursionError) as error:
@@ -158,35 +158,35 @@ def _evaluations(path: Path, logged: list[dict[str, Any]], remarks: list[Remark]
         remarks.append(Remark(f"{_line(error)}. The curves come from log.jsonl."))
         stored = {}
     skipped = ("step", "time", "part", "samples")
-    found = {row["step"]: {key: value for key, value in row.items() if key not in skipped} for row in logged}
+    from_log = {row["step"]: {key: value for key, value in row.items() if key not in skipped} for row in logged}
     return {
         step: {text(key): number(value) for key, value in figures.items()}
-        for step, figures in sorted((found | stored).items())
+        for step, figures in sorted((from_log | stored).items())
         if is_step(step)
     }
 
 
 def _samples(logged: list[dict[str, Any]]) -> list[Sample]:
-    found: dict[tuple[int, str], Sample] = {}  # a resumed run may evaluate a step again
+    unique_samples: dict[tuple[int, str], Sample] = {}  # a resumed run may evaluate a step again
     for row in logged:
         samples = row.get("samples")
         for sample in samples if isinstance(samples, list) else []:
             if isinstance(sample, dict):
                 texts = [text(sample.get(part)) for part in ("source", "output", "reference")]
-                found[row["step"], texts[0]] = Sample(row["step"], *texts)
-    return sorted(found.values(), key=lambda sample: sample.step)
+                unique_samples[row["step"], texts[0]] = Sample(row["step"], *texts)
+    return sorted(unique_samples.values(), key=lambda sample: sample.step)
 
 
 def _averages(path: Path, remarks: list[Remark]) -> list[Average]:
-    found = []
+    averages = []
     for step, average in list_checkpoints(path, "average"):
         try:
             members = members_of_average(average)
         except UserError as error:
             remarks.append(Remark(_line(error)))
             members = []
-        found.append(Average(step, average, members))
-    return found
+        averages.append(Average(step, average, members))
+    return averages
 
 
 def _best(path: Path, remarks: list[Remark]) -> tuple[str, list[int]] | None:

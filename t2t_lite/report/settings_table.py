@@ -69,13 +69,13 @@ def settings_rows(runs: Sequence[StoredRun], sets: Sequence[HParamSet | None]) -
 
 
 def _others(name: str, value: str, chosen: HParamSet | None) -> list[str]:
-    found: list[str] = []
+    other_values: list[str] = []
     if not chosen or not value:
-        return found
+        return other_values
     for origin, values in ((chosen.name, chosen.values), (chosen.parent, chosen.of_parent)):
         if name in values and text(values[name]) not in (value, AUTO_BATCH_BY):
-            found.append(f"{origin}: {text(values[name])}")
-    return found
+            other_values.append(f"{origin}: {text(values[name])}")
+    return other_values
 
 
 def _set(name: str, is_recorded: bool, values: Mapping[str, Any]) -> HParamSet:

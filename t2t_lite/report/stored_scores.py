@@ -74,18 +74,18 @@ class Evaluation:
 
 def read_stored_scores(path: Path, remarks: list[str]) -> list[Evaluation]:
     """Returns all stored evaluations of a run, by split and date. Adds a remark about each unreadable one."""
-    found = []
+    evaluations = []
     for folder in sorted(path.glob(f"{FOLDER}/*")):
         if not folder.is_dir() or not folder.name.startswith(tuple(f"{split}." for split in SPLITS)):
             continue
         try:
             if (scores := read_scores(folder, path, folder)) is None:
                 raise ValueError("scores.json or a text file is missing, damaged, changed or from another version")
-            found.append(_evaluation(scores))
+            evaluations.append(_evaluation(scores))
         except (UserError, OSError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             reason = text(str(error).split("\n")[0])
             remarks.append(f"{FOLDER}/{folder.name} cannot be read ({reason}); remove it and evaluate again.")
-    return sorted(found, key=lambda each: (each.split, each.date))
+    return sorted(evaluations, key=lambda each: (each.split, each.date))
 
 
 def _evaluation(scores: SplitScores) -> Evaluation:

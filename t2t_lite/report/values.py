@@ -43,8 +43,8 @@ def shown(value: float, digits: int = 4) -> str:
 
 def whole(value: object) -> str:
     """Formats a stored whole number with separators. Returns "" if it is not a finite number."""
-    found = number(value)
-    return f"{found:,.0f}" if math.isfinite(found) else ""
+    as_float = number(value)
+    return f"{as_float:,.0f}" if math.isfinite(as_float) else ""
 
 
 def score(value: float, of_outputs: bool) -> str:

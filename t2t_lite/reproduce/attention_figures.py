@@ -21,7 +21,7 @@ from t2t_lite.visualization.attention_picture import AttentionPicture, find_quer
 from t2t_lite.visualization.figures import save
 from t2t_lite.visualization.head_statistics import head_statistics
 
-ENDINGS = (".svg", ".png", ".html", ".md")  # endings of the files to write
+FIGURE_EXTENSIONS = (".svg", ".png", ".html", ".md")  # of the files to write
 PRONOUNS = ("its", "it", "his", "her", "their", "he", "she", "they", "him", "them")
 FAR = 4  # words; in the paper, the "distant dependency" of "making" is three to seven words away
 _WORDS = range(8, 19)  # allowed lengths of an automatically chosen sentence, in words
@@ -62,7 +62,7 @@ def draw_figure(
             raise UserError(f"`heads`: there is no head {head}; choose from 0 to {each.num_heads - 1}", status=2)
     panels, why = {3: _figure_3, 4: _figure_4, 5: _figure_5}[number](each, choices)
     make_folder(folder, "`output_dir`")
-    files = [folder / f"figure{number}{ending}" for ending in ENDINGS]
+    files = [folder / f"figure{number}{ending}" for ending in FIGURE_EXTENSIONS]
     figure = draw_lines(panels)
     for file in files[:2]:
         save(figure, file)
@@ -153,5 +153,5 @@ def _top(each: AttentionMap, head: int, query: int) -> str:
 def _pronoun_in(words: Sequence[str]) -> int | None:
     """Returns the index of the word that comes first in `PRONOUNS`; None if no word is a pronoun."""
     plain = [word.strip(string.punctuation).lower() for word in words]
-    found = [PRONOUNS.index(word) for word in plain if word in PRONOUNS]
-    return plain.index(PRONOUNS[min(found)]) if found else None
+    ranks = [PRONOUNS.index(word) for word in plain if word in PRONOUNS]
+    return plain.index(PRONOUNS[min(ranks)]) if ranks else None

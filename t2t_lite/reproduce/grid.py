@@ -86,8 +86,8 @@ def _text(cell: str | float | Mean | None, form: str) -> str:
 def _numbers(cell: str | float | Mean | None, wide: bool) -> list[str | float]:
     if isinstance(cell, Mean):
         return [cell.value, "" if cell.margin is None else cell.margin]
-    found: list[str | float] = ["" if cell is None else cell]
-    return [*found, ""] if wide else found
+    numbers: list[str | float] = ["" if cell is None else cell]
+    return [*numbers, ""] if wide else numbers
 
 
 def _is_line(row: Sequence[object]) -> bool:

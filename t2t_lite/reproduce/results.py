@@ -26,7 +26,7 @@ def read_results(runs: Sequence[Run]) -> list[Result]:
 
     Raises a UserError if a run directory belongs to another training.
     """
-    found = []
+    results = []
     for run in runs:
         if not run.is_trained() or (run.averages and not list_checkpoints(run.directory, "average")):
             continue
@@ -36,19 +36,21 @@ def read_results(runs: Sequence[Run]) -> list[Result]:
         for one in stored:
             key = one.content["decoded_by"]
             if one.decode_hparams == vars(settings) and run.is_of_data(key["inputs"], key["targets"]):
-                found.append(Result(run, one.scores))
+                results.append(Result(run, one.scores))
                 break
-    return found
+    return results
 
 
 def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
     """Returns the `training_figures` of each row, by `row_and_column`. Imports TensorFlow."""
-    found: dict[str, Mapping[str, float]] = {}
+    trainings: dict[str, Mapping[str, float]] = {}
     for result in results:
         key = row_and_column(result.run)
-        if key not in found:
-            found[key] = training_figures(open_run_dir(result.run.directory), Path(result.run.data_flags["data_dir"]))
-    return found
+        if key not in trainings:
+            trainings[key] = training_figures(
+                open_run_dir(result.run.directory), Path(result.run.data_flags["data_dir"])
+            )
+    return trainings
 
 
 def row_and_column(run: Run) -> str:

@@ -89,9 +89,11 @@ def _training_rows(measured: Mapping[str, float], paper: PaperFigures | None) ->
         ("training cost, FLOPs", "flops", ".2g", "training_flops", ".2g"),
         (f"dev: perplexity, step {measured.get('dev_step', 0):,.0f}", "dev_perplexity", ".2f", "perplexity", ".2f"),
     )
-    found: list[list[str | None]] = []
+    measured_rows: list[list[str | None]] = []
     for title, name, form, its_name, its_form in rows:
         if name in measured:
             theirs = of_paper.get(its_name)
-            found.append([title, format(measured[name], form), None if theirs is None else format(theirs, its_form)])
-    return found
+            measured_rows.append(
+                [title, format(measured[name], form), None if theirs is None else format(theirs, its_form)]
+            )
+    return measured_rows

@@ -193,14 +193,16 @@ class Run:
 
     def _check(self) -> None:
         """Raises UserError if the directory belongs to another training."""
-        found, ours = open_run_dir(self.directory), with_order_of_run(self.directory, self.hparams)
+        run_dir, ours = open_run_dir(self.directory), with_order_of_run(self.directory, self.hparams)
         # Without averaging, the number of averaged checkpoints does not matter.
-        theirs = found.hparams if self.averages else found.hparams.replace(average_checkpoints=ours.average_checkpoints)
+        theirs = (
+            run_dir.hparams if self.averages else run_dir.hparams.replace(average_checkpoints=ours.average_checkpoints)
+        )
         steps = max(theirs.train_steps, self._last_step())  # later checkpoints remain from a longer training
         others = theirs.replace(train_steps=steps).difference(ours)
         about = json.loads((self.directory / "run.json").read_text(encoding="utf-8"))
         for name, its, wanted in (
-            ("problem", found.problem.name, self.problem),
+            ("problem", run_dir.problem.name, self.problem),
             ("random_seed", about.get("random_seed", 1), self.seed),
         ):
             others += [f"{name}: {its}, not {wanted}"] if its != wanted else []
@@ -209,17 +211,17 @@ class Run:
                 f"{self.directory} was not trained with the settings of this row ({'; '.join(others)}); remove it, "
                 f"or pass another `output_dir`"
             )
-        self._check_data(found)
+        self._check_data(run_dir)
 
-    def _check_data(self, found: RunDir) -> None:
+    def _check_data(self, run_dir: RunDir) -> None:
         """Raises UserError if the run is known to have been trained on data other than that in `data_dir`."""
         data_dir = Path(self.data_flags["data_dir"])
-        manifest = read_manifest(data_dir, found.problem)
+        manifest = read_manifest(data_dir, run_dir.problem)
         if manifest is None or manifest.splits.keys() != {*SPLITS}:
             return
         theirs, ours = data_digests(self.directory), [manifest.digest()]
         if not theirs:  # the run is older than version 0.9
-            paths = found.problem.in_direction((found.inputs_vocabulary, found.vocabulary))
+            paths = run_dir.problem.in_direction((run_dir.inputs_vocabulary, run_dir.vocabulary))
             theirs, ours = [file_sha256(path) for path in paths], [each["sha256"] for each in manifest.vocabularies]
         if theirs != ours:
             its, wanted = ("+".join(digest[:12] for digest in digests) for digests in (theirs, ours))

@@ -32,13 +32,13 @@ def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], s
     layer.
     """
     path = output_dir / FILE.format(scale)
-    found = read(path)
+    measurements = read(path)
     for name in LAYERS:
-        if name in found or is_over():
+        if name in measurements or is_over():
             continue
         say(f"{name}: measuring")
-        found[name] = _measured(name, MAX_LENGTHS[scale])
-        write_text(path, json.dumps(found, indent=2) + "\n")
+        measurements[name] = _measured(name, MAX_LENGTHS[scale])
+        write_text(path, json.dumps(measurements, indent=2) + "\n")
 
 
 def _measured(name: str, max_length: int) -> dict[str, object]:
@@ -63,12 +63,12 @@ def read(path: Path) -> dict[str, dict]:
 
 def table_1(scale: str, output_dir: Path) -> Grid:
     """Returns the table of the measurements so far."""
-    found = read(output_dir / FILE.format(scale))
+    measurements = read(output_dir / FILE.format(scale))
     rows = []
     for name, (title, sequential, path) in LAYERS.items():
-        if name not in found:
+        if name not in measurements:
             continue
-        figures = found[name]
+        figures = measurements[name]
         exponents = [
             figures.get(f"{over} exponent{of}") for over in ("length", "hidden_size") for of in ("", " of the table")
         ]

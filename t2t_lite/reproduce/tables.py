@@ -105,9 +105,9 @@ def observations(results: Sequence[Result]) -> Grid | None:
         if each.row not in bleu or PAPER_BASE not in bleu:
             continue
         row: list = [f"({each.part}) {each.text}", short(each.row)]
-        for name, (found, difference) in zip(("bleu", "perplexity"), judged(each, bleu, perplexity)):
+        for name, (judgement, difference) in zip(("bleu", "perplexity"), judged(each, bleu, perplexity)):
             of_row, of_base = (getattr(PAPER_FIGURES[key], name) for key in (each.row, PAPER_BASE))
-            row += [of_row - of_base, difference, found]
+            row += [of_row - of_base, difference, judgement]
         rows.append(row)
     columns = [
         Column("the paper's observation (section 6.2)"),
@@ -146,12 +146,12 @@ def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float
 
 def judged(observation: Observation, bleu: Seeds, perplexity: Seeds) -> tuple[tuple[str, Mean], tuple[str, Mean]]:
     """Returns (verdict, difference) by BLEU and by perplexity."""
-    found = []
+    judgements = []
     same_perplexity = SAME_PERPLEXITY * perplexity.mean(PAPER_BASE).value
     for seeds, higher, same in ((bleu, True, SAME_BLEU), (perplexity, False, same_perplexity)):
         difference = seeds.difference(observation.row, PAPER_BASE)
-        found.append((verdict(observation.expected, difference, higher, same), difference))
-    return found[0], found[1]
+        judgements.append((verdict(observation.expected, difference, higher, same), difference))
+    return judgements[0], judgements[1]
 
 
 def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:

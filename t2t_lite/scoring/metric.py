@@ -199,8 +199,8 @@ def with_companions(metrics: Iterable[str]) -> list[str]:
     """Returns metrics without duplicates, each followed by the metric that is always reported next to it, if any."""
     metrics = list(metrics)
     companions = {name: METRICS.fact(name, "beside", "") for name in metrics}
-    found = [each for name in metrics for each in (name, companions[name]) if each]
-    return list(dict.fromkeys(found))
+    with_duplicates = [each for name in metrics for each in (name, companions[name]) if each]
+    return list(dict.fromkeys(with_duplicates))
 
 
 def references_taken(metric: str, references: Sequence[T]) -> Sequence[T]:

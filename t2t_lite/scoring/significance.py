@@ -113,8 +113,8 @@ def compare_by_both_tests(
     metric: str, systems: Mapping[str, Sequence[str]], *references: Sequence[str], seed: int = 12345, **options: object
 ) -> list[ComparisonByBothTests]:
     """Compares systems with the first one by both tests. Arguments and errors are the same as for `compare`."""
-    found = _compared(metric, systems, references, TESTS, TESTS[BOOTSTRAP], seed, options)
-    return [ComparisonByBothTests(*row) for row in found]
+    rows = _compared(metric, systems, references, TESTS, TESTS[BOOTSTRAP], seed, options)
+    return [ComparisonByBothTests(*row) for row in rows]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -146,16 +146,18 @@ def _compared(
         raise UserError(
             f"metric '{metric}' cannot be resampled for a paired test, because it has no sums over lines; use another"
         )
-    found = [_System(sums, hypotheses, references, num_samples, seed) for hypotheses in systems.values()]
-    for name, system in zip(systems, found):
-        p_values = (None if system is found[0] else _p_value(found[0], system, *test, seed) for test in tests.items())
+    resampled = [_System(sums, hypotheses, references, num_samples, seed) for hypotheses in systems.values()]
+    for name, system in zip(systems, resampled):
+        p_values = (
+            None if system is resampled[0] else _p_value(resampled[0], system, *test, seed) for test in tests.items()
+        )
         yield name, *system.interval(), *p_values
 
 
 def _resampled(metric: str, num_references: int, options: Mapping[str, object]) -> SummedStatistics | None:
     check_references(metric, num_references)
-    found = make_metric(metric, **options).resampled()
-    return None if found is None else summed(found)
+    sums = make_metric(metric, **options).resampled()
+    return None if sums is None else summed(sums)
 
 
 class _System:

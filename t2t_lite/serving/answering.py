@@ -58,7 +58,7 @@ class Answering:
 
     def refusal(self, error: Exception) -> tuple[int, str, dict[str, str]]:
         """Counts an error, one of `REFUSALS`, and returns the status, message and headers of its response."""
-        describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
+        describe = next(describer for kind, describer in _ANSWERS.items() if isinstance(error, kind))
         status, message, headers = describe(error)
         if status in _REASONS:
             self.metrics.refused.labels(_REASONS[status]).inc()
@@ -108,18 +108,18 @@ class Answering:
         if self.options.log_texts:
             record.texts = [text.text for text in job.items]
         left = record.arrived + self.options.timeout_seconds - time.monotonic()
-        found = asyncio.ensure_future(asyncio.wrap_future(job.future))
+        answer = asyncio.ensure_future(asyncio.wrap_future(job.future))
         gone = asyncio.ensure_future(request.receive())  # after the body, only a disconnect can arrive
         try:
-            await asyncio.wait((found, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if found.done():
-                return model, found.result()
+            await asyncio.wait((answer, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return model, answer.result()
             if gone.done():
                 raise ClientGone
             raise HTTPException(504, f"no answer within {self.options.timeout_seconds:g} s")
         finally:
             model.cancel(job)
-            for waiting in (found, gone):
+            for waiting in (answer, gone):
                 waiting.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await gone

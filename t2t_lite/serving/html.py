@@ -56,8 +56,8 @@ class Html:
 
     def __init__(self, markup: str) -> None:
         self._markup = markup
-        self._found = [each for each in _texts(markup) if each.text.strip()]
-        self.texts = [each.text for each in self._found]
+        self._originals = [each for each in _texts(markup) if each.text.strip()]
+        self.texts = [each.text for each in self._originals]
 
     def with_texts(self, texts: Sequence[str]) -> str:
         """Returns the HTML with new texts between the tags. Special characters are escaped.
@@ -65,10 +65,10 @@ class Html:
         An unchanged text keeps its original character references.
         """
         parts, end = [], 0
-        for found, text in zip(self._found, texts, strict=True):
-            if text != found.text:
-                parts += (self._markup[end : found.start], text.translate(_ESCAPED))
-                end = found.end
+        for original, text in zip(self._originals, texts, strict=True):
+            if text != original.text:
+                parts += (self._markup[end : original.start], text.translate(_ESCAPED))
+                end = original.end
         return "".join([*parts, self._markup[end:]])
 
 
@@ -77,11 +77,11 @@ def _texts(markup: str) -> Iterator[_Text]:
     elements = OpenElements()
     start = place = int(markup.startswith("\ufeff"))  # where the text begins, and where the search for its end begins
     while True:
-        found = _MARKUP.search(markup, place)
-        end = found.start() if found else len(markup)
+        match = _MARKUP.search(markup, place)
+        end = match.start() if match else len(markup)
         if start < end and not elements.is_kept:
             yield _Text(start, end, _unescaped(markup[start:end]))
-        if not found:
+        if not match:
             return
         if tag := _TAG.match(markup, end):
             start = tag.end()
@@ -115,14 +115,14 @@ def _after(tag: re.Match[str], elements: OpenElements) -> int:
 def _end_of_script(markup: str, start: int) -> int:
     """Returns the position of a script's end tag. An end tag between <!-- <script> and --> does not count."""
     in_comment = in_inner = False
-    for found in _IN_SCRIPTS.finditer(markup, start):
-        begins, ends, slash = found.groups()
+    for match in _IN_SCRIPTS.finditer(markup, start):
+        begins, ends, slash = match.groups()
         if begins:
             in_comment = True
         elif ends:
             in_comment = in_inner = False
         elif slash and not in_inner:
-            return found.start()
+            return match.start()
         elif slash is not None:
             in_inner = in_comment and not slash
     return len(markup)
@@ -133,9 +133,9 @@ def _is_kept(attributes: str) -> bool | None:
     if "translate" not in attributes.lower():
         return None
     values: dict[str, str] = {}
-    for found in _ATTRIBUTE.finditer(attributes):
-        value = found["double"] or found["single"] or found["bare"] or ""
-        values.setdefault(found["name"].lower(), _unescaped(value))  # a repeated name: the first counts
+    for match in _ATTRIBUTE.finditer(attributes):
+        value = match["double"] or match["single"] or match["bare"] or ""
+        values.setdefault(match["name"].lower(), _unescaped(value))  # a repeated name: the first counts
     if "notranslate" in values.get("class", "").split():
         return True
     return {"no": True, "yes": False, "": False}.get(values.get("translate", "none").lower())

@@ -153,8 +153,8 @@ class OpenElements:
         """Closes the elements that an end tag ends."""
         if name in ("p", "br"):
             self._close_foreign()
-        if self._stack and self._stack[-1].is_foreign and (found := self._last(f"foreign {name}")):
-            self._close(found)
+        if self._stack and self._stack[-1].is_foreign and (element := self._last(f"foreign {name}")):
+            self._close(element)
         elif name in _FORMATTING:
             self._close_in_scope(name, "any marker")
         elif name in _HEADINGS:
@@ -189,9 +189,9 @@ class OpenElements:
 
     def _close_in_scope(self, group: str, boundary: str) -> None:
         """Closes the last element of `group`, unless the last element of `boundary` was opened after it."""
-        found, outer = self._last(group), self._last(boundary)
-        if found and (outer is None or outer.order <= found.order):
-            self._close(found)
+        element, outer = self._last(group), self._last(boundary)
+        if element and (outer is None or outer.order <= element.order):
+            self._close(element)
 
     def _close(self, element: _Element) -> None:
         """Closes an element and the elements inside it, except formatting elements."""

@@ -60,11 +60,11 @@ def detect(text: str, languages: tuple[str, ...] = ()) -> list[Detected]:
         return [Detected(languages[0], 100.0 / len(languages))]
     highest = ranked[0][1]
     shares = [math.exp(score - highest) for _, score in ranked]
-    found = [
+    detected = [
         Detected(by_primary.get(code) or code, round(100 * share / sum(shares), 1))
         for (code, _), share in zip(ranked[:_MOST], shares)
     ]
-    return [each for each in found if each.confidence >= 1] or found[:1]
+    return [each for each in detected if each.confidence >= 1] or detected[:1]
 
 
 @functools.cache

@@ -100,7 +100,10 @@ def router(answering: Answering) -> APIRouter:
             if model.target_language not in targets[model.source_language]:
                 targets[model.source_language].append(model.target_language)
         return JSONResponse(
-            [{"code": code, "name": languages.language_name(code), "targets": found} for code, found in targets.items()]
+            [
+                {"code": code, "name": languages.language_name(code), "targets": target_codes}
+                for code, target_codes in targets.items()
+            ]
         )
 
     @api.post("/detect", openapi_extra=_takes(DetectRequest, {"q": "Ein Hund rennt."}))
@@ -109,8 +112,8 @@ def router(answering: Answering) -> APIRouter:
         asked = await _read(request, DetectRequest)
         answering.check_key(request, asked.api_key)
         known = models.sources if len(models.sources) > 1 else []
-        found = await run_in_threadpool(languages.detect, asked.q[:_DETECTED_CHARACTERS], tuple(known))
-        return JSONResponse([each._asdict() for each in found])
+        detected = await run_in_threadpool(languages.detect, asked.q[:_DETECTED_CHARACTERS], tuple(known))
+        return JSONResponse([each._asdict() for each in detected])
 
     @api.get("/frontend/settings")
     async def settings() -> JSONResponse:
@@ -159,8 +162,8 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
         lambda: answering.models.translation(source, target, "")[0],
         lambda chosen: (Task(chosen.settings({}, asked.alternatives + 1), asked.alternatives + 1), counted),
     )
-    found = await without_delay(size, _joined, documents, results, asked.alternatives)
-    best, others = [each[0] for each in found], [each[1:] for each in found]
+    translations = await without_delay(size, _joined, documents, results, asked.alternatives)
+    best, others = [each[0] for each in translations], [each[1:] for each in translations]
     is_one = isinstance(asked.q, str)
     content: dict[str, Any] = {"translatedText": best[0] if is_one else best}
     if asked.alternatives:
@@ -175,14 +178,14 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
 
 def _joined(documents: Sequence[_Document], results: Sequence[Result], alternatives: int) -> list[list[str]]:
     """Returns the translations of each text: the best one, and up to `alternatives` others."""
-    found = []
+    translations = []
     for document, beams in _beams(documents, results):
         most = max((len(beam) for beam in beams), default=1)
         versions = []
         for rank in range(min(alternatives + 1, most)):
             versions.append(document.joined([beam[min(rank, len(beam) - 1)].text for beam in beams]))
-        found.append(list(dict.fromkeys(versions)))
-    return found
+        translations.append(list(dict.fromkeys(versions)))
+    return translations
 
 
 def _beams(
@@ -244,7 +247,7 @@ def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     lists: dict[str, list[Any]] = {}
     for name, value in items:
         lists.setdefault(name, []).append(value)
-    return {name: found if len(found) > 1 else found[0] for name, found in lists.items()}
+    return {name: values if len(values) > 1 else values[0] for name, values in lists.items()}
 
 
 def _takes(kind: type[pydantic.BaseModel], example: dict[str, Any]) -> dict[str, Any]:

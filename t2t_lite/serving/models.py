@@ -31,12 +31,13 @@ def model_places(sources: Sequence[Source], pairs: str | None) -> list[Place]:
     """
     if not pairs:
         return [Place(source) for source in sources]
-    found = languages.pairs_in(pairs)
-    if len(found) != len(sources):
+    language_pairs = languages.pairs_in(pairs)
+    if len(language_pairs) != len(sources):
         raise UserError(
-            f"`languages={pairs}` has {len(found)} pairs for {len(sources)} models; pass one pair per model", status=2
+            f"`languages={pairs}` has {len(language_pairs)} pairs for {len(sources)} models; pass one pair per model",
+            status=2,
         )
-    return [Place(*each) for each in zip(sources, found)]
+    return [Place(*each) for each in zip(sources, language_pairs)]
 
 
 class NoSuchModel(Exception):
@@ -131,11 +132,11 @@ class ModelSet:
     def only(self) -> ServedModel:
         """Returns the only model that translates. Raises NoSuchModel, NotReady."""
         self.check_ready()
-        found = [model for model in self.all if not model.writes_trees]
-        if len(found) != 1:
-            names = ", ".join(model.name for model in found) or "none that translate"
+        translators = [model for model in self.all if not model.writes_trees]
+        if len(translators) != 1:
+            names = ", ".join(model.name for model in translators) or "none that translate"
             raise NoSuchModel(f"choose a model, or source and target; available models: {names}")
-        return found[0]
+        return translators[0]
 
     def translation(self, source: str, target: str, text: str) -> tuple[ServedModel, languages.Detected | None]:
         """Returns the model for a pair of languages, and the detected language if the source is "auto".
@@ -195,8 +196,8 @@ class ModelSet:
     def _detected(self, text: str, sources: list[str]) -> languages.Detected:
         if len(sources) == 1:
             return languages.Detected(sources[0], 100.0)
-        found = languages.detect(text, tuple(sources))[0]
-        return found if found.language in sources else found._replace(language=sources[0])
+        detected = languages.detect(text, tuple(sources))[0]
+        return detected if detected.language in sources else detected._replace(language=sources[0])
 
     def _loaded(self, place: Place) -> ServedModel:
         on_batch = functools.partial(self._metrics.batch, place.source.name)

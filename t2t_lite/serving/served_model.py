@@ -277,7 +277,8 @@ class ServedModel:
         if task.is_given:
             given = [[Hypothesis(encodable(text.output), 0.0, 0.0)] for text in texts]
             return [
-                Result(found, [], self._weights(task.attention, *each)) for found, each in zip(given, zip(lines, given))
+                Result(hypotheses, [], self._weights(task.attention, *each))
+                for hypotheses, each in zip(given, zip(lines, given))
             ]
         options: dict[str, Any] = _changes(self.translator.decode_hparams, task.settings)
         if task.with_prefixes:
@@ -289,7 +290,7 @@ class ServedModel:
         model = self._parser or self.translator
         if task.num_wanted != 1:
             beams = model.n_best(lines, **options)
-            beams = [found[: task.num_wanted] for found in beams]
+            beams = [beam[: task.num_wanted] for beam in beams]
         else:
             beams = [[best] for best in model.best(lines, task.with_scores, **options)]
         alignments = self._alignments(lines, beams) if task.alignments else [[] for _ in lines]
@@ -298,13 +299,13 @@ class ServedModel:
 
     def _alignments(self, lines: Sequence[str], beams: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
         """Returns the word alignments of all hypotheses of all lines."""
-        counts = [len(found) for found in beams]
+        counts = [len(beam) for beam in beams]
         sources = [line for line, count in zip(lines, counts) for _ in range(count)]
-        aligned = iter(self.translator.align(sources, [each.text for found in beams for each in found]))
+        aligned = iter(self.translator.align(sources, [each.text for beam in beams for each in beam]))
         return [[next(aligned) for _ in range(count)] for count in counts]
 
     def _weights(
-        self, attention: Attention | None, line: str, found: Sequence[Hypothesis]
+        self, attention: Attention | None, line: str, hypotheses: Sequence[Hypothesis]
     ) -> Weights | AttentionMap | None:
         """Returns the attention weights of the best hypothesis of a line."""
         if attention is None or not line.strip():
@@ -314,8 +315,8 @@ class ServedModel:
             chosen = chosen_layers(model, [attention.kind], None if attention.layer is None else [attention.layer])
             layers = chosen[attention.kind]
             layer = layers[0] if attention.layer is not None else paper_layer(len(layers))
-            return attention_map(model, line, found[0].text, attention.kind, layer)
-        return Weights(*self.translator.attention(line, found[0].text, attention.kind, attention.layer))
+            return attention_map(model, line, hypotheses[0].text, attention.kind, layer)
+        return Weights(*self.translator.attention(line, hypotheses[0].text, attention.kind, attention.layer))
 
 
 def _processors() -> int:

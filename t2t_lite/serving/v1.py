@@ -148,15 +148,15 @@ async def _answer(
     model, results = await answering.results(request, choose, lambda chosen: (_task(chosen, asked), texts))
     job = Record.of(request).job
     assert job is not None
-    found = [_result(result, asked.scores) for result in results]
+    answers = [_result(result, asked.scores) for result in results]
     if asked.split or isinstance(asked, schemas.ParseRequest):
-        for result, line in zip(found, lines, strict=True):
+        for result, line in zip(answers, lines, strict=True):
             result["inputs"] = line
     if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(lines) <= MAX_DRAWN:
-        await run_in_threadpool(_draw, found)
+        await run_in_threadpool(_draw, answers)
     content: dict[str, Any] = {
         "model": model.name,
-        "results": found,
+        "results": answers,
         "queue_seconds": round(job.queue_seconds, 4),
         "model_seconds": round(job.model_seconds, 4),
     }
@@ -187,12 +187,12 @@ async def _map(
         return task, model.given_text(asked.inputs, asked.targets)
 
     model, (result,) = await answering.results(request, choose, wanted)
-    found = result.attention
-    assert isinstance(found, AttentionMap)
+    attention = result.attention
+    assert isinstance(attention, AttentionMap)
 
     def answer() -> JSONResponse:
-        statistics = statistics_json(head_statistics([found]))
-        return JSONResponse({"model": model.name, "map": map_json(found, _DIGITS), "statistics": statistics})
+        statistics = statistics_json(head_statistics([attention]))
+        return JSONResponse({"model": model.name, "map": map_json(attention, _DIGITS), "statistics": statistics})
 
     return await run_in_threadpool(answer)  # it formats hundreds of thousands of numbers
 

@@ -47,7 +47,7 @@ def why_unused() -> str:
         said = [str(error)]
     else:
         said = dict.fromkeys(
-            found[1].strip().rstrip(".") for found in map(_LINE.match, done.stderr.splitlines()) if found
+            match[1].strip().rstrip(".") for match in map(_LINE.match, done.stderr.splitlines()) if match
         )
     reason = f"TensorFlow says: {'; '.join(said)}" if said else "TensorFlow gives no reason"
     return f"{reason}. To install CUDA's libraries, run {install_command('cuda')}"

@@ -93,9 +93,9 @@ def _requirements(extra: str) -> list[str]:
 
 
 def _is_installed(requirement: str) -> bool:
-    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    match = re.match(r"[A-Za-z0-9._-]+", requirement)
     try:
-        metadata.distribution(found[0] if found else requirement)
+        metadata.distribution(match[0] if match else requirement)
     except metadata.PackageNotFoundError:
         return False
     return True
@@ -104,8 +104,8 @@ def _is_installed(requirement: str) -> bool:
 def _pip() -> str:
     """Returns "pip" if that command belongs to this environment, else the Python of this environment with -m pip."""
     here = Path(sys.executable).parent
-    found = shutil.which("pip")
-    return "pip" if found and Path(found).parent == here else f"{shlex.quote(sys.executable)} -m pip"
+    pip_path = shutil.which("pip")
+    return "pip" if pip_path and Path(pip_path).parent == here else f"{shlex.quote(sys.executable)} -m pip"
 
 
 def _quoted(word: str) -> str:

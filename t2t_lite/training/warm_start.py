@@ -38,9 +38,9 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     run_dir = open_run_dir(directory)
     if path == directory:
         return run_dir, _trained(select(directory, LAST).path, path)
-    found = [known for kind in ("ckpt", "average") for _, known in list_checkpoints(directory, kind)]
-    if checkpoint not in found:
-        last = ", ".join(known.name for known in found[-5:])
+    checkpoints = [known for kind in ("ckpt", "average") for _, known in list_checkpoints(directory, kind)]
+    if checkpoint not in checkpoints:
+        last = ", ".join(known.name for known in checkpoints[-5:])
         raise UserError(f"`warm_start_from={path}`: no such checkpoint; use one in {directory}, such as {last}")
     return run_dir, _trained(checkpoint, path)
 
@@ -155,19 +155,19 @@ def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs
     there = _vocabularies(run_dir.vocabulary, run_dir.inputs_vocabulary)
     # The checkpoint does not tell which parts of the other model share a matrix, but the settings of its run do.
     other = symbolic_model(run_dir.hparams, there["targets"].size, there["inputs"].size)
-    found: dict[str, _Rows] = {}
+    rows: dict[str, _Rows] = {}
     for part, side in _TOKEN_TABLES.items():
         mine, theirs = getattr(model, part, None), getattr(other, part, None)
         if mine is not None and theirs is not None:
             shared = _shared_tokens(here[side], there[side])
-            found.setdefault(_name(mine.weight), _Rows(_name(theirs.weight), *shared, "tokens"))
+            rows.setdefault(_name(mine.weight), _Rows(_name(theirs.weight), *shared, "tokens"))
     positions = getattr(other, "position_encodings", {})
     for side, mine in getattr(model, "position_encodings", {}).items():
         theirs = positions.get(side)
         if isinstance(mine, LearnedPositions) and isinstance(theirs, LearnedPositions):
             common = list(range(min(mine.max_length, theirs.max_length)))
-            found[_name(mine.weight)] = _Rows(_name(theirs.weight), common, common, "positions")
-    return found
+            rows[_name(mine.weight)] = _Rows(_name(theirs.weight), common, common, "positions")
+    return rows
 
 
 def _vocabularies(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, Vocabulary]:

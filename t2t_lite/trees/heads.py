@@ -71,9 +71,9 @@ def _head_of_nominal(children: Sequence[str]) -> int:
     if children[last] == "POS":
         return last
     for direction, accepted in _NOMINAL_STEPS:
-        found = [child for child in children[::direction] if child in accepted.split()]
-        if found:
-            return _first(children, found[0], direction)
+        candidates = [child for child in children[::direction] if child in accepted.split()]
+        if candidates:
+            return _first(children, candidates[0], direction)
     return last
 
 
@@ -90,7 +90,7 @@ def head_dependencies(tree: Tree) -> list[tuple[str, int, int]]:
     are counted from 0. Punctuation is left out unless it is a head. The tree must have no empty elements or function
     tags, see `clean`.
     """
-    found: list[tuple[str, int, int]] = []
+    dependencies: list[tuple[str, int, int]] = []
     # For each open constituent, the labels and head words of its children so far.
     children: list[list[tuple[str, int]]] = [[]]
     words = 0
@@ -103,6 +103,8 @@ def head_dependencies(tree: Tree) -> list[tuple[str, int, int]]:
         else:
             parts = children.pop()
             head = parts[head_child(node.label, [label for label, _ in parts])][1]
-            found += [(node.label, word, head) for label, word in parts if word != head and label not in PUNCTUATION]
+            dependencies += [
+                (node.label, word, head) for label, word in parts if word != head and label not in PUNCTUATION
+            ]
             children[-1].append((node.label, head))
-    return found
+    return dependencies

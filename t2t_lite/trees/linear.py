@@ -42,10 +42,10 @@ def linearise(tree: Tree) -> str:
 
 def bracket_pairs(symbols: Sequence[str]) -> list[tuple[int, int]]:
     """Returns (closing, opening), indices of symbols, for each pair of brackets in a linearised tree."""
-    found, opened = [], []
+    pairs, opened = [], []
     for place, symbol in enumerate(symbols):
         if symbol.startswith("("):
             opened.append(place)
         elif symbol.startswith(")"):
-            found.append((place, opened.pop()))
-    return found
+            pairs.append((place, opened.pop()))
+    return pairs

@@ -14,7 +14,7 @@ from t2t_lite.trees.tree import Tree, parse_brackets
 # Maximum number of lines in a tree. A tree whose brackets are still open after these is malformed.
 _MAX_LINES = 1000
 _ROOT = re.compile(r"\(\s*(\(|(TOP|ROOT|S1)(\s|\(|$))")
-ENDINGS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
+TREE_FILE_EXTENSIONS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
 
 
 class Malformed(NamedTuple):
@@ -28,7 +28,7 @@ class Malformed(NamedTuple):
 
 
 def treebank_files(path: Path) -> list[Path]:
-    """Returns the files of a treebank: the path itself, or all files in a folder that end in `ENDINGS`, sorted.
+    """Returns the files of a treebank: the path itself, or a folder's files that end in `TREE_FILE_EXTENSIONS`, sorted.
 
     Raises UserError if the path does not exist, or the folder contains no such file.
     """
@@ -36,10 +36,14 @@ def treebank_files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise UserError(f"no such file or folder: {path}")
-    found = sorted(file for file in path.rglob("*") if file.name.lower().endswith(ENDINGS) and file.is_file())
-    if not found:
-        raise UserError(f"{path} has no trees: it contains no file whose name ends in {', '.join(ENDINGS)}")
-    return found
+    files = sorted(
+        file for file in path.rglob("*") if file.name.lower().endswith(TREE_FILE_EXTENSIONS) and file.is_file()
+    )
+    if not files:
+        raise UserError(
+            f"{path} has no trees: it contains no file whose name ends in {', '.join(TREE_FILE_EXTENSIONS)}"
+        )
+    return files
 
 
 def read_trees(path: Path) -> Iterator[Tree | Malformed]:
@@ -50,11 +54,11 @@ def read_trees(path: Path) -> Iterator[Tree | Malformed]:
     """
     not_utf8: set[int] = set()
     for group in _groups(path, not_utf8):
-        found = _parse_trees(path, group, not_utf8)
-        if isinstance(found[0], Malformed) and not _ROOT.search(group[0][1]):
+        trees = _parse_trees(path, group, not_utf8)
+        if isinstance(trees[0], Malformed) and not _ROOT.search(group[0][1]):
             # Without a root, only the brackets show where a tree ends. Try each line-initial bracket separately.
-            found = itertools.chain.from_iterable(_parse_trees(path, part, not_utf8) for part in _parts(group))
-        yield from filter(None, found)
+            trees = itertools.chain.from_iterable(_parse_trees(path, part, not_utf8) for part in _parts(group))
+        yield from filter(None, trees)
 
 
 class _NotUtf8(str):

@@ -87,8 +87,8 @@ def attention_map(model: HasAttention, line: str, output: str, kind: str, layer:
 
     Raises UserError if the layer does not exist, or the model provides no weights.
     """
-    (found,) = model.attention([line], [output], kind, layer)
-    return make_map(kind, layer % model.attention_layers.get(kind, 1), *found)
+    (attention,) = model.attention([line], [output], kind, layer)
+    return make_map(kind, layer % model.attention_layers.get(kind, 1), *attention)
 
 
 def chosen_layers(
@@ -111,7 +111,7 @@ def chosen_layers(
             f"the model returns no attention weights of single heads ({', '.join(kinds)}); ensembles, CTranslate2 "
             f"models and layers without self-attention return none"
         )
-    found = {}
+    chosen = {}
     for kind in kinds:
         number = having.get(kind, 0)
         wanted = (
@@ -120,12 +120,12 @@ def chosen_layers(
             else dict.fromkeys(layer % number for layer in layers if -number <= layer < number)
         )
         if wanted:
-            found[kind] = list(wanted)
+            chosen[kind] = list(wanted)
     for layer in layers or ():
         if not any(-having[kind] <= layer < having[kind] for kind in kinds if having.get(kind)):
             most = max(having.get(kind, 0) for kind in kinds)
             raise UserError(f"`layers`: there is no layer {layer}; choose from 0 to {most - 1}", status=2)
-    return found
+    return chosen
 
 
 def _axis(tokens: Sequence[str], starts: bool = False) -> Axis:
@@ -150,19 +150,19 @@ def _words(tokens: Sequence[str]) -> list[int]:
 
     Words that share a token count as one. Punctuation tokens at the start or end of a word are separate words.
     """
-    found: list[int] = []
+    word_numbers: list[int] = []
     last: set[int] = set()
     for of_token in words_of_tokens(tokens):
         # A token that overlaps no word, such as a space or a part of a character, belongs to the previous word.
-        joins = bool(found) and (not of_token or not last.isdisjoint(of_token))
-        found.append(found[-1] if joins else found[-1] + 1 if found else 0)
+        joins = bool(word_numbers) and (not of_token or not last.isdisjoint(of_token))
+        word_numbers.append(word_numbers[-1] if joins else word_numbers[-1] + 1 if word_numbers else 0)
         last = last | set(of_token) if joins else set(of_token)
     edges: list[int] = []  # -1 before the first token of a word that is not punctuation, 1 after the last, else 0
-    for _, group in itertools.groupby(zip(found, tokens), lambda pair: pair[0]):
+    for _, group in itertools.groupby(zip(word_numbers, tokens), lambda pair: pair[0]):
         marks = [_is_punctuation(token) for _, token in group]
         inside = [place for place, mark in enumerate(marks) if not mark] or range(len(marks))
         edges += [(place > inside[-1]) - (place < inside[0]) for place in range(len(marks))]
-    parts = itertools.groupby(zip(found, edges, strict=True))
+    parts = itertools.groupby(zip(word_numbers, edges, strict=True))
     return [number for number, (_, group) in enumerate(parts) for _ in group]
 
 

@@ -65,8 +65,8 @@ def _measures(maps: Sequence[AttentionMap]) -> dict[str, list[float]]:
             sums[name] = sums.get(name, 0) + values
     count = np.maximum(sums.pop("count"), 1)
     distance = sums.pop("distance") / np.maximum(sums.pop("to tokens"), _TINY)
-    found = {"distance": distance} | {name: values / count for name, values in sums.items()}
-    return {name: found[name].tolist() for name in _MEASURED[maps[0].kind]}
+    measures = {"distance": distance} | {name: values / count for name, values in sums.items()}
+    return {name: measures[name].tolist() for name in _MEASURED[maps[0].kind]}
 
 
 def _sums(each: AttentionMap) -> dict[str, np.ndarray]:

@@ -54,8 +54,8 @@ def op_names(program: str) -> dict[str, str]:
     for line in program.splitlines():
         if opened := _COMPUTATION.match(line):
             computation = opened[1]
-        elif found := _INSTRUCTION.match(line):
-            name, op_name = found[1], _OP_NAME.search(line)
+        elif instruction := _INSTRUCTION.match(line):
+            name, op_name = instruction[1], _OP_NAME.search(line)
             if op_name and kernel_kind(op_name[1]) != OTHER:
                 named[name] = op_name[1]
                 inside.setdefault(computation, collections.Counter())[op_name[1]] += 1

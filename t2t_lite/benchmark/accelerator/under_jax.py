@@ -210,11 +210,11 @@ class Measurement:
             float(figures[0, 0])
 
         with tempfile.TemporaryDirectory() as folder:
-            found = kernels.profile(run, folder)
+            profiled_kernels = kernels.profile(run, folder)
         names = kernels.op_names(compiled.as_text() or "")
         return {
-            "milliseconds_by_kind": kernels.time_by_kind(found, names, number),
-            "largest": kernels.largest(found, names, number),
+            "milliseconds_by_kind": kernels.time_by_kind(profiled_kernels, names, number),
+            "largest": kernels.largest(profiled_kernels, names, number),
         }
 
     def _search(self) -> dict[str, float]:

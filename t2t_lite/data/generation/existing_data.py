@@ -66,8 +66,8 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
 
 def check_sources_in_place(manifest: Manifest, tmp_dir: Path, data_dir: Path) -> None:
     """Raises UserError if a source in `tmp_dir` has changed. The sources of complete data may be missing."""
-    found = {name: tmp_dir / name for name in manifest.sources if (tmp_dir / name).is_file()}
-    check_unchanged(found, {name: manifest.sources[name] for name in found}, data_dir)
+    files = {name: tmp_dir / name for name in manifest.sources if (tmp_dir / name).is_file()}
+    check_unchanged(files, {name: manifest.sources[name] for name in files}, data_dir)
 
 
 def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_dir: Path) -> None:

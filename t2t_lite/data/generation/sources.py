@@ -20,15 +20,15 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
     Raises a UserError if a source is missing and cannot be downloaded, or has the wrong checksum.
     """
     check_obtainable(problem, tmp_dir)
-    found = {}
+    paths = {}
     for source in problem.sources:
         if isinstance(source, TfdsSource):
-            found |= _find_text_files(source, tmp_dir) or {source.name: _prepared(source, tmp_dir)}
+            paths |= _find_text_files(source, tmp_dir) or {source.name: _prepared(source, tmp_dir)}
         elif isinstance(source, OwnFile):
-            found[source.name] = source.path
+            paths[source.name] = source.path
         else:
-            found[source.name] = _find_or_fetch(source, problem, tmp_dir)
-    return found
+            paths[source.name] = _find_or_fetch(source, problem, tmp_dir)
+    return paths
 
 
 def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
@@ -86,15 +86,15 @@ def source_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data_dir: Path) -> None:
     """Raises UserError if the data in `data_dir` was made from other sources."""
-    found = source_digests(files)
-    for name in sorted(found.keys() | recorded.keys()):
-        if name not in found or name not in recorded:
+    digests = source_digests(files)
+    for name in sorted(digests.keys() | recorded.keys()):
+        if name not in digests or name not in recorded:
             state = "was not" if name not in recorded else "was"
             raise UserError(
                 f"unlike this run, the data in {data_dir} {state} made from {name}; "
                 f"use another `data_dir`, or remove that data"
             )
-        if found[name] != recorded[name]:
+        if digests[name] != recorded[name]:
             raise UserError(
                 f"{files[name]} is not the source that the data in {data_dir} was made from (its SHA-256 differs: "
                 f"it was changed or truncated); restore the original, or use another `data_dir`"
@@ -111,17 +111,17 @@ def _source_digest(path: Path) -> str:
 
 def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
     """Returns the text files that replace a data set: all of them, or {}."""
-    found = {}
+    files = {}
     for name in source.placed:
         for path in (tmp_dir / name, tmp_dir / f"{name}.gz"):
             if path.exists():
-                found[name] = path
-    if missing := [name for name in source.placed if name not in found and found]:
+                files[name] = path
+    if missing := [name for name in source.placed if name not in files and files]:
         raise UserError(
-            f"{tmp_dir} contains {next(iter(found.values())).name} but not {', '.join(missing)} (plain or with .gz); "
+            f"{tmp_dir} contains {next(iter(files.values())).name} but not {', '.join(missing)} (plain or with .gz); "
             f"add the missing files"
         )
-    return found
+    return files
 
 
 def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
@@ -196,17 +196,17 @@ def why_unreachable(url: str, seconds: float = SECONDS) -> str:
         address = asked.hostname, asked.port or {"https": 443}.get(asked.scheme, 80)
     except ValueError as error:
         return f"{via}{error}"
-    found: list[str] = [f"no answer within {seconds:g} s"]
+    failure: list[str] = [f"no answer within {seconds:g} s"]
 
     def connect() -> None:
         try:
             socket.create_connection(address, timeout=seconds).close()
-            found[0] = ""
+            failure[0] = ""
         except (OSError, UnicodeError) as error:
-            found[0] = getattr(error, "strerror", None) or str(error)
+            failure[0] = getattr(error, "strerror", None) or str(error)
 
     # Uses a separate thread, because name lookup has no timeout.
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
     thread.join(seconds)
-    return found[0] and via + found[0]
+    return failure[0] and via + failure[0]

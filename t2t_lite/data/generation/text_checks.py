@@ -47,8 +47,8 @@ class LineAlignment:
     def stretches(self) -> list[Stretch]:
         """Returns the stretches whose sides do not seem to correspond; [] if there is too little text to judge."""
         apart: list[Stretch] = []
-        for first, last, found in self._blocks:
-            if found >= APART:
+        for first, last, correlation in self._blocks:
+            if correlation >= APART:
                 continue
             if apart and first - apart[-1].last <= BLOCK:  # the next block, possibly after dropped lines
                 apart[-1] = Stretch(apart[-1].first, last)
@@ -56,7 +56,7 @@ class LineAlignment:
                 apart.append(Stretch(first, last))
         if len(self._blocks) < 2:
             return []
-        together = [found for _, _, found in self._blocks if found >= APART]
+        together = [correlation for _, _, correlation in self._blocks if correlation >= APART]
         return apart if not together or statistics.median(together) >= ALIGNED else []
 
 
@@ -164,14 +164,14 @@ class TextChecks:
             lines=self._distinct.repeated_lines,
             is_estimate=not self._distinct.is_exact,
         )
-        found = [*self._dropped.values()]
+        findings = [*self._dropped.values()]
         if REPEATED not in self._dropped:  # otherwise duplicates are dropped and already listed
-            found.append(repeated)
-        found += [self._identical, self._swapped]
-        found += [each.overlap for each in self._others.values() if each.overlap.kind not in self._dropped]
+            findings.append(repeated)
+        findings += [self._identical, self._swapped]
+        findings += [each.overlap for each in self._others.values() if each.overlap.kind not in self._dropped]
         # Rare defects are listed only if they occur.
         rare = [self._more_columns, *(each.swapped for each in self._others.values())]
-        return found + [each for each in rare if each.count]
+        return findings + [each for each in rare if each.count]
 
     def stretches_apart(self) -> list[Stretch]:
         """Returns the stretches of lines whose two sides do not seem to correspond."""
@@ -269,7 +269,7 @@ def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None,
     pairs. If the counts include the given pairs (`own`), a pair's trigrams are subtracted before it is judged, so that
     it is not evidence for itself.
     """
-    usual, found = usual or Usual(pair for _, pair in numbered), []
+    usual, swapped_numbers = usual or Usual(pair for _, pair in numbered), []
     for number, pair in numbered:
         sides = [collections.Counter(_trigrams(text)) for text in pair]  # recomputed to save memory
         evidence = sum(
@@ -278,8 +278,8 @@ def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None,
             for trigram, times in side.items()
         )
         if evidence < -SWAPPED_MARGIN * (sides[0].total() + sides[1].total()):
-            found.append(number)
-    return found
+            swapped_numbers.append(number)
+    return swapped_numbers
 
 
 _NOTHING: tuple[collections.Counter[str], ...] = (collections.Counter(), collections.Counter())

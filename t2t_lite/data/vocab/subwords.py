@@ -98,15 +98,15 @@ class SubwordVocabulary(Vocabulary):
     def _subwords_of(self, run: str) -> list[int]:
         """Returns the ids of a run: its longest first subword, then the longest of the rest, and so on."""
         text = self._escaped(run)
-        found, start = [], 0
+        ids, start = [], 0
         while start < len(text):
             ends = range(min(len(text), start + self._longest), start, -1)
             end = next((end for end in ends if text[start:end] in self._ids), None)
             if end is None:
                 raise UserError(f"{self.path} is not a list of subwords: it has none for '{text[start]}'")
-            found.append(self._ids[text[start:end]])
+            ids.append(self._ids[text[start:end]])
             start = end
-        return found
+        return ids
 
     def _escaped(self, run: str) -> str:
         run = run.replace("\\", "\\\\").replace(END_OF_RUN, "\\u")

@@ -173,11 +173,11 @@ def _byte_ids(text: str) -> list[int]:
 
 
 def _character_ids(ids: Mapping[str, int], text: str) -> list[int]:
-    found = []
+    token_ids = []
     for character in text:
         id = ids.get(character)
-        found += _byte_ids(character) if id is None else [id]
-    return found
+        token_ids += _byte_ids(character) if id is None else [id]
+    return token_ids
 
 
 class _Words:
@@ -197,12 +197,12 @@ class _Words:
     def _parts(self, text: str) -> list[str]:
         if self._symbols is None:
             return self._part.findall(text)
-        found, end = [], 0
+        parts, end = [], 0
         # Symbols come first, because a space before one would otherwise be joined with its first character.
         for symbol in self._symbols.finditer(text):
-            found += [*self._part.findall(text[end : symbol.start()]), symbol.group()]
+            parts += [*self._part.findall(text[end : symbol.start()]), symbol.group()]
             end = symbol.end()
-        return found + self._part.findall(text[end:])
+        return parts + self._part.findall(text[end:])
 
 
 def longest_first(word: str, ids: Mapping[str, int]) -> list[int]:
@@ -212,15 +212,15 @@ def longest_first(word: str, ids: Mapping[str, int]) -> list[int]:
     """
     if len(word.encode("utf-8", errors="replace")) > _MAX_WORD_BYTES:
         return []
-    found, start = [], 0
+    token_ids, start = [], 0
     while start < len(word):
         joiner = JOINER if start else ""
         end = next((end for end in range(len(word), start, -1) if joiner + word[start:end] in ids), None)
         if end is None:
             return []
-        found.append(ids[joiner + word[start:end]])
+        token_ids.append(ids[joiner + word[start:end]])
         start = end
-    return found
+    return token_ids
 
 
 def _words(text: str) -> list[str]:

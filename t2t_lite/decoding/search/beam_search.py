@@ -99,8 +99,8 @@ class BeamSearch:
     @property
     def features(self) -> dict[str, Feature]:
         """What the search stores about hypotheses besides their tokens, by name in `BeamState.features`."""
-        found: dict[str, Feature] = {"coverage": Coverage(self.coverage_beta)} if self.coverage_beta else {}
-        return found | ({"phrases": self.phrases} if self.phrases else {})
+        features: dict[str, Feature] = {"coverage": Coverage(self.coverage_beta)} if self.coverage_beta else {}
+        return features | ({"phrases": self.phrases} if self.phrases else {})
 
     def start(self, inputs: SearchInputs, decoder_state: DecoderState, max_length: int | tf.Tensor) -> BeamState:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.

@@ -19,7 +19,7 @@ def write_in_place(array: Array, place: int | Array, part: Array, axis: int) -> 
     rows = tf.reshape(part, [-1, width])
     matrix = tf.reshape(array, [tf.shape(rows)[0], -1])
     all_rows = {"begin_mask": 1, "end_mask": 1, "strides": [1, 1]}
-    found = tf.raw_ops.TensorStridedSliceUpdate(
+    written = tf.raw_ops.TensorStridedSliceUpdate(
         input=matrix, begin=[0, start], end=[0, start + width], value=rows, **all_rows
     )
-    return tf.ensure_shape(tf.reshape(found, tf.shape(array)), array.shape)
+    return tf.ensure_shape(tf.reshape(written, tf.shape(array)), array.shape)

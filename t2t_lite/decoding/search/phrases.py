@@ -30,7 +30,7 @@ class PhraseState(NamedTuple):
     """How much of the required phrases each hypothesis contains."""
 
     at: Array  # bool [batch, beam, places], whether the last tokens are those of the phrase up to this place
-    found: Array  # bool [batch, beam, places], at a phrase's last place: whether its last word has ended
+    complete: Array  # bool [batch, beam, places], at a phrase's last place: whether its last word has ended
 
 
 class Places(NamedTuple):
@@ -88,9 +88,9 @@ class Phrases:
         if self.never_first:
             first = tf.gather(tf.constant(self.never_first), places.tokens) & (state.position == 0)
             may_begin &= tf.logical_not(first)[:, tf.newaxis]
-        found = self._found(phrases, places)
+        contained = self._contained(phrases, places)
         may_follow = (places.numbers > 1)[:, tf.newaxis] & _shifted(phrases.at)
-        is_next = (may_begin | may_follow) & tf.logical_not(found)
+        is_next = (may_begin | may_follow) & tf.logical_not(contained)
         following = tf.where(is_next, places.tokens[:, tf.newaxis], 0)
         best = tf.argmax(logits, -1, output_type=tf.int32)  # [batch, beam]
         ends_word = tf.where(tf.constant(self.begins_in_word), NONE, logits)
@@ -129,14 +129,14 @@ class Phrases:
         """See `Feature`."""
         del attention
         places = _places(inputs)
-        at, found = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.features["phrases"])
+        at, complete = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.features["phrases"])
         tokens = candidates.tokens[:, :, tf.newaxis]
         last = tf.gather(state.last, candidates.parents, batch_dims=1)[:, :, tf.newaxis]
         apart = tf.logical_not(self._joins(last, tokens))  # [batch, candidates, 1], whether a word may end between them
-        found |= at & places.is_last[:, tf.newaxis] & apart
+        complete |= at & places.is_last[:, tf.newaxis] & apart
         before = tf.where((places.numbers == 1)[:, tf.newaxis], apart, _shifted(at))
         is_here = (tokens == places.tokens[:, tf.newaxis]) & (places.numbers > 0)[:, tf.newaxis]
-        return PhraseState(before & is_here, found)
+        return PhraseState(before & is_here, complete)
 
     def score(self, extended: PhraseState, inputs: SearchInputs) -> tf.Tensor:
         """See `Feature`. Hypotheses that lack phrases can end only at the length limit."""
@@ -149,7 +149,7 @@ class Phrases:
     def missing(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
         """Returns the number of tokens in the phrases that outputs lack if they end here: int32 [batch, hypotheses]."""
         places = _places(inputs)
-        lacks = tf.logical_not(self._found(phrases, places)) & (places.numbers > 0)[:, tf.newaxis]
+        lacks = tf.logical_not(self._contained(phrases, places)) & (places.numbers > 0)[:, tf.newaxis]
         return tf.reduce_sum(tf.cast(lacks, tf.int32), -1)
 
     def banks(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
@@ -158,14 +158,14 @@ class Phrases:
         Counts all tokens of complete phrases, and the tokens so far of the longest phrase that has begun.
         """
         places = _places(inputs)
-        found = self._found(phrases, places)
-        whole = tf.reduce_sum(tf.cast(found & (places.numbers > 0)[:, tf.newaxis], tf.int32), -1)
-        begun = tf.where(phrases.at & tf.logical_not(found), places.numbers[:, tf.newaxis], 0)
+        contained = self._contained(phrases, places)
+        whole = tf.reduce_sum(tf.cast(contained & (places.numbers > 0)[:, tf.newaxis], tf.int32), -1)
+        begun = tf.where(phrases.at & tf.logical_not(contained), places.numbers[:, tf.newaxis], 0)
         return whole + tf.reduce_max(begun, -1)
 
-    def _found(self, phrases: PhraseState, places: Places) -> tf.Tensor:
+    def _contained(self, phrases: PhraseState, places: Places) -> tf.Tensor:
         """Returns, for each place, whether a hypothesis that ends here contains its phrase: bool [batch, n, places]."""
-        ends = (phrases.at | phrases.found) & places.is_last[:, tf.newaxis]
+        ends = (phrases.at | phrases.complete) & places.is_last[:, tf.newaxis]
         return tf.gather(ends, tf.broadcast_to(places.ends[:, tf.newaxis], tf.shape(ends)), batch_dims=2)
 
     def _joins(self, last: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:

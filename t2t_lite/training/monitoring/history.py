@@ -54,17 +54,17 @@ def read_evaluation_columns(directory: Path) -> Columns:
 def _report(line: str) -> dict[str, Any]:
     """Returns the report in a line; {} for an incomplete line from a killed process."""
     try:
-        found = json.loads(line)
+        report = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return report if isinstance(report, dict) else {}
 
 
 def _columns(rows: Iterable[Mapping[str, object]]) -> Columns:
     rows = [{name: value for name, value in row.items() if name not in ("part", "time", "samples")} for row in rows]
     names = dict.fromkeys(["step", *(name for row in rows for name in row)])
-    return {name: [_number(row.get(name)) for row in rows] for name in names}
+    return {name: [_number_or_nan(row.get(name)) for row in rows] for name in names}
 
 
-def _number(value: object) -> float:
+def _number_or_nan(value: object) -> float:
     return value if isinstance(value, int | float) else math.nan

@@ -55,7 +55,8 @@ class Progress:
         self._is_first = False
         utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
         line = (
-            f"epoch {figures['epoch']:.0f}  {_losses(figures)}  gradient norm {_number(figures['gradient_norm'], 2)}  "
+            f"epoch {figures['epoch']:.0f}  {_losses(figures)}  "
+            f"gradient norm {_formatted(figures['gradient_norm'], 2)}  "
             f"learning rate {figures['learning_rate']:.2e}  {figures['steps_per_second']:.3g} steps/s  "
             f"{figures['target_tokens_per_second']:,.0f} target tokens/s "
             f"({figures['padded_target_tokens_per_second']:,.0f} padded)  "
@@ -92,7 +93,7 @@ class Progress:
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Shows and records the scores and samples from an `Evaluator`."""
         more = "".join(f", dev {figure_label(name)} {figures[name]:.2f}" for name in figures if is_of_outputs(name))
-        perplexity = f"{_number(figures['perplexity'], 2)} per token"
+        perplexity = f"{_formatted(figures['perplexity'], 2)} per token"
         self.say(
             f"step {step}: dev {_losses(figures)}, dev perplexity {perplexity}, "
             f"token accuracy {figures['accuracy']:.1%}{more}"
@@ -111,11 +112,11 @@ class Progress:
 
 def _losses(figures: dict[str, float]) -> str:
     """Formats the loss and, if it differs, the loss without label smoothing."""
-    loss, nll_loss = (_number(figures[name], 3) for name in ("loss", "nll_loss"))
+    loss, nll_loss = (_formatted(figures[name], 3) for name in ("loss", "nll_loss"))
     return f"loss {loss}" + (f" (without label smoothing {nll_loss})" if loss != nll_loss else "")
 
 
-def _number(value: float, digits: int) -> str:
+def _formatted(value: float, digits: int) -> str:
     """Formats a number; abbreviates the huge numbers that occur when training diverges."""
     return f"{value:.{digits}f}" if abs(value) < 1e6 or value != value else f"{value:.3g}"
 

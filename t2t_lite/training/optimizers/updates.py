@@ -45,15 +45,15 @@ class KerasOptimizer(Optimizer):
 
 def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
     """Returns a rule's variables by name. The names do not depend on how many rules the process has created."""
-    found, seen = {}, collections.Counter()
+    variables, seen = {}, collections.Counter()
     for variable in rule.variables:
         name = (
             "updates" if variable is rule.iterations else variable.path.removeprefix(f"{rule.name}/").replace("/", "_")
         )
         # Adafactor gives the same name to several variables.
-        found[f"{name}.{seen[name]}" if seen[name] else name] = variable.value
+        variables[f"{name}.{seen[name]}" if seen[name] else name] = variable.value
         seen[name] += 1
-    return found
+    return variables
 
 
 class FusedAdam(Optimizer):
