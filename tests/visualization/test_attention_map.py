@@ -91,7 +91,7 @@ def test_layers_are_chosen_by_kind():
         chosen_layers(few, ["decoder"])
     with pytest.raises(UserError, match="`layers` is empty"):
         chosen_layers(few, layers=[])
-    with pytest.raises(UserError, match="not 'memory'"):
+    with pytest.raises(UserError, match="'memory' is not a kind of attention"):
         chosen_layers(few, ["memory"])
 
 
@@ -207,7 +207,7 @@ class Local(Weights):
 def test_figure_3_of_heads_that_look_close_by_is_still_about_a_word(tmp_path):
     line = "|".join(f" w{place}" for place in range(12))
     found = draw_figure(3, Local(), line, line, tmp_path)
-    assert "The attention of “w2”: 14% of the weight" in found.caption
+    assert "The attention of “w2”: averaged over all heads, 14% of the weight" in found.caption
 
 
 def test_figure_4_finds_pronouns_as_words(tmp_path):
