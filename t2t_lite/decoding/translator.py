@@ -194,7 +194,7 @@ class Translator:
           settings: fields of `DecodeHParams` that override the translator's, such as beam_size=8.
 
         Returns:
-          the translation of each line, in order. A blank line has an empty translation (with score 0).
+          the translation of each line, in order. A line of only whitespace has an empty translation (with score 0).
 
         Raises:
           UserError: if a setting is out of range.
@@ -334,7 +334,7 @@ class Translator:
 
         Returns:
           for each pair, "i-j ..." in Pharaoh format: word j of the translation is aligned with word i of the line. Both
-          indices start at 0; words are separated by blanks. Each word of the translation has one link.
+          indices start at 0; words are separated by whitespace. Each word of the translation has one link.
 
         Raises:
           UserError: if the engine or the model does not return the cross-attention of this layer.

@@ -28,9 +28,9 @@ def test_one_text_gives_one_text(translator):
 
 
 def test_a_text_together_with_a_list_is_an_error(translator):
-    with pytest.raises(TypeError, match="score: inputs is a string but targets is not; pass both as strings or both as lists"):
+    with pytest.raises(TypeError, match="score: inputs is a string but targets is not; pass both"):
         translator.score(LINE, [OTHER])
-    with pytest.raises(TypeError, match="translate: prefixes is a string but lines is not; pass both as strings or both as lists"):
+    with pytest.raises(TypeError, match="translate: prefixes is a string but lines is not; pass both"):
         translator.translate([LINE], prefixes="Der")
 
 

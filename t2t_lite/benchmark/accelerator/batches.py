@@ -3,7 +3,7 @@
 import numpy as np
 
 # Sentences have 24 to 32 tokens, 28 on average, in rows of 32. So 12.5% of the positions are padding, about as in the
-# batches that batch_by=shapes makes for WMT's lengths (12 to 13%, docs/results.md).
+# batches that batch_by=shapes makes for WMT's lengths (12 to 13%, docs/training.md).
 SHORTEST, LONGEST = 24, 32
 MEAN_LENGTH = (SHORTEST + LONGEST) / 2
 
