@@ -130,8 +130,8 @@ class HParams(Settings):
     batch_tokens: int = option(25_000, "real target tokens per optimizer step, over all devices", at_least=1)
     batch_by: str = option(
         AUTO_BATCH_BY,
-        "both, targets: batch by the lengths of both sides or of the targets; shapes: at most 40 batch shapes, for XLA;"
-        " auto: shapes if steps are compiled, else both",
+        "both, targets: group by these lengths; shapes: at most 40 batch shapes, for XLA; "
+        "auto: shapes if compiled, else both",
         choices=(AUTO_BATCH_BY, "both", "targets", "shapes"),
     )
     train_steps: int = option(100_000, at_least=1)

@@ -162,7 +162,7 @@ def test_inspect_shows_examples_lengths_and_dropped_pairs(own_text, generated, c
         (["--inspect", "--problem=text_pairs", "--data_dir=."], "no such file: manifest.text_pairs.json", 1),
         (["--inspect"], "--problem is required", 2),
         (["--problem=text_pairs"], "--data_dir is required", 2),
-        (["--problem=text_pairs", "--data_dir=d"], "--train_source=FILE --train_target=FILE, or --train_tsv=FILE", 2),
+        (["--problem=text_pairs", "--data_dir=d"], "pass --train_source=FILE and --train_target=FILE, or", 2),
         (["--problem=text_pairs", "--data_dir=d", "--train_source=x"], "--train_source needs --train_target", 2),
         (["--problem=text_pairs", "--data_dir=d", "--train_tsv=none"], "no such file: ", 1),
         (["--problem=text_pairs", "--data_dir=d", "--train_sorce=x"], "did you mean '--train_source'", 2),

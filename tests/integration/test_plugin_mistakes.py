@@ -277,7 +277,7 @@ class NoScore(Metric):
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (NoScore, "metric 'wrong': the score is None, not a number"),
+        (NoScore, "metric 'wrong': the score is None, not a number; return a number from score()"),
         (
             lambda hypotheses, references: 1.0,
             "metric 'wrong' is not a class derived from Metric",

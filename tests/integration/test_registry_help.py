@@ -108,7 +108,7 @@ def test_a_setting_is_shown_with_its_meaning_and_default(command):
     )
     both = shown(command, "batch_tokens")
     assert "(--hparams=batch_tokens=VALUE), default 25000\nreal target tokens per optimizer step" in both
-    assert "(--decode_hparams=batch_tokens=VALUE), default 4096\nmaximum tokens per batch" in both
+    assert "(--decode_hparams=batch_tokens=VALUE), default 4096\nmaximum source tokens per batch" in both
 
 
 def test_every_setting_has_an_explanation(command):

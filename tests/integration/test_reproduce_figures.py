@@ -103,7 +103,7 @@ def test_a_figure_that_cannot_be_written_is_refused_before_the_model_is_loaded(t
             ["--figure=4", f"--run_dir={TIED}", "--sentence=The dog sleeps."],
             "--sentence has no pronoun for figure 4",
         ),
-        (["--figure=3", f"--run_dir={TIED}"], "is no longer where it was during training; pass a --sentence"),
+        (["--figure=3", f"--run_dir={TIED}"], "is no longer where it was during training; pass --sentence"),
         (["--figure=3", f"--run_dir={TIED}", "--sentence=A b.", "--word=c"], "--word=c is not one of"),
     ],
 )

@@ -138,7 +138,7 @@ def test_parseval_of_plain_text_is_an_error_that_names_the_file(refused, tmp_pat
     flags = ("--metric=parseval", f"--hypothesis={tmp_path / 'text'}")
     message = refused("score", *flags, f"--reference={tmp_path / 'text'}")
     assert f"line 1 of {tmp_path / 'text'} is malformed" in message and "write a tree in brackets" in message
-    assert f"{tmp_path / 'text'} has no tree" in refused("score", *flags, f"--reference={tmp_path / 'trees'}")
+    assert f"no trees in {tmp_path / 'text'}" in refused("score", *flags, f"--reference={tmp_path / 'trees'}")
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x", "x.jpeg"])
