@@ -100,7 +100,7 @@ def test_a_run_without_evaluations_is_plotted(make_run, command, tmp_path):
     (run / "evaluations.json").unlink()
     plot = tmp_path / "curves.svg"
     refused = command("benchmark", "--curve", f"--output_dir={run}")
-    assert refused.returncode == 1 and "none of its checkpoints was evaluated" in refused.stderr
+    assert refused.returncode == 1 and "has no evaluations.json; evaluate it with" in refused.stderr
     drawn = command("benchmark", "--curve", f"--output_dir={run},{run}/", f"--plot_file={plot}")
     assert drawn.returncode == 0, drawn.stderr
     assert drawn.stdout == "none of its checkpoints was evaluated\n"  # one run, although it is given twice

@@ -181,7 +181,7 @@ def test_weights_of_another_filter_size_keep_their_initial_values_and_are_report
     for name in changed:
         np.testing.assert_array_equal(after[name], before[name], err_msg=name)
         assert f"  not loaded: {name}: {old[name].shape} in the checkpoint, {after[name].shape} in this model" in lines
-    assert lines[0].endswith(f"{len(old) - 6} of {len(old)} weights loaded, 6 not")
+    assert lines[0].endswith(f"{len(old) - 6} of {len(old)} weights loaded, 6 not loaded")
     assert lines[-1] == "  settings of that run: filter_size: 24, not 40"
 
 

@@ -299,8 +299,8 @@ class _Own(keras.optimizers.SGD):
     ("rule", "message"),
     [
         (lambda hparams: 0.1, "the optimizer 'own' is float, not a keras.optimizers.Optimizer; register a function"),
-        (lambda hparams: keras.optimizers.SGD(clipnorm=1.0), "Keras' argument clipnorm.*use `hparams=clip_norm`"),
-        (lambda hparams: keras.optimizers.Adam(use_ema=True), "Keras' argument use_ema.*use `hparams=ema_decay`"),
+        (lambda hparams: keras.optimizers.SGD(clipnorm=1.0), "Keras' argument clipnorm.*set `hparams=clip_norm`"),
+        (lambda hparams: keras.optimizers.Adam(use_ema=True), "Keras' argument use_ema.*set `hparams=ema_decay`"),
         (lambda hparams: keras.optimizers.Nadam(), "is of type Nadam, which does not update each variable separately"),
         (lambda hparams: _Own(), "is of type _Own, which does not update each variable separately"),
     ],
