@@ -313,7 +313,7 @@ class HParams(Settings):
 
     @property
     def max_positions(self) -> int | None:
-        """The maximum length of a sequence, in tokens; None: no limit. Only encodings such as learned have a limit."""
+        """The maximum length of a sequence, in tokens; None: no limit. Only some encodings, as `learned`, have one."""
         return self.max_length if POSITION_ENCODINGS.fact(self.position_encoding, "is_limited", False) else None
 
 

@@ -130,7 +130,7 @@ def observations(results: Sequence[Result]) -> Grid | None:
 def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float) -> str:
     """Returns whether an observation holds by one metric: HOLDS, FAILS or UNDECIDED.
 
-    The difference is the row's value minus the base model's. Values that differ by at most `same` count as the same.
+    `difference` is the row's value minus the base model's. If SAME is expected, at most `same` counts as no difference.
     """
     low, high = (difference.low, difference.high) if higher_is_better else (-difference.high, -difference.low)
     if expected == SAME:

@@ -35,7 +35,8 @@ class Vocabulary(ABC):
 
     size: int
     unknown_id: int | None = UNKNOWN_ID  # None: there is no unknown token, and id 2 is an ordinary token
-    starts_with_blank = False  # whether tokens include the space before a word; decode removes the first space
+    # Whether tokens include the space before a word; if so, decode removes a space at the start of the text.
+    starts_with_blank = False
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
