@@ -151,8 +151,8 @@ class SentenceSampler:
         """Returns a clause with random parts.
 
         `verb`, `subject` and `kind`, the kind of the subject, are random by default. A random verb may be "be" with a
-        predicate. The clause is negated with probability `negation`. Its tense is one of `tenses` ("present", "past"
-        or "modal"), but stative verbs replace "modal" with "present".
+        predicate. The clause is negated with probability `negation`. Its tense is drawn from `tenses` ("present",
+        "past" or "modal"); stative verbs get "present" instead of "modal".
         """
         rng = self.rng
         if not kind:

@@ -58,7 +58,10 @@ class Parsing(Problem):
         return tuple(OwnFile(file) for flag in self.options for file in self._files(flag))
 
     def symbols_of(self, side: str) -> tuple[str, ...]:
-        """Returns the leaf symbol for the targets, the first token of their vocabulary (see `hard_alignment_token`)."""
+        """Returns the leaf symbol for the targets, and nothing for the inputs.
+
+        It gets the first free id of the vocabulary, 3, which the hparam sets use as `hard_alignment_token`.
+        """
         return (WORD,) if side == "targets" else ()
 
     def for_model(self, example: Example) -> Example:

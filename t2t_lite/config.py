@@ -313,7 +313,7 @@ class HParams(Settings):
 
     @property
     def max_positions(self) -> int | None:
-        """The maximum length of a sequence, in tokens; None: no limit. Only some encodings, as `learned`, have one."""
+        """The maximum length of a sequence, in tokens; None: no limit. Some position encodings have one (`learned`)."""
         return self.max_length if POSITION_ENCODINGS.fact(self.position_encoding, "is_limited", False) else None
 
 
@@ -361,7 +361,7 @@ class DecodeHParams(Settings):
     constraints: str = option("", 'more registered constraints on outputs, such as those from a plug-in: "a+b"')
     scorers: str = option("", 'registered scorers that add terms to the score of an output: "a+b"')
     return_beams: bool = option(False, "return all hypotheses of a line with their scores instead of the best text")
-    precision: str = option("float32", "mixed_bfloat16, mixed_float16: computation in 16 bits", choices=PRECISIONS)
+    precision: str = option("float32", "mixed_bfloat16, mixed_float16: matrix products in 16 bits", choices=PRECISIONS)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -75,6 +75,6 @@ def _sentence(run_dir: "RunDir", number: int) -> str:
     sentence = sentence_for(number, read_lines(path))
     if sentence is None:
         raise UserError(
-            f"the dev split of {run_dir.path} has no sentence that suits figure {number}; pass one with `sentence`"
+            f"the dev split of {run_dir.path} has no suitable sentence for figure {number}; pass one with `sentence`"
         )
     return sentence

@@ -80,7 +80,7 @@ class Request:
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Returns (the inputs, the sets of references).
 
-        Raises a UserError if the number of lines in a reference file differs from the split's.
+        Raises a UserError if the inputs and a set of references differ in the number of lines.
         """
         inputs, *references = (list(read_lines(path)) for path in (*self.text_paths, *self.references))
         for path, lines in zip((self.text_paths[1], *self.references), references):

@@ -18,7 +18,7 @@ class ImportOptions(Options):
     )
     vocab_file: str = option(
         "",
-        "the vocabulary file, or two files INPUTS,TARGETS; bytes: one token per byte",
+        "the vocabulary file, or two as INPUTS,TARGETS; bytes: one token per byte",
         unset="the one in that folder with the model's number of tokens",
         metavar="FILE",
     )

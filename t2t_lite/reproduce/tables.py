@@ -128,9 +128,9 @@ def observations(results: Sequence[Result]) -> Grid | None:
 
 
 def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float) -> str:
-    """Returns whether an observation holds by one metric: HOLDS, FAILS or UNDECIDED.
+    """Returns HOLDS, FAILS or UNDECIDED for one observation, judged by one metric.
 
-    `difference` is the row's value minus the base model's. If SAME is expected, at most `same` counts as no difference.
+    `difference` is the row's value minus the base model's. If SAME is expected, differences up to `same` are ignored.
     """
     low, high = (difference.low, difference.high) if higher_is_better else (-difference.high, -difference.low)
     if expected == SAME:

@@ -48,7 +48,7 @@ class TrainOptions(Options):
     )
     steps_per_call: int | None = option(
         None,
-        "maximum steps per call from the host, which lasts at most about 3 seconds; signals take effect between calls",
+        "maximum steps per call from the host; fewer if they would take over 3 s; signals take effect between calls",
         unset="10 on GPUs, else 1",
         at_least=1,
         metavar="N",

@@ -112,7 +112,7 @@ class SubwordOps:
         )
         whole = _joined(parts.with_flat_values(tf.where(is_number, characters, parts.flat_values)))
         parts = tf.strings.split(whole, _BACKSLASH)
-        # Prepended to all parts but the first, because a separator would be omitted after leading empty parts.
+        # Prepended to all parts but the first: a join with this separator would omit it after leading empty parts.
         before = tf.where(tf.ragged.range(parts.row_lengths()).flat_values > 0, "\\", "")
         return _joined(parts.with_flat_values(tf.strings.join([before, parts.flat_values])))
 

@@ -49,7 +49,7 @@ def announce_evaluation(directory: Path, step: int) -> None:
 
 
 def end_announcement(directory: Path) -> None:
-    """Records that the announced evaluation is done."""
+    """Removes the announcement of an evaluation that is done."""
     (Path(directory) / _DUE).unlink(missing_ok=True)
 
 
