@@ -259,8 +259,7 @@ def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
 def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
     """Returns (description, folder) for each part that is not registered and comes from a plug-in folder.
 
-    Raises UserError if one comes from a package that is not installed, or from a folder that is inside the run
-    directory, is not an absolute path on a disk, or does not exist.
+    Raises UserError if one comes from a package, or from a folder that is inside the run directory, is not an absolute path on a disk, or does not exist.
     """
     origins, missing = _plugins(run, about), []
     for registry, name in its_names.items():
@@ -269,7 +268,7 @@ def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registr
         origin, what = origins[registry.kind], f"{about}: the {registry.kind} '{name}'"
         if origin.kind == "package":
             raise UserError(
-                f"{what} comes from the package {origin.where}, which is not installed; install it with pip"
+                f"{what} comes from the package {origin.where}; install the version that the run was trained with"
             )
         folder = Path(origin.where)
         if reason := _why_not(folder, path):

@@ -2,7 +2,7 @@
 
 import os
 
-# Environment variables that set TensorFlow's numbers of threads.
+# The environment variables that set the sizes of TensorFlow's thread pools.
 _THREADS_IN_ENVIRONMENT = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 # Marks that this package has set the first of these variables. Child processes inherit both.
 _SET_HERE = "T2T_LITE_SETS_THREADS"

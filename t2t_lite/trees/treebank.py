@@ -11,7 +11,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.tree import Tree, parse_brackets
 
-# After this many lines, the next line that starts with a bracket begins a new tree, even if brackets are open.
+# After this many lines of one tree, a line that starts with a bracket begins a new tree, even if brackets are open.
 _MAX_LINES = 1000
 _ROOT = re.compile(r"\(\s*(\(|(TOP|ROOT|S1)(\s|\(|$))")
 TREE_FILE_EXTENSIONS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")

@@ -94,7 +94,7 @@ def test_averaging_and_scoring_need_no_plug_in(run_dir, data_dir, process, tmp_p
     assert f"average-{STEPS}" in result.stdout
     refused = process("decoder", f"--output_dir={run_dir}", stdin=b"12\n")
     assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
-    assert "'numbers_in_words' comes from the package t2t-lite-example, which is not installed" in refused.stderr
+    assert "'numbers_in_words' comes from the package t2t-lite-example; install the version" in refused.stderr
 
 
 def test_outputs_are_decoded_and_scored_by_the_metric(example, run_dir, data_dir, tmp_path):

@@ -35,7 +35,7 @@ class Vocabulary(ABC):
 
     size: int
     unknown_id: int | None = UNKNOWN_ID  # None: there is no unknown token, and id 2 is an ordinary token
-    # Whether tokens include the space before a word; if so, decode removes a space at the start of the text.
+    # Whether a text's first token also begins with a space, which decode then removes.
     starts_with_blank = False
 
     def __init__(self, path: Path) -> None:
