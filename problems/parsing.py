@@ -13,6 +13,7 @@ from pathlib import Path
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Dependency, Example, OwnFile, Problem, Unusable
+from t2t_lite.data.vocab.sentencepiece import BLANK
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
@@ -60,7 +61,7 @@ class Parsing(Problem):
     def symbols_of(self, side: str) -> tuple[str, ...]:
         """Returns the leaf symbol for the targets, and nothing for the inputs.
 
-        It gets the first free id of the vocabulary, 3, which the hparam sets use as `hard_alignment_token`.
+        The symbol gets the first free id of the vocabulary, 3: `hard_alignment_token` in `transformer_parsing_small`.
         """
         return (WORD,) if side == "targets" else ()
 
@@ -170,6 +171,13 @@ class TreebankParsing(Parsing):
                     f"there are no trees for the {split} split; pass `{split}_trees=PATH`, or `treebank=PATH`",
                     status=2,
                 )
+
+    def symbols_of(self, side: str) -> tuple[str, ...]:
+        """Returns the leaf symbol for the targets and, with BPE, the space for the inputs.
+
+        Each word then begins with a token of its own for the space: id 3, see `source_word_token`.
+        """
+        return (BLANK,) if side == "inputs" and self.kind_of(side) == "bpe" else super().symbols_of(side)
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the trees given for a split and, for train or if none are given, the split's share of --treebank."""

@@ -75,7 +75,10 @@ class HParams(Settings):
         "sinusoidal", "sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021"
     )
     hard_alignment_token: int = option(
-        0, "id of the target token that stands for the next source token (Ma et al. 2017); 0: none", at_least=0
+        0, "id of the target token that stands for the next source word (Ma et al. 2017); 0: none", at_least=0
+    )
+    source_word_token: int = option(
+        0, "id of the source token that begins each word, for hard alignment; 0: source tokens are words", at_least=0
     )
     max_relative_position: int = option(
         16, "maximum distance of relative positions, to which larger ones are clipped", at_least=1
@@ -268,11 +271,8 @@ class HParams(Settings):
             )
         self.require("hidden_size", self.hidden_size % 2 == 0, "even, because sines and cosines come in pairs")
         self.require("kernel_size", self.kernel_size % 2 == 1, "odd, so that the window has a center")
-        self.require(
-            "neighborhood_size",
-            self.neighborhood_size % 2 == 0,
-            "even, because half of the neighbors precede a position and half follow it",
-        )
+        half = self.neighborhood_size % 2
+        self.require("neighborhood_size", half == 0, "even, because half of the neighbors precede a position")
         if self.max_positions is not None:
             # A single vector would be broadcast over sequences of any length.
             self.require(

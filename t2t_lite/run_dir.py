@@ -259,7 +259,8 @@ def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
 def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
     """Returns (description, folder) for each part that is not registered and comes from a plug-in folder.
 
-    Raises UserError if one comes from a package, or from a folder that is inside the run directory, is not an absolute path on a disk, or does not exist.
+    Raises UserError if one comes from a package, or from a folder that is inside the run directory, is not an absolute
+    path on a disk, or does not exist.
     """
     origins, missing = _plugins(run, about), []
     for registry, name in its_names.items():

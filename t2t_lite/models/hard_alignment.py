@@ -1,4 +1,4 @@
-"""The Transformer with hard monotonic alignment: the decoder sees the encoder's output for the next source token."""
+"""The Transformer with hard monotonic alignment: the decoder sees the encoder's output for the next source word."""
 
 from typing import NamedTuple
 
@@ -14,15 +14,22 @@ from t2t_lite.models.transformer import Transformer
 
 
 class AlignedSource(NamedTuple):
-    """An `EncodedSource` that also contains the encoder's output."""
+    """An `EncodedSource` that also contains the encoder's output for each word."""
 
     caches: list[Cache]  # see `EncodedSource`
     source_mask: Array  # see `EncodedSource`
-    encoded: Array  # float [batch, source, hidden]
+    words: "SourceWords"
+
+
+class SourceWords(NamedTuple):
+    """The encoder's output for the words of a source, each at its first token, and then for the end symbol."""
+
+    encoded: Array  # float [batch, source, hidden]; the order of the states after the end symbol is undefined
+    number: Array  # int32 [batch, 1], the number of words
 
 
 class AlignedState(NamedTuple):
-    """A `DecoderState` with the number of source tokens consumed by each hypothesis."""
+    """A `DecoderState` with the number of source words consumed by each hypothesis."""
 
     caches: list[State]  # see `DecoderState`
     counts: Array  # int32 [batch, beam]
@@ -30,11 +37,12 @@ class AlignedState(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class HardAlignmentTransformer(Transformer):
-    """A Transformer whose targets contain `hparams.hard_alignment_token` once for each source token, in order.
+    """A Transformer whose targets contain `hparams.hard_alignment_token` once for each source word, in order.
 
-    The number of these tokens so far is the index of the next source token. The encoder's output for it is added to the
+    The number of these tokens so far is the index of the next source word. The encoder's output for it is added to the
     embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
-    Parsing"). The variables are the same as a `Transformer`'s.
+    Parsing"). A word is a source token or, if `hparams.source_word_token` is set, begins with this token; the encoder's
+    output at this token represents the word. The variables are the same as a `Transformer`'s.
 
     Arguments and methods: see `Seq2SeqModel`.
     """
@@ -66,36 +74,55 @@ class HardAlignmentTransformer(Transformer):
     ) -> tuple[Array, State, Array]:
         """Returns (logits, state, attention), see `Seq2SeqModel`."""
         counts = gather_parents(state.counts, ancestry) + self._is_aligned(ids)
-        aligned = aligned_encoder_states(encoded_source.encoded, encoded_source.source_mask, counts)
+        aligned = states_of_next_words(encoded_source.words, counts)
         x = self.position_encodings["targets"].step(self.embedding(ids) + aligned, position)
         return self._step(x, position, encoded_source, state._replace(counts=counts), ancestry)
 
-    def _encoded_source(self, encoded: Array, source_mask: Array) -> AlignedSource:
-        return AlignedSource(*super()._encoded_source(encoded, source_mask), encoded)
+    def _encoded_source(self, encoded: Array, inputs: Array) -> AlignedSource:
+        words = source_words(encoded, inputs, self.hparams.source_word_token)
+        return AlignedSource(*super()._encoded_source(encoded, inputs), words)
 
-    def _embed_targets(self, ids: Array, encoded: Array, source_mask: Array, seeds: Seeds | None) -> Array:
+    def _embed_targets(self, ids: Array, encoded: Array, inputs: Array, seeds: Seeds | None) -> Array:
+        words = source_words(encoded, inputs, self.hparams.source_word_token)
         counts = ops.cumsum(self._is_aligned(ids), axis=1)
-        return self._embed(ids, "targets", seeds, added=aligned_encoder_states(encoded, source_mask, counts))
+        return self._embed(ids, "targets", seeds, added=states_of_next_words(words, counts))
 
     def _is_aligned(self, ids: Array) -> Array:
         return ops.cast(ids == self.hparams.hard_alignment_token, "int32")
 
 
-def aligned_encoder_states(encoded: Array, source_mask: Array, counts: Array) -> Array:
-    """Returns the encoder's output for the next source token of each target position.
+def source_words(encoded: Array, inputs: Array, word_token: int) -> SourceWords:
+    """Returns the encoder's output for each word.
 
     Args:
       encoded: float [batch, source, hidden], the encoder's output.
-      source_mask: bool [batch, 1, 1, source], True = a token, False = padding.
-      counts: int [batch, length], number of source tokens consumed so far, which is the index of the next one. The
-        index stops at the last token, the end symbol.
+      inputs: int [batch, source], the source tokens, padded with 0.
+      word_token: the id of the token that begins each word; 0: each token is a word.
+    """
+    number_of_tokens = ops.sum(ops.cast(inputs != 0, "int32"), axis=1, keepdims=True)
+    if not word_token:
+        return SourceWords(encoded, ops.maximum(number_of_tokens - 1, 0))
+    length = ops.shape(inputs)[1]
+    places = ops.arange(length, dtype="int32")
+    begins_word = inputs == word_token
+    # The states of the words and of the end symbol come first, in their order.
+    order = ops.argsort(ops.where(begins_word | (places == number_of_tokens - 1), places, places + length), axis=1)
+    encoded = ops.take_along_axis(encoded, order[:, :, None], axis=1)
+    return SourceWords(encoded, ops.sum(ops.cast(begins_word, "int32"), axis=1, keepdims=True))
+
+
+def states_of_next_words(words: SourceWords, counts: Array) -> Array:
+    """Returns the encoder's output for the next source word of each target position.
+
+    Args:
+      words: from `source_words`.
+      counts: int [batch, length], number of source words consumed so far, which is the index of the next one. After the
+        last word, the next one is the end symbol.
 
     Returns:
       float [batch, length, hidden].
     """
-    last = ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True) - 1
-    indices = ops.clip(counts, 0, ops.maximum(last, 0))
-    return ops.take_along_axis(encoded, indices[:, :, None], axis=1)
+    return ops.take_along_axis(words.encoded, ops.clip(counts, 0, words.number)[:, :, None], axis=1)
 
 
 def make_transformer(

@@ -162,7 +162,7 @@ class Transformer(Seq2SeqModel):
     def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[State, State]:
         """Returns (`EncodedSource`, `DecoderState`), see `Seq2SeqModel`."""
         source_mask = padding_mask(inputs)
-        encoded_source = self._encoded_source(self.encode(inputs, source_mask, None), source_mask)
+        encoded_source = self._encoded_source(self.encode(inputs, source_mask, None), inputs)
         batch = ops.shape(inputs)[0]
         caches = [layer.self_attention.start_cache(batch, beam_size, max_length) for layer in self.decoder_layers]
         return encoded_source, DecoderState(caches)
@@ -196,7 +196,7 @@ class Transformer(Seq2SeqModel):
                 x = below(x, source_mask)
             return self_attention.attention(chosen.self_attention_residual.before(x), source_mask)
         encoded = self.encode(inputs, source_mask, None)
-        x = self._embed_targets(shift_right(targets), encoded, source_mask, None)
+        x = self._embed_targets(shift_right(targets), encoded, inputs, None)
         for below in layers[: layers.index(chosen)]:
             x = below(x, below.cross_keys_values(encoded), source_mask).x
         if kind == "decoder":
@@ -225,11 +225,10 @@ class Transformer(Seq2SeqModel):
             x = layer(x, mask, seeds=seeds)
         return self.final_norms["encoder"](x) if self.final_norms else x
 
-    def _encoded_source(self, encoded: Array, source_mask: Array) -> EncodedSource:
+    def _encoded_source(self, encoded: Array, inputs: Array) -> EncodedSource:
         """Returns the `EncodedSource`: the encoder's output, projected to each decoder layer's keys and values."""
-        return EncodedSource(
-            [Cache.of(*layer.cross_keys_values(encoded)) for layer in self.decoder_layers], source_mask
-        )
+        caches = [Cache.of(*layer.cross_keys_values(encoded)) for layer in self.decoder_layers]
+        return EncodedSource(caches, padding_mask(inputs))
 
     def _step(
         self,
@@ -252,7 +251,7 @@ class Transformer(Seq2SeqModel):
         """Returns the output of the last decoder layer, float [batch, target length, hidden]."""
         source_mask = padding_mask(inputs)
         encoded = self.encode(inputs, source_mask, seeds)
-        x = self._embed_targets(shift_right(targets), encoded, source_mask, seeds)
+        x = self._embed_targets(shift_right(targets), encoded, inputs, seeds)
         for layer in self.decoder_layers:
             x = layer(x, layer.cross_keys_values(encoded), source_mask, seeds=seeds).x
         return x
@@ -263,9 +262,9 @@ class Transformer(Seq2SeqModel):
     def _normalized(self, x: Array) -> Array:
         return self.final_norms["decoder"](x) if self.final_norms else x
 
-    def _embed_targets(self, ids: Array, encoded: Array, source_mask: Array, seeds: Seeds | None) -> Array:
+    def _embed_targets(self, ids: Array, encoded: Array, inputs: Array, seeds: Seeds | None) -> Array:
         """Embeds the decoder's inputs, int [batch, length]. Subclasses may add information from the source."""
-        del encoded, source_mask
+        del encoded, inputs
         return self._embed(ids, "targets", seeds)
 
     def _embed(self, ids: Array, side: str, seeds: Seeds | None, added: Array | None = None) -> Array:

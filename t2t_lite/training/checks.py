@@ -44,9 +44,16 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
 def check_hard_alignment(manifest: Manifest, hparams: HParams, data_dir: Path) -> None:
     """Raises UserError if the settings use hard alignment but the source tokens are not whole words."""
     kind = manifest.settings.get("vocab_kind", "")
-    if hparams.hard_alignment_token and kind != "words" and not manifest.settings.get("vocab_file"):
+    if not hparams.hard_alignment_token or manifest.settings.get("vocab_file"):
+        return
+    if kind != "words" and not hparams.source_word_token:
         raise UserError(
             f"hard_alignment_token={hparams.hard_alignment_token} needs whole words as source tokens, but the data in "
             f"{data_dir} was generated with `vocab_kind={kind}`; generate it with `vocab_kind=words` or train with "
             f"`hparams=hard_alignment_token=0`"
+        )
+    if kind == "words" and hparams.source_word_token:
+        raise UserError(
+            f"source_word_token={hparams.source_word_token} is for subwords, but the data in {data_dir} was generated "
+            f"with `vocab_kind=words`; generate it with `vocab_kind=bpe` or train with `hparams=source_word_token=0`"
         )

@@ -47,26 +47,34 @@ def test_logits_equal_a_numpy_forward_pass_of_each_sentence(model, paper):
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-4)
 
 
-def test_hard_alignment_adds_the_encoder_output_of_the_next_source_token(paper):
-    model = make(SMALL.replace(hard_alignment_token=5), HardAlignmentTransformer)
+# Words of one token or of several tokens: each begins with token 7. The second source has no word.
+SUBWORDS = np.array([[7, 4, 7, 5, 6, 7, 7, 2, 1], [3, 8, 1, 0, 0, 0, 0, 0, 0]], "int32")
+
+
+@pytest.mark.parametrize(("inputs", "word_token"), [(INPUTS, None), (SUBWORDS, 7)], ids=["words", "subwords"])
+def test_hard_alignment_adds_the_encoder_output_of_the_next_source_word(inputs, word_token, paper):
+    hparams = SMALL.replace(hard_alignment_token=5, source_word_token=word_token or 0)
+    model = make(hparams, HardAlignmentTransformer)
     paper.randomize(model)
-    logits = np.array(model(INPUTS, TARGETS))
-    for row in range(len(INPUTS)):
-        expected = paper.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]), counted=5)
+    logits = np.array(model(inputs, TARGETS))
+    for row in range(len(inputs)):
+        source = tokens(inputs[row])
+        expected = paper.logits(model, source, tokens(TARGETS[row]), counted=5, word_token=word_token)
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
-        without = paper.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]))
+        without = paper.logits(model, source, tokens(TARGETS[row]))
         assert abs(without - expected).max() > 1e-3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", [0, 3])
-def test_hard_alignment_counts_follow_the_beam_ancestry(paper, room, descending_beams):
-    model = make(SMALL.replace(hard_alignment_token=5), HardAlignmentTransformer)
+@pytest.mark.parametrize(("room", "inputs", "word_token"), [(0, INPUTS, 0), (3, INPUTS, 0), (3, SUBWORDS, 7)], ids=str)
+def test_hard_alignment_counts_follow_the_beam_ancestry(paper, room, inputs, word_token, descending_beams):
+    hparams = SMALL.replace(hard_alignment_token=5, source_word_token=word_token)
+    model = make(hparams, HardAlignmentTransformer)
     paper.randomize(model)
-    encoded_source, state = model.start_decoding(INPUTS, 3, 6 + room)
+    encoded_source, state = model.start_decoding(inputs, 3, 6 + room)
     for position, ancestry, histories in descending_beams(2, 3, 6, VOCAB, room):
         logits, state, _ = model.decode_step(histories[:, :, -1], position, encoded_source, state, ancestry)
-        expected = after(model, INPUTS, histories)
+        expected = after(model, inputs, histories)
         np.testing.assert_allclose(np.array(logits), expected, atol=1e-4)
 
 

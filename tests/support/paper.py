@@ -71,10 +71,12 @@ class PaperInNumpy:
         return math.cos(angle) if channel % 2 else math.sin(angle)
 
     @classmethod
-    def logits(cls, model, inputs, targets, counted=None):
+    def logits(cls, model, inputs, targets, counted=None, word_token=None):
         """The whole model on one unpadded sentence pair: lists of ids -> float64 [target length, vocab].
 
-        With a counted token, the encoder's output at the place that so many of it have led to is added to the targets.
+        With a counted token, the encoder's output for the next source word is added to the decoder's input; the number
+        of counted tokens so far is the index of that word. Each source token is a word, or each word begins with
+        `word_token`.
         """
         matrix = _float64(model.embedding.weight)
         hidden_size = matrix.shape[1]
@@ -90,7 +92,8 @@ class PaperInNumpy:
         x = embed(before)
         if counted is not None:
             counts = [before[: pos + 1].count(counted) for pos in range(len(before))]
-            x = x + np.stack([encoded[min(count, len(inputs) - 1)] for count in counts])
+            words = [i for i, token in enumerate(inputs[:-1]) if word_token in (None, token)] + [len(inputs) - 1]
+            x = x + np.stack([encoded[words[min(count, len(words) - 1)]] for count in counts])
         for layer in model.decoder_layers:
             causal = np.tri(len(targets), dtype=bool)
             x = cls.decoder_layer(layer, x, causal, encoded, np.ones((len(targets), len(inputs)), bool))
