@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import Metric
-from t2t_lite.scoring.parseval import ERROR, Parseval, f1_score, report, score_trees
+from t2t_lite.scoring.parse_report import report
+from t2t_lite.scoring.parseval import ERROR, Parseval, f1_score, score_trees
 from t2t_lite.scoring.summed_statistics import SummedStatistics
 
 

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from t2t_lite.errors import UserError
 from t2t_lite.trees.tree import LEAF, OPEN, UNTAGGED, Tree, parse_brackets, walk
@@ -39,13 +39,6 @@ SHORT = 40  # maximum sentence length in the second summary
 _TRACE = "-NONE-"
 _DELETED = frozenset(("TOP", _TRACE, ",", ":", "``", "''", "."))  # DELETE_LABEL
 _SAME = {"PRT": "ADVP"}  # EQ_LABEL
-
-# EVALB's own header, spelling included.
-_HEADER = (
-    "  Sent.                        Matched  Bracket   Cross        Correct Tag",
-    " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy",
-)
-_RULE = "=" * 76
 
 
 @dataclass(frozen=True)
@@ -123,30 +116,50 @@ class Parseval:
         return summarise([score for score in self.sentences if score.length <= SHORT])
 
 
+# The label of a constituent, its first word and the word after its last one.
+Bracket: TypeAlias = tuple[str, int, int]
+
+
 class _Parse(NamedTuple):
-    """A parsed line: the tags with their words, and (label, first word, word after the last) for each constituent."""
+    """A parsed line: the tags with their words, and the brackets of all constituents."""
 
     leaves: list[Tree]
-    brackets: list[tuple[str, int, int]]
+    brackets: list[Bracket]
 
     @property
     def tags(self) -> list[str]:
         return [leaf.label for leaf in self.leaves]
 
 
-class _Counted(NamedTuple):
-    """The words, tags and brackets in a `_Parse` that count, without function tags."""
+class CountedParse(NamedTuple):
+    """The words, tags and brackets of a tree that count, without function tags."""
 
     words: list[str]
     tags: list[str]
-    brackets: list[tuple[str, int, int]]
+    brackets: list[Bracket]
+
+
+class Comparison(NamedTuple):
+    """A gold tree, its candidate and the score."""
+
+    score: SentenceScore
+    gold: CountedParse
+    candidate: CountedParse | None  # None: its brackets are malformed
 
 
 def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees") -> Parseval:
+    """Scores a corpus's candidates. Arguments and errors: see `compare_trees`."""
+    compared, untagged = compare_trees(golds, candidates, where)
+    return Parseval(tuple(each.score for each in compared), untagged)
+
+
+def compare_trees(
+    golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees"
+) -> tuple[list[Comparison], bool]:
     """Compares a corpus's candidates ("" for no parse) with its gold trees; trees are in brackets, one per line.
 
-    `where` is what errors call the gold trees, such as their file. Raises a UserError if the numbers of lines differ,
-    there is nothing to score, or a gold tree is malformed or missing.
+    `where` is what errors call the gold trees, such as their file. Returns also whether the corpus is untagged. Raises
+    a UserError if the numbers of lines differ, there is nothing to score, or a gold tree is malformed or missing.
     """
     if len(golds) != len(candidates):
         raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates; pass one candidate per gold tree")
@@ -154,7 +167,7 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
         raise UserError("nothing to score: both files are empty")
     parses = [_read_candidate(line) for line in candidates]
     untagged = any(parse is not None and UNTAGGED in parse.tags for parse in parses)
-    scores = []
+    compared = []
     for number, (gold_line, parse) in enumerate(zip(golds, parses, strict=True), 1):
         try:
             gold = _read(gold_line)
@@ -162,28 +175,28 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
                 raise ValueError("no tree")
         except ValueError as error:
             raise UserError(f"line {number} of {where} is malformed: {error}; write a tree in brackets") from None
-        scores.append(_score(gold, parse, untagged))
-    return Parseval(tuple(scores), untagged)
+        compared.append(_compare(gold, parse, untagged))
+    return compared, untagged
 
 
 def summarise(scores: Sequence[SentenceScore]) -> Summary:
     """Returns the totals and averages over sentences. Ratios are computed from sums over all sentences."""
     status = Counter(score.status for score in scores)
     counted = [score for score in scores if score.status == COUNTED]
-    total, valid = _total(counted), len(counted)
+    sums, valid = total(counted), len(counted)
     return Summary(
         sentences=len(scores),
         errors=status[ERROR],
         skipped=status[SKIPPED],
         valid=valid,
-        recall=total.recall,
-        precision=total.precision,
-        f1=total.f1,
+        recall=sums.recall,
+        precision=sums.precision,
+        f1=sums.f1,
         complete_match=_percent(sum(score.is_complete for score in counted), valid),
-        average_crossing=total.crossing / valid if valid else 0.0,
+        average_crossing=sums.crossing / valid if valid else 0.0,
         no_crossing=_percent(sum(score.crossing == 0 for score in counted), valid),
         at_most_two_crossing=_percent(sum(score.crossing <= 2 for score in counted), valid),
-        tagging_accuracy=total.tagging_accuracy,
+        tagging_accuracy=sums.tagging_accuracy,
     )
 
 
@@ -193,26 +206,6 @@ def f1_score(matched: float, gold: float, candidate: float) -> float:
         return 0.0
     recall, precision = _percent(matched, gold), _percent(matched, candidate)
     return 2 * precision * recall / (precision + recall)
-
-
-def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
-    """Returns a readable summary of all sentences and of those with at most 40 words, as lines.
-
-    With `per_sentence`, it begins with EVALB's table for other programs: one row per sentence, then the total. The
-    columns about tags show "-" if any candidate is untagged.
-    """
-    lines = _table(parseval) if per_sentence else []
-    if lines:
-        lines.append("")
-    lines += _summary_lines("all sentences", parseval.all, parseval.untagged)
-    lines += ["", *_summary_lines(f"sentences of at most {SHORT} words", parseval.short, parseval.untagged)]
-    if any(score.status != COUNTED for score in parseval.sentences):
-        lines += [
-            "",
-            "Error: the words differ from the gold tree, or the brackets are malformed. Skipped: no parse. Neither is "
-            "scored.",
-        ]
-    return lines
 
 
 def _read(line: str) -> _Parse:
@@ -237,18 +230,18 @@ def _read_candidate(line: str) -> _Parse | None:
         return None
 
 
-def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceScore:
+def _compare(gold: _Parse, candidate: _Parse | None, untagged: bool) -> Comparison:
     length = sum(tag != _TRACE for tag in gold.tags)
-    if candidate is None:
-        return SentenceScore(length, ERROR)
-    takes_gold_tags = untagged and len(candidate.leaves) == len(gold.leaves)
     gold_counts = _count(gold, gold.tags)
+    if candidate is None:
+        return Comparison(SentenceScore(length, ERROR), gold_counts, None)
+    takes_gold_tags = untagged and len(candidate.leaves) == len(gold.leaves)
     candidate_counts = _count(candidate, gold.tags if takes_gold_tags else candidate.tags)
     if not candidate_counts.words:
-        return SentenceScore(length, SKIPPED)
+        return Comparison(SentenceScore(length, SKIPPED), gold_counts, candidate_counts)
     if candidate_counts.words != gold_counts.words:
-        return SentenceScore(length, ERROR)
-    return SentenceScore(
+        return Comparison(SentenceScore(length, ERROR), gold_counts, candidate_counts)
+    score = SentenceScore(
         length,
         COUNTED,
         matched=(Counter(gold_counts.brackets) & Counter(candidate_counts.brackets)).total(),
@@ -258,9 +251,10 @@ def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceSc
         words=len(candidate_counts.words),
         correct_tags=sum(tag == right for tag, right in zip(candidate_counts.tags, gold_counts.tags)),
     )
+    return Comparison(score, gold_counts, candidate_counts)
 
 
-def _count(parse: _Parse, tags: list[str]) -> _Counted:
+def _count(parse: _Parse, tags: list[str]) -> CountedParse:
     """Returns the parts of a parse that count if its words have the given tags."""
     counts = [tag not in _DELETED for tag in tags]
     before = list(accumulate(counts, initial=0))  # number of counting words before each word
@@ -270,7 +264,7 @@ def _count(parse: _Parse, tags: list[str]) -> _Counted:
         label = _cut(label)
         if before[start] < before[end] and label not in _DELETED:
             brackets.append((_SAME.get(label, label), before[start], before[end]))
-    return _Counted([word for word, _ in kept], [tag for _, tag in kept], brackets)
+    return CountedParse([word for word, _ in kept], [tag for _, tag in kept], brackets)
 
 
 def _cut(label: str) -> str:
@@ -278,7 +272,7 @@ def _cut(label: str) -> str:
     return label.partition("-")[0].partition("=")[0]
 
 
-def _crossing(gold: _Counted, candidate: _Counted) -> int:
+def _crossing(gold: CountedParse, candidate: CountedParse) -> int:
     gold_spans = {(start, end) for _, start, end in gold.brackets}
     return sum(
         any(first < start < last < end or start < first < end < last for first, last in gold_spans)
@@ -291,52 +285,7 @@ def _percent(part: float, whole: float) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
-def _total(scores: Sequence[SentenceScore]) -> SentenceScore:
+def total(scores: Sequence[SentenceScore]) -> SentenceScore:
     """Returns the sums over sentences with status COUNTED."""
     names = ("length", "matched", "gold", "candidate", "crossing", "words", "correct_tags")
     return SentenceScore(status=COUNTED, **{name: sum(getattr(score, name) for score in scores) for name in names})
-
-
-def _table(parseval: Parseval) -> list[str]:
-    lines = [*_HEADER, _RULE]
-    for number, score in enumerate(parseval.sentences, 1):
-        lines.append(
-            f"{number:4}  {score.length:3}    {score.status}  {score.recall:6.2f} {score.precision:6.2f}"
-            f"   {score.matched:3}    {score.gold:3}  {score.candidate:3}    {score.crossing:3}   {score.words:4}"
-            + _tag_columns(score, "  ", 4, parseval.untagged)
-        )
-    total = _total([score for score in parseval.sentences if score.status == COUNTED])
-    lines.append(_RULE)
-    lines.append(
-        f"{'':16}{total.recall:6.2f} {total.precision:6.2f} {total.matched:6} {total.gold:5} {total.candidate:5}"
-        f"  {total.crossing:5}  {total.words:5}" + _tag_columns(total, " ", 5, parseval.untagged)
-    )
-    return lines
-
-
-def _tag_columns(score: SentenceScore, gap: str, width: int, untagged: bool) -> str:
-    if untagged:
-        return f"{gap}{'-':>{width}}   {'-':>6}"
-    return f"{gap}{score.correct_tags:{width}}   {score.tagging_accuracy:6.2f}"
-
-
-def _summary_lines(title: str, summary: Summary, untagged: bool) -> list[str]:
-    values = {
-        "labelled F1": summary.f1,
-        "recall": summary.recall,
-        "precision": summary.precision,
-        "complete match": summary.complete_match,
-        "average crossing": summary.average_crossing,
-        "no crossing": summary.no_crossing,
-        "2 or less crossing": summary.at_most_two_crossing,
-        "tagging accuracy": summary.tagging_accuracy,
-    }
-    if untagged:
-        del values["tagging accuracy"]
-    lines = [
-        f"{title}: {summary.sentences} ({summary.valid} scored, {summary.errors} errors, {summary.skipped} skipped)",
-        *(f"  {name:18} {value:6.2f}" for name, value in values.items()),
-    ]
-    if untagged:
-        lines.append(f"  no tagging accuracy: the parser gives no parts of speech ({UNTAGGED})")
-    return lines

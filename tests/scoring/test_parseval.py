@@ -7,7 +7,8 @@ and expected.txt (what "evalb -p COLLINS.prm gold.txt candidate.txt" printed, wi
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.parseval import COUNTED, ERROR, SKIPPED, SentenceScore, report, score_trees, summarise
+from t2t_lite.scoring.parse_report import report
+from t2t_lite.scoring.parseval import COUNTED, ERROR, SKIPPED, SentenceScore, score_trees, summarise
 
 # Its brackets are S 0-6, NP 0-2, VP 2-6, PP 3-6 and NP 4-6. 7 words, and 6 without the full stop.
 CAT = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD sat) (PP (IN on) (NP (DT a) (NN mat)))) (. .)))"
