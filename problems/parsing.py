@@ -13,7 +13,6 @@ from pathlib import Path
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Dependency, Example, OwnFile, Problem, Unusable
-from t2t_lite.data.vocab.sentencepiece import BLANK
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
@@ -177,7 +176,7 @@ class TreebankParsing(Parsing):
 
         Each word then begins with a token of its own for the space: id 3, see `source_word_token`.
         """
-        return (BLANK,) if side == "inputs" and self.kind_of(side) == "bpe" else super().symbols_of(side)
+        return (" ",) if side == "inputs" and self.kind_of(side) == "bpe" else super().symbols_of(side)
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the trees given for a split and, for train or if none are given, the split's share of --treebank."""

@@ -115,7 +115,12 @@ for _name, _class, _summary, _facts in (
         "parseval",
         "bracketing:LabelledF1",
         "Labelled bracketing F1 of trees, equal to EVALB's; 0 to 100.",
-        {"needs": "trees", "figure": "f1", "label": "F1", "options": ("per_sentence",)},
+        {
+            "needs": "trees",
+            "figure": "f1",
+            "label": "F1",
+            "options": ("per_sentence", "errors", "known_words", "n_best"),
+        },
     ),
 ):
     METRICS.register_lazily(_name, _SCORING + _class, _summary, **_facts)

@@ -8,7 +8,9 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
 
 # The flags that are arguments of metrics.
-_OPTIONS = ("lowercase", "per_sentence", "language", "tokenized")
+_OPTIONS = ("lowercase", "per_sentence", "errors", "known_words", "n_best", "language", "tokenized")
+# The flags of --errors.
+_OF_ERRORS = ("known_words", "n_best")
 # The flags that need several hypothesis files.
 _OF_COMPARISONS = ("test", "changes", "source")
 
@@ -43,11 +45,7 @@ def make_parser() -> cli.CommandParser:
         action="store_true",
         help=f"{_metrics_with('tokenized')}: the texts are already tokenised, with compounds split",
     )
-    add(
-        "--per_sentence",
-        action="store_true",
-        help=f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format",
-    )
+    _add_tree_options(parser)
     add = parser.add_argument_group("with several hypotheses").add_argument
     add(
         "--test",
@@ -63,6 +61,32 @@ def make_parser() -> cli.CommandParser:
     )
     add("--source", type=cli.path, help="the file that was translated or parsed, to show its lines with the changes")
     return parser
+
+
+def _add_tree_options(parser: cli.CommandParser) -> None:
+    add = parser.add_argument
+    add(
+        "--per_sentence",
+        action="store_true",
+        help=f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format",
+    )
+    add(
+        "--errors",
+        action="store_true",
+        help=f"{_metrics_with('errors')}: also print tables of the errors by length, label and kind",
+    )
+    add(
+        "--known_words",
+        type=cli.paths,
+        metavar="FILE,...",
+        help="with --errors: files or folders of training trees, to show the scores by unknown words",
+    )
+    add(
+        "--n_best",
+        type=cli.path,
+        metavar="FILE",
+        help="with --errors: the decoder's output with return_beams=True, to show the F1 of the best tree in each beam",
+    )
 
 
 def _add_files(parser: cli.CommandParser) -> None:
@@ -108,7 +132,6 @@ def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
     from t2t_lite.plugins import load_all
-    from t2t_lite.registry import METRICS
     from t2t_lite.scoring.metric import with_companions
 
     _check_files(parser, arguments)
@@ -116,18 +139,15 @@ def _run(flags: Sequence[str]) -> None:
     trust_plugins(arguments, arguments.output_dir or [])
     language = _use_stored_files(arguments) if arguments.output_dir else ""
     metrics = _metrics(arguments.metric, len(arguments.reference))
+    _check_options(parser, arguments, metrics)
+    if arguments.errors:
+        from t2t_lite.bin.score.error_files import read_n_best, words_of_treebanks
+
+        arguments.known_words = words_of_treebanks(arguments.known_words) if arguments.known_words else None
+        arguments.n_best = read_n_best(Path(arguments.n_best)) if arguments.n_best else None
     options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
-    for option in options:
-        taking = [name for name in METRICS if option in METRICS.fact(name, "options", ())]
-        if not set(taking) & set(metrics):
-            parser.error(f"--{option} needs --metric={' or '.join(taking)}")
     if language:  # the language of the run's problem; each metric takes the options that it knows
         options = {"language": language} | options
-    for flag in _OF_COMPARISONS:
-        if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
-            parser.error(f"--{flag} needs several files; pass --hypothesis=FILE,FILE")
-    if arguments.per_sentence and (arguments.json or len(arguments.hypothesis) > 1):
-        parser.error("--per_sentence takes a single file of hypotheses and cannot be combined with --json")
     _score(arguments, with_companions(metrics), options)
 
 
@@ -141,6 +161,25 @@ def _check_files(parser: cli.CommandParser, arguments: argparse.Namespace) -> No
             parser.error(f"--output_dir and --{name} cannot be combined")
         if not arguments.output_dir and not getattr(arguments, name):
             parser.error(f"the following arguments are required: --{name} (or --output_dir)")
+
+
+def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, metrics: list[str]) -> None:
+    """Exits with an error if an option does not fit the metrics or the other flags."""
+    from t2t_lite.registry import METRICS
+
+    for flag in _OF_ERRORS:
+        if getattr(arguments, flag) and not arguments.errors:
+            parser.error(f"--{flag} needs --errors")
+    for option in _OPTIONS:
+        taking = [name for name in METRICS if option in METRICS.fact(name, "options", ())]
+        if getattr(arguments, option) and not set(taking) & set(metrics):
+            parser.error(f"--{option} needs --metric={' or '.join(taking)}")
+    for flag in _OF_COMPARISONS:
+        if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
+            parser.error(f"--{flag} needs several files; pass --hypothesis=FILE,FILE")
+    for flag in ("per_sentence", "errors"):
+        if getattr(arguments, flag) and (arguments.json or len(arguments.hypothesis) > 1):
+            parser.error(f"--{flag} takes a single file of hypotheses and cannot be combined with --json")
 
 
 def _metrics(names: str, num_references: int) -> list[str]:

@@ -1,9 +1,10 @@
 """The metric for parsing: labelled bracketing F1."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import Metric
+from t2t_lite.scoring.parse_errors import error_report
 from t2t_lite.scoring.parse_report import report
 from t2t_lite.scoring.parseval import ERROR, Parseval, f1_score, score_trees
 from t2t_lite.scoring.summed_statistics import SummedStatistics
@@ -12,11 +13,23 @@ from t2t_lite.scoring.summed_statistics import SummedStatistics
 class LabelledF1(Metric):
     """Labelled bracketing F1, 0 to 100, see `parseval`.
 
-    With `per_sentence`, `report` contains a line for each sentence, in EVALB's format.
+    Args:
+      per_sentence: whether `report` contains a line for each sentence, in EVALB's format.
+      errors: whether `report` contains tables of errors; for them, the next two, see `error_report`.
+      known_words: the words of the training trees.
+      n_best: the trees in the beam of each sentence.
     """
 
-    def __init__(self, per_sentence: bool = False) -> None:
+    def __init__(
+        self,
+        per_sentence: bool = False,
+        errors: bool = False,
+        known_words: Collection[str] | None = None,
+        n_best: Sequence[Sequence[str]] | None = None,
+    ) -> None:
         self._per_sentence = per_sentence
+        self._errors = errors
+        self._known_words, self._n_best = known_words, n_best
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
         """Returns the F1 of all sentences together. See `Metric.score` and `report`."""
@@ -32,7 +45,10 @@ class LabelledF1(Metric):
 
         Raises a UserError if a reference is not a tree, or no hypothesis is one.
         """
-        return report(_scored(hypotheses, references, names), self._per_sentence)
+        lines = report(_scored(hypotheses, references, names), self._per_sentence)
+        if self._errors:
+            lines += ["", *error_report(references, hypotheses, self._known_words, self._n_best)]
+        return lines
 
     def resampled(self) -> SummedStatistics:
         """Returns F1 as a function of (matched, gold, candidate) brackets. See `Metric.resampled`."""

@@ -42,18 +42,25 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
 
 
 def check_hard_alignment(manifest: Manifest, hparams: HParams, data_dir: Path) -> None:
-    """Raises UserError if the settings use hard alignment but the source tokens are not whole words."""
-    kind = manifest.settings.get("vocab_kind", "")
-    if not hparams.hard_alignment_token or manifest.settings.get("vocab_file"):
+    """Raises UserError if the settings use hard alignment but do not tell which source tokens begin the words."""
+    if not hparams.hard_alignment_token:
         return
-    if kind != "words" and not hparams.source_word_token:
+    kind, token = manifest.settings.get("vocab_kind", ""), hparams.source_word_token
+    if not token and kind != "words" and not manifest.settings.get("vocab_file"):
         raise UserError(
             f"hard_alignment_token={hparams.hard_alignment_token} needs whole words as source tokens, but the data in "
             f"{data_dir} was generated with `vocab_kind={kind}`; generate it with `vocab_kind=words` or train with "
             f"`hparams=hard_alignment_token=0`"
         )
-    if kind == "words" and hparams.source_word_token:
-        raise UserError(
-            f"source_word_token={hparams.source_word_token} is for subwords, but the data in {data_dir} was generated "
-            f"with `vocab_kind=words`; generate it with `vocab_kind=bpe` or train with `hparams=source_word_token=0`"
-        )
+    if token:
+        from t2t_lite.data.vocab import open_vocabulary  # imported late, because it needs NumPy
+
+        file = manifest.vocabularies[0]["file"]
+        vocabulary = open_vocabulary(data_dir / file)
+        text = vocabulary.bytes_of(token) if token < vocabulary.size else b""
+        if text != b" " or not vocabulary.starts_with_blank:
+            raise UserError(
+                f"source_word_token={token}: token {token} of {file} is not the space before each word; generate data "
+                f"with such a token (treebank_parsing with `vocab_kind=bpe`) or train with "
+                f"`hparams=source_word_token=0`"
+            )

@@ -281,3 +281,10 @@ def test_a_vocabulary_file_may_be_given_for_the_source_side_alone(made, tmp_path
     inputs, targets = vocabulary_paths(tmp_path / "again", again)
     assert inputs.read_bytes() == options.read_bytes()
     assert targets.read_bytes() == (vocabulary_paths(data_dir, problem)[1]).read_bytes()
+
+
+def test_bpe_tokens_of_any_treebank_mark_each_word():
+    problem = get_problem("treebank_parsing")
+    assert problem.symbols_of("inputs") == () and problem.symbols_of("targets") == ("XX",)
+    problem.vocab_kind = "bpe"
+    assert problem.symbols_of("inputs") == (" ",) and problem.symbols_of("targets") == ("XX",)

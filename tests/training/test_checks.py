@@ -4,6 +4,7 @@ import pytest
 
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest
+from t2t_lite.data.vocab import train_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.training.checks import check_hard_alignment, check_lengths
 
@@ -70,3 +71,18 @@ def test_hard_alignment_needs_sources_of_whole_words(settings, refused, tmp_path
             check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)
     else:
         check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "symbols", "token", "is_space"),
+    [("bpe", [" "], 3, True), ("bpe", [], 3, False), ("bpe", [" "], 99, False), ("bytes", [], 35, False)],
+)
+def test_source_word_token_is_the_space_before_each_word(kind, symbols, token, is_space, tmp_path):
+    train_vocabulary(["a dog ran", "a cat"], 20, tmp_path / "v", kind, symbols)
+    data = Manifest("x", VOCABULARY, {}, {}, settings={"vocab_kind": kind})
+    hparams = HParams(hard_alignment_token=3, source_word_token=token)
+    if is_space:
+        check_hard_alignment(data, hparams, tmp_path)
+    else:
+        with pytest.raises(UserError, match=f"source_word_token={token}: token {token} of v is not the space"):
+            check_hard_alignment(data, hparams, tmp_path)

@@ -142,7 +142,7 @@ def train_bpe(
             eos_id=EOS_ID,
             unk_id=UNKNOWN_ID,
             bos_id=-1,
-            user_defined_symbols=list(symbols),
+            user_defined_symbols=[symbol.replace(" ", BLANK) for symbol in symbols],
             character_coverage=character_coverage if byte_fallback else 1.0,
             byte_fallback=byte_fallback,
             # Lossless: no normalization, no trimming, no skipped sentences.

@@ -59,6 +59,18 @@ def test_an_unusual_training_text_survives_a_round_trip(tmp_path, text):
     assert round_trip(open_vocabulary(tmp_path / "v"), [text]) == [text]
 
 
+@pytest.mark.parametrize("text", ["The dog sat .", "dog", "unseen wörds", ""])
+def test_with_the_space_as_a_symbol_each_word_begins_with_it(tmp_path, text):
+    train_vocabulary(TEXTS, 400, tmp_path / "v", symbols=(" ",), byte_fallback=True)
+    vocabulary = open_vocabulary(tmp_path / "v")
+    (ids,) = vocabulary.ids_of([text])
+    assert vocabulary.tokens()[3] == "\u2581" and ids.count(3) == len(text.split())
+    spelled = "".join("|" if token == 3 else vocabulary.bytes_of(token).decode("latin1") for token in ids)
+    assert spelled.encode("latin1").decode().split("|")[1:] == text.split()
+    assert vocabulary.encode(tf.constant([text])).to_list() == [ids]
+    assert round_trip(vocabulary, [text]) == [text]
+
+
 @pytest.mark.xfail(reason="without byte fallback SentencePiece has no tokens for these characters", strict=True)
 @pytest.mark.parametrize("character", ["\u2581", "\u2585", "\0"], ids=["U+2581", "U+2585", "NUL"])
 def test_characters_reserved_by_sentencepiece_survive_a_round_trip(tmp_path, character):
