@@ -161,3 +161,8 @@ for _name, _function, _summary, _setting in (
     ("no_repeat_ngram", "no_repeat_ngram", "No n-gram occurs twice in an output.", "no_repeat_ngram_size"),
 ):
     CONSTRAINTS.register_lazily(_name, f"t2t_lite.decoding.search_requests:{_function}", _summary, setting=_setting)
+CONSTRAINTS.register_lazily(
+    "all_words",
+    "t2t_lite.parsing.tree_constraint:all_words",
+    "Parsing: each output has exactly one leaf for each word; its brackets may be malformed.",
+)

@@ -1,4 +1,8 @@
-"""A search constraint for well-formed trees: brackets match and are not empty, and each word has one leaf."""
+"""Search constraints for parsing.
+
+`TreeConstraint` allows only well-formed trees: brackets match and are not empty, and each word has one leaf.
+`WordConstraint` only requires that each word has one leaf.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,7 +11,9 @@ import tensorflow as tf
 
 from t2t_lite.data.vocab import EOS_ID
 from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
-from t2t_lite.decoding.search_requests import LineConstraint
+from t2t_lite.decoding.search_requests import LineConstraint, LinesToDecode
+from t2t_lite.errors import UserError
+from t2t_lite.trees.linear import WORD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +84,42 @@ class TreeConstraint:
             | ((tf.range(len(symbols.opens)) == self.eos_id) & may_end[:, :, tf.newaxis])
         )
         return tf.where(allowed, logits, NONE)
+
+
+@dataclasses.dataclass(frozen=True)
+class WordConstraint:
+    """A `Constraint` after which each output has exactly one leaf per word; brackets are free.
+
+    The number of words in each line is `word_counts`, int32 [batch].
+    """
+
+    leaf: int  # the token that stands for a word
+    eos_id: int = EOS_ID  # the end symbol
+
+    def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
+        """See `Constraint`."""
+        del unconstrained
+        leaves = tf.reduce_sum(tf.cast(state.ids == self.leaf, tf.int32), 2)  # [batch, beam]
+        missing = inputs.constraint_inputs["word_counts"][:, tf.newaxis] - leaves
+        # [batch, beam], number of tokens left beyond the missing leaves and the end symbol
+        room = inputs.limits[:, tf.newaxis] - state.position - (missing + 1)
+        missing, room = missing[:, :, tf.newaxis], room[:, :, tf.newaxis]
+        tokens = tf.range(tf.shape(logits)[2])
+        allowed = tf.where(tokens == self.leaf, missing > 0, tf.where(tokens == self.eos_id, missing == 0, room > 0))
+        return tf.where(allowed, logits, NONE)
+
+
+def all_words(lines: LinesToDecode) -> LineConstraint:
+    """Returns the constraint that each output has one leaf per word; it raises length limits to fit all leaves.
+
+    Raises:
+      UserError: if the model's outputs have no symbol for a word.
+    """
+    tokens = lines.vocabulary.tokens()
+    if WORD not in tokens:
+        raise UserError(f"constraints=all_words is for parsing, but the model's outputs have no symbol {WORD}; omit it")
+    counts = [len(line.split()) for line in lines.texts]
+    return LineConstraint(WordConstraint(tokens.index(WORD)), {"word_counts": counts}, [count + 1 for count in counts])
 
 
 def only_trees(symbols: TreeSymbols, leaf_counts: Sequence[int]) -> LineConstraint:

@@ -112,6 +112,19 @@ def test_only_trees_leaves_nothing_to_repair(make):
     assert parser.repaired == 0 and parser.parsed == 5
 
 
+def test_all_words_leaves_no_word_without_its_leaf(make):
+    parser = make("beam_size=4,constraints=all_words")
+    parser.translate(list(LINES))
+    assert parser.parsed == 5 and not {"too few leaves", "too many leaves", "empty output"} & set(parser.repairs)
+
+
+def test_all_words_is_refused_by_a_model_that_writes_no_trees(vocabularies):
+    inputs, _ = vocabularies
+    translator = Translator(Dictionary(range(inputs.size)), inputs, DecodeHParams(), xla_compile=False, num_threads=1)
+    with pytest.raises(UserError, match="constraints=all_words is for parsing"):
+        translator.translate(["leaf"], constraints="all_words")
+
+
 def test_only_trees_holds_even_with_extra_length_0(make):
     parser = make("beam_size=2,only_trees=True,extra_length=0")
     parser.translate(list(LINES))

@@ -8,7 +8,7 @@ import tensorflow as tf
 from support.beams import beam_search
 
 from t2t_lite.decoding.search.sampling import Sampling
-from t2t_lite.parsing.tree_constraint import TreeConstraint, TreeSymbols
+from t2t_lite.parsing.tree_constraint import TreeConstraint, TreeSymbols, WordConstraint
 from t2t_lite.trees.repair import repair
 
 TOKENS = ("<pad>", "</s>", "<unk>", "XX", "(S", ")S", "(NP", ")NP")
@@ -24,7 +24,10 @@ def tables(sentences, length, seed):
     return (2.0 * random.normal(size=(sentences, length, len(TOKENS), len(TOKENS)))).astype("float32")
 
 
-def search(logits, leaf_counts, beam_size, length_limits=None, compiled=False, **rules):
+TREES = TreeConstraint(SYMBOLS)
+
+
+def search(logits, leaf_counts, beam_size, length_limits=None, compiled=False, constraint=TREES, **rules):
     table = tf.constant(logits)
 
     def step(ids, position, state, ancestry):
@@ -40,8 +43,10 @@ def search(logits, leaf_counts, beam_size, length_limits=None, compiled=False, *
             alpha=ALPHA,
             max_length=logits.shape[1],
             length_limits=length_limits,
-            constraints=(TreeConstraint(SYMBOLS),),
-            constraint_inputs={"leaf_counts": tf.constant(leaf_counts, tf.int32)},
+            constraints=(constraint,),
+            constraint_inputs={
+                "leaf_counts" if constraint is TREES else "word_counts": tf.constant(leaf_counts, tf.int32)
+            },
             **rules,
         )
 
@@ -90,6 +95,40 @@ def test_a_wide_search_finds_the_best_trees_with_the_scores_of_the_unconstrained
         outputs = [tuple(ids[ids > 0].tolist()) for ids in found.ids[sentence].numpy()[exist]]
         assert outputs == [ids for _, ids in scored]
         np.testing.assert_allclose(found.scores[sentence].numpy()[exist], [score for score, _ in scored], rtol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_wide_search_for_all_words_finds_the_best_outputs_with_a_leaf_for_each_word(compiled):
+    length, count = 5, 2
+    logits = tables(3, length, seed=5)
+    outputs = [
+        (*ids, EOS)
+        for symbols in range(1, length)
+        for ids in itertools.product(range(2, len(TOKENS)), repeat=symbols)
+        if ids.count(3) == count
+    ]
+    found = search(logits, [count] * 3, WIDE, compiled=compiled, constraint=WordConstraint(3))
+    for sentence in range(3):
+        scored = sorted(
+            ((log_prob(logits[sentence], ids) / ((5 + len(ids)) / 6) ** ALPHA, ids) for ids in outputs), reverse=True
+        )
+        exist = found.log_probs[sentence].numpy() > -1e8
+        assert [tuple(ids[ids > 0].tolist()) for ids in found.ids[sentence].numpy()[exist]] == [
+            ids for _, ids in scored
+        ]
+        np.testing.assert_allclose(found.scores[sentence].numpy()[exist], [score for score, _ in scored], rtol=1e-4)
+
+
+@pytest.mark.parametrize("room", [1, 2, 20])
+def test_outputs_of_a_search_for_all_words_have_a_leaf_for_each_word_within_the_limit(room):
+    counts = np.arange(1, 13)
+    limits = counts + room
+    logits = tables(12, limits.max(), seed=room)
+    found = search(logits, counts, 4, length_limits=limits, constraint=WordConstraint(3))
+    for count, limit, ids, log_probs in zip(counts, limits, found.ids[:, 0].numpy(), found.log_probs.numpy()):
+        assert log_probs[0] > -1e8 and len(ids[ids > 0]) <= limit
+        assert text_of(ids).split().count("XX") == count
 
 
 @pytest.mark.parametrize("beam_size", [1, 4, 21])
