@@ -12,8 +12,9 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options, given, parse_with_problem, trust_plugins
 from t2t_lite.data.problem import get_problem
+from t2t_lite.training.launcher import Launcher, is_launched
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.tf_config import make_tf_configs
+from t2t_lite.training.tf_config import make_tf_configs, task_of_environment
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,6 +51,20 @@ def make_parser() -> cli.CommandParser:
     add = parser.add_argument_group("devices").add_argument
     add_options(add, TrainOptions, *DEVICES, "steps_per_call", "allreduce_precision")
     add(
+        "--processes_per_host",
+        type=_processes,
+        default=1,
+        metavar="N|auto",
+        help="processes on this machine, which train together; auto: one for each GPU (default: 1 for all devices)",
+    )
+    add(
+        "--max_restarts",
+        type=cli.whole_number(0),
+        default=0,
+        metavar="N",
+        help="how often to start the processes again after one has ended with an error (default: 0)",
+    )
+    add(
         "--make_tf_config",
         metavar="HOST:PORT,...",
         help="print the TF_CONFIG variable for each of these workers and exit",
@@ -69,30 +84,55 @@ def make_parser() -> cli.CommandParser:
     return parser
 
 
+def _processes(text: str) -> int:
+    """Reads --processes_per_host; returns 0 for auto."""
+    return 0 if text == "auto" else cli.whole_number(1)(text)
+
+
 def _run(flags: Sequence[str]) -> int:
     """Executes the command and returns its exit status."""
     parser = make_parser()
     arguments = parse_with_problem(parser, flags)
-    needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
-    if not arguments.make_tf_config:
-        for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
-            if not getattr(arguments, flag) and not (flag == "hparams_set" and arguments.warm_start_from):
-                parser.error(f"--{flag} is required")
-    if arguments.schedule == "eval" and arguments.recipe:
-        parser.error("--recipe applies to training only; remove it with --schedule=eval")
-    if arguments.schedule == "eval" and arguments.report:
-        parser.error("--report applies to training only; with --schedule=eval, use t2t-lite-report")
-    TrainOptions(**given(arguments, TrainOptions))  # checks the flags before waiting or trusting plug-ins
-    if arguments.problem_options and not arguments.generate_data:
-        parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
     if arguments.make_tf_config:
         for number, config in enumerate(make_tf_configs(arguments.make_tf_config.split(","))):
             print(f"# worker {number}{', the chief' if number == 0 else ''}\nexport TF_CONFIG='{config}'")
-    elif arguments.schedule == "eval":
+        return 0
+    _check_flags(parser, arguments)
+    if (arguments.processes_per_host != 1 or arguments.max_restarts) and not is_launched():
+        log_dir = Path(arguments.output_dir) / "workers"
+        command = [*cli.program("trainer"), *flags]
+        return Launcher(command, arguments.processes_per_host, arguments.max_restarts, log_dir, cli.say).run()
+    if arguments.schedule == "eval":
         _evaluate(arguments)
-    else:
-        return _train(arguments)
-    return 0
+        return 0
+    return _train(arguments)
+
+
+def _check_flags(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    """Exits with an error if flags are missing or cannot be combined."""
+    needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
+    for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
+        if not getattr(arguments, flag) and not (flag == "hparams_set" and arguments.warm_start_from):
+            parser.error(f"--{flag} is required")
+    if _is_evaluator(parser, arguments):
+        arguments.schedule, arguments.recipe, arguments.report = "eval", None, False
+    for flag, instead in (("recipe", "remove it with --schedule=eval"), ("report", "use t2t-lite-report")):
+        if arguments.schedule == "eval" and getattr(arguments, flag):
+            parser.error(f"--{flag} applies to training only; {instead}")
+    TrainOptions(**given(arguments, TrainOptions))  # checks the flags before waiting or trusting plug-ins
+    if arguments.problem_options and not arguments.generate_data:
+        parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
+
+
+def _is_evaluator(parser: cli.CommandParser, arguments: argparse.Namespace) -> bool:
+    """Returns whether TF_CONFIG makes this process an evaluator.
+
+    All tasks of a cluster get the same flags, with which the others only train.
+    """
+    task = task_of_environment()
+    if task and task.has_evaluator and arguments.schedule == "train_and_evaluate":
+        parser.error("TF_CONFIG has an evaluator, which evaluates the checkpoints; pass --schedule=train to all tasks")
+    return bool(task and task.is_evaluator)
 
 
 def _train(arguments: argparse.Namespace) -> int:

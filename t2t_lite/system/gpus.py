@@ -26,6 +26,15 @@ def has_gpu(root: Path = Path("/")) -> bool:
     return any((root / "dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
 
 
+def visible_gpus(root: Path = Path("/")) -> list[str]:
+    """Returns the names of the GPUs for CUDA_VISIBLE_DEVICES, without starting CUDA. /dev is in `root`."""
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if names is None:
+        number = len(list((root / "dev").glob("nvidia[0-9]*")))
+        return [str(gpu) for gpu in range(number)]
+    return [name.strip() for name in names.split(",") if name.strip() not in ("", "-1")]
+
+
 @functools.cache
 def why_unused() -> str:
     """Returns one line with TensorFlow's message about GPUs and the command that installs CUDA's libraries.

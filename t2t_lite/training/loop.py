@@ -35,6 +35,7 @@ from t2t_lite.training.step.calls import MadeStep, StartedSteps, StepCalls
 from t2t_lite.training.step.micro_batching import distribute_batches, first_replica
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import all_gather, has_gpus, has_workers
+from t2t_lite.training.tf_config import workers_of_environment
 
 # A run ends after this many consecutive steps with non-finite loss or gradients. With loss scaling, more are allowed,
 # because each of them halves the scale, which may need several such steps to reach a usable value.
@@ -75,6 +76,9 @@ class TrainingLoop:
             in_graph=most > 1,
         )
         self._calls = StepCalls(self._train_step, data, is_several=most > 1)
+        workers, self._worker = workers_of_environment() if has_workers(training.strategy) else ([], 0)
+        # The seconds that each worker waited for its last batch, as shared with the others; [] without others.
+        self._waits = np.zeros(len(workers))
         self._length = CallLength(most, (self._checkpoint_steps, self._log_steps), self._hparams.train_steps)
         self._finished = 0.0  # when the results of the last call were read
         self._evaluator = None  # created only at the first evaluation, to not delay the first step
@@ -134,7 +138,8 @@ class TrainingLoop:
             wants_to_stop = self._signals.number > 0 or self._callbacks.stop
             requests = (wants_to_stop, self._is_chief and schedule.is_due_by_time())
             number = 1 if self._is_decided_here(requests) else self._length.steps_after(self._step)
-            started = self._calls.start(self._step, number, [*map(float, requests), self._length.wanted])
+            sent = [*map(float, requests), self._length.wanted, *self._waits]
+            started = self._calls.start(self._step, number, sent)
             self._step += number
             # Asynchronous devices already compute these steps while the host reads the results of the previous ones.
             agreed = self._finish(before) if before else np.zeros(2, bool)
@@ -199,14 +204,17 @@ class TrainingLoop:
         for made in steps:
             self._count(made)
         self._last = made
-        *wishes, length = made.report.requests
+        if self._waits.size and steps[0].number > self._first_step + 1:  # the first batch also waits for the start
+            # All replicas of a worker send its share.
+            self._waits[self._worker] = made.waited * len(self._waits) / self._strategy.num_replicas_in_sync
+        wishes, length = made.report.requests[:2], made.report.requests[2]
         self._length.agree(length / self._strategy.num_replicas_in_sync)
-        return np.array(wishes) > 0
+        return wishes > 0
 
     def _count(self, made: MadeStep) -> None:
         """Counts a step and reports if due. Raises UserError if too many consecutive steps were skipped."""
         step = made.number
-        self._throughput.add(made.report, made.waited)
+        self._throughput.add(made.report, made.waited, made.report.requests[3:])
         self._progress.after_step(step)
         if self._callbacks.follow_steps:
             self._callbacks.on_step(step, self._figures_of(made))

@@ -12,6 +12,7 @@ from t2t_lite.system.free_memory import free_memory
 from t2t_lite.system.gpus import warn_if_unused, why_unused
 from t2t_lite.system.quiet import is_prepared
 from t2t_lite.training import private_names
+from t2t_lite.training.launcher import processes_on_host
 from t2t_lite.training.tf_config import workers_of_environment
 
 # Number of micro-batches that a CPU computes at once.
@@ -87,12 +88,13 @@ def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
 def device_memory(virtual_devices: int = 0) -> int | None:
     """Returns the free memory of each device in bytes; None if unknown. Call it before `make_strategy`.
 
-    If the CPU will be split into virtual devices, each gets an equal share of its memory.
+    If the CPU will be split into virtual devices, or if several processes of this run use it, each gets an equal share
+    of its memory.
     """
     if tf.config.list_physical_devices("GPU") and not virtual_devices:
         return free_memory("GPU")
     free = free_memory("CPU")
-    return None if free is None else free // max(virtual_devices, 1)
+    return None if free is None else free // (max(virtual_devices, 1) * processes_on_host())
 
 
 def kinds_of_devices(strategy: tf.distribute.Strategy) -> list[str]:

@@ -1,33 +1,67 @@
-"""The environment variable TF_CONFIG, which lists the workers of a training run."""
+"""The environment variable TF_CONFIG, which lists the tasks of a training run."""
 
 import json
 import os
+from typing import NamedTuple
 
 from t2t_lite.errors import UserError
 
+# The types of tasks that train, in the order of their numbers; the first one is the chief.
+_TRAINING = ("chief", "worker")
+EVALUATOR = "evaluator"
+
+
+class Task(NamedTuple):
+    """What TF_CONFIG says about this process."""
+
+    workers: list[str]  # the addresses of all tasks that train, the chief's first
+    index: int  # the index of this process among them; 0 for an evaluator
+    is_evaluator: bool  # whether this process evaluates checkpoints instead of training
+    has_evaluator: bool  # whether some process is known to do so
+
 
 def workers_of_environment() -> tuple[list[str], int]:
-    """Returns (addresses of all workers, index of this worker); ([], 0) if TF_CONFIG is not set.
+    """Returns (addresses of all workers, index of this worker); ([], 0) without TF_CONFIG or in an evaluator.
 
-    Raises a UserError if TF_CONFIG is not JSON with a list of workers and the index of this worker.
+    Raises a UserError if TF_CONFIG is invalid, see `task_of_environment`.
+    """
+    task = task_of_environment()
+    return ([], 0) if task is None or task.is_evaluator else (task.workers, task.index)
+
+
+def task_of_environment() -> Task | None:
+    """Returns the content of TF_CONFIG; None if it is not set.
+
+    Its cluster consists of workers, of which the first is the chief, or of a chief and workers. Another task can be an
+    evaluator, which the cluster may omit.
+
+    Raises a UserError if TF_CONFIG is not JSON with such tasks and the type and index of this one.
     """
     text = os.environ.get("TF_CONFIG", "")
     if not text:
-        return [], 0
+        return None
     try:
         config = json.loads(text)
-        workers, task = list(config["cluster"]["worker"]), config["task"]
-        if set(config["cluster"]) != {"worker"} or task["type"] != "worker":
-            raise ValueError("all tasks must be of type worker; the first worker is the chief")
-        if not 0 <= task["index"] < len(workers):
-            raise ValueError(f"there is no worker {task['index']} among {len(workers)}")
-    except (ValueError, KeyError, TypeError) as error:
+        cluster, kind, index = config["cluster"], config["task"]["type"], config["task"]["index"]
+        chiefs, workers = (list(cluster.get(name, ())) for name in _TRAINING)
+        if unknown := sorted(set(cluster) - {*_TRAINING, EVALUATOR}):
+            raise ValueError(f"there are no tasks of type {unknown[0]}; use chief, worker and {EVALUATOR}")
+        if len(chiefs) > 1 or not (chiefs or workers):
+            raise ValueError(f"there must be one chief or a list of workers, but there are {len(chiefs)} chiefs")
+        if kind not in (*_TRAINING, EVALUATOR):
+            raise ValueError(f"the type of this task must be chief, worker or {EVALUATOR}, not {kind}")
+        number = len(cluster.get(kind, [None]))
+        if not 0 <= index < number:
+            raise ValueError(f"there is no {kind} {index} among {number}")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise UserError(
             f"the environment variable TF_CONFIG is invalid ({reason}); print a valid value with "
             f"t2t-lite-trainer --make_tf_config=host1:port,host2:port"
         ) from error
-    return workers, task["index"]
+    is_evaluator = kind == EVALUATOR
+    place = 0 if is_evaluator else index + (len(chiefs) if kind == "worker" else 0)
+    return Task([*chiefs, *workers], place, is_evaluator, is_evaluator or EVALUATOR in cluster)
 
 
 def make_tf_configs(addresses: list[str]) -> list[str]:

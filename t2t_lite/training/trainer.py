@@ -57,7 +57,9 @@ def train(
     first_step, last_step = training.state.step, run_dir.hparams.train_steps
     with (
         _lost_workers_reported(strategy),
-        Progress(run_dir.path, first_step, last_step, display if training.is_chief else None) as progress,
+        Progress(
+            run_dir.path, first_step, last_step, display if training.is_chief else None, workers_of_environment()[1]
+        ) as progress,
         reading_shards(run_dir.problem.data_name, data_dir),
         StopSignals(display.stopping) as signals,
     ):

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from support.commands import start_process, user_environment
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.training.evaluation.model_selection import read_evaluations
+from t2t_lite.training.monitoring.history import read_log
 
 # The learning rate rises fast enough that the compared parameters change, but not so fast that Adam amplifies the
 # rounding errors of gradients that are nearly 0, which depends on the order of the data.
@@ -229,6 +231,53 @@ def test_a_signal_to_one_worker_stops_all_and_they_resume(
     outputs = finish(*(start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs))
     assert f"resuming from {tmp_path / f'ckpt-{last}'}" in outputs[0]
     assert_same(parameters(tmp_path), one_device)
+
+
+@pytest.mark.heavy
+def test_a_killed_worker_process_is_started_again_and_the_parameters_are_those_of_one_device(
+    multi30k_data, one_device, tmp_path
+):
+    flags = ("--processes_per_host=2", "--max_restarts=1", "--save_checkpoints_steps=2", "--log_step_count_steps=1")
+    launcher = start(multi30k_data, tmp_path, *flags)
+    while not list_checkpoints(tmp_path):
+        assert launcher.poll() is None, launcher.communicate()
+        time.sleep(0.001)
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    assert len(children) == 2
+    os.kill(int(children[1]), signal.SIGKILL)
+    (output,) = finish(launcher)
+    assert "2 CPUs on 2 workers," in output
+    assert "worker 1 of 2 on this machine ended with signal SIGKILL" in output
+    assert "another worker ended or cannot be reached; restart all workers" in output
+    assert "starting all workers again; 0 more restarts are allowed" in output
+    assert f"resuming from {tmp_path}/ckpt-" in output
+    assert_same(parameters(tmp_path), one_device)
+    # Worker 1 has a log of its own; the chief's log names the worker that waited longest.
+    last = [json.loads(path.read_text().splitlines()[-1]) for path in tmp_path.glob("workers/worker-1.jsonl")]
+    assert [(line["part"], line["step"]) for line in last] == [("train", 10)]
+    assert {line["slowest_worker"] for line in read_log(tmp_path).lines if line["part"] == "train"} <= {0.0, 1.0}
+
+
+# What Kubeflow's training operator sets for a chief and an evaluator; the chief's port is free on this machine.
+def kubeflow(kind, port):
+    return json.dumps(
+        {"cluster": {"chief": [f"localhost:{port}"]}, "task": {"type": kind, "index": 0}, "environment": "cloud"}
+    )
+
+
+@pytest.mark.heavy
+def test_a_chief_trains_and_an_evaluator_evaluates_its_checkpoints(multi30k_data, one_device, tf_configs, tmp_path):
+    port = json.loads(tf_configs[0])["cluster"]["worker"][0].rpartition(":")[2]
+    flags = ("--save_checkpoints_steps=5",)
+    outputs = finish(
+        *(start(multi30k_data, tmp_path, *flags, tf_config=kubeflow(kind, port)) for kind in ("chief", "evaluator"))
+    )
+    assert "step 10: saved" in outputs[0] and "dev loss" not in outputs[0]
+    assert "step 10: dev loss" in outputs[1]
+    assert 10 in read_evaluations(tmp_path)
+    assert_same(parameters(tmp_path), one_device)
+    (refused,) = [start(multi30k_data, tmp_path, EVALUATING, tf_config=kubeflow("evaluator", port))]
+    assert "pass --schedule=train to all tasks" in refused.communicate(timeout=600)[0] and refused.returncode == 2
 
 
 # Prints the threads of an operation, 0 for all cores, and how many micro-batches run at once.

@@ -16,15 +16,17 @@ from t2t_lite.scoring.metric import figure_label, is_of_outputs
 class Progress:
     """Reports the steps after `first_step`, up to the last one. Use it as a context manager.
 
-    Reports go to `display` and an `EventLog`. If `display` is None, as on workers other than the chief, nothing is
-    shown or written.
+    Reports go to `display` and an `EventLog`. A worker other than the chief has no `display`; it only writes
+    workers/worker-INDEX.jsonl.
     """
 
-    def __init__(self, directory: Path, first_step: int, last_step: int, display: Display | None) -> None:
+    def __init__(
+        self, directory: Path, first_step: int, last_step: int, display: Display | None, worker: int = 0
+    ) -> None:
         self._first_step, self._last_step = first_step, last_step
         self._is_first = True
         self._display = display
-        self._log = None if display is None else EventLog(directory)
+        self._log = EventLog(directory) if display else JsonLog(directory / "workers" / f"worker-{worker}.jsonl")
 
     def __enter__(self) -> "Progress":
         if self._display:
@@ -34,13 +36,11 @@ class Progress:
     def __exit__(self, *exception: object) -> None:
         if self._display:
             self._display.end_training()
-        if self._log:
-            self._log.close()
+        self._log.close()
 
     def started(self, about: Mapping[str, object]) -> None:
         """Records that the run starts; `about` is the return value of `start_record`."""
-        if self._log:
-            self._log.start(self._first_step, about)
+        self._log.start(self._first_step, about)
 
     def after_step(self, step: int) -> None:
         """Shows that a step is complete."""
@@ -54,21 +54,24 @@ class Progress:
         left = f"{most}{format_duration((self._last_step - step) / figures['steps_per_second'])} left"
         self._is_first = False
         utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
+        slowest = ""
+        if "slowest_worker" in figures:
+            share = figures["slowest_worker_input_wait_share"]
+            slowest = f" (worker {figures['slowest_worker']:.0f}: {share:.1%})"
         line = (
             f"epoch {figures['epoch']:.0f}  {_losses(figures)}  "
             f"gradient norm {_formatted(figures['gradient_norm'], 2)}  "
             f"learning rate {figures['learning_rate']:.2e}  {figures['steps_per_second']:.3g} steps/s  "
             f"{figures['target_tokens_per_second']:,.0f} target tokens/s "
             f"({figures['padded_target_tokens_per_second']:,.0f} padded)  "
-            f"{utilisation}input wait {figures['input_wait_share']:.1%}  "
+            f"{utilisation}input wait {figures['input_wait_share']:.1%}{slowest}  "
             f"{figures['memory_bytes'] / 2**30:.1f} GiB"
         )
         if figures["skipped_steps"]:
             line += f"  {figures['skipped_steps']:.0f} steps skipped"
         if self._display:
             self._display.report(step, self._last_step, line, left)
-        if self._log:
-            self._log.record("train", step, figures)
+        self._log.record("train", step, figures)
 
     @contextlib.contextmanager
     def evaluation(self, step: int) -> Iterator[Callable[[float, float, str], None]]:
@@ -101,8 +104,7 @@ class Progress:
         for sample in samples:
             if self._display:
                 self._display.text("\n".join(f"  {name:<9}  {text}" for name, text in sample._asdict().items()))
-        if self._log:
-            self._log.record("eval", step, figures, samples)
+        self._log.record("eval", step, figures, samples)
 
     def say(self, line: str) -> None:
         """Shows a line."""
@@ -121,31 +123,22 @@ def _formatted(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if abs(value) < 1e6 or value != value else f"{value:.3g}"
 
 
-class EventLog:
-    """Writes reports to log.jsonl in the run directory, and to event files in its subdirectories `train` and `eval`."""
+class JsonLog:
+    """Writes reports to a file, one JSON object per line."""
 
-    def __init__(self, directory: Path) -> None:
-        self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
-        path = directory / "log.jsonl"
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         is_torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")  # a killed process may leave half a line
         self._log = open(path, "a", encoding="utf-8")  # noqa: SIM115
         if is_torn:
             self._log.write("\n")
 
     def start(self, step: int, about: Mapping[str, object]) -> None:
-        """Writes a line to log.jsonl when a run starts: the steps already made, and the output of `start_record`."""
+        """Writes a line when a run starts: the steps already made, and the output of `start_record`."""
         self._write({"part": "start", "step": step, **about})
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Writes one report; `part` is "train" or "eval", and `samples` are the `Sample`s of an evaluation."""
-        with self._writers[part].as_default():
-            for name, value in figures.items():
-                tf.summary.scalar(name, value, step=step)
-            for number, sample in enumerate(samples, start=1):
-                # Indented by four, so that Markdown shows the text verbatim.
-                text = "\n".join(f"    {name:<9}  {value}" for name, value in sample._asdict().items())
-                tf.summary.text(f"sample {number}", text, step=step)
-        self._writers[part].flush()
         values: dict[str, object] = dict(figures)
         if samples:
             values["samples"] = [sample._asdict() for sample in samples]
@@ -156,7 +149,31 @@ class EventLog:
         self._log.flush()
 
     def close(self) -> None:
+        """Closes the file."""
+        self._log.close()
+
+
+class EventLog(JsonLog):
+    """Writes reports to log.jsonl in the run directory, and to event files in its subdirectories `train` and `eval`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
+        super().__init__(directory / "log.jsonl")
+
+    def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
+        """Writes one report, see `JsonLog`."""
+        with self._writers[part].as_default():
+            for name, value in figures.items():
+                tf.summary.scalar(name, value, step=step)
+            for number, sample in enumerate(samples, start=1):
+                # Indented by four, so that Markdown shows the text verbatim.
+                text = "\n".join(f"    {name:<9}  {value}" for name, value in sample._asdict().items())
+                tf.summary.text(f"sample {number}", text, step=step)
+        self._writers[part].flush()
+        super().record(part, step, figures, samples)
+
+    def close(self) -> None:
         """Closes the files."""
         for writer in self._writers.values():
             writer.close()
-        self._log.close()
+        super().close()

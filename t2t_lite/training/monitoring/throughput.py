@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_lite.training.step.report import StepReport
@@ -36,9 +37,8 @@ class Throughput:
     def restart(self) -> None:
         """Discards everything accumulated so far, and restarts the clock."""
         self._since, self._steps, self._learning = time.monotonic(), 0, 0
-        self._smoothed = self._plain = self._learned_tokens = self._tokens = self._positions = self._waited = (
-            self._norm
-        ) = 0.0
+        self._smoothed = self._plain = self._learned_tokens = self._tokens = self._positions = self._norm = 0.0
+        self._waited, self._waited_by_worker = 0.0, np.zeros(0)
 
     def measure_peak(self) -> None:
         """Measures the peak rate, keeps the highest result so far, and restarts.
@@ -49,10 +49,17 @@ class Throughput:
             self.peak = max(self._measure(), self.peak or 0.0)
         self.restart()
 
-    def add(self, report: StepReport, waited: float) -> None:
-        """Counts one step, which waited `waited` seconds for its batch."""
+    def add(self, report: StepReport, waited: float, waited_by_worker: np.ndarray) -> None:
+        """Counts one step.
+
+        Args:
+          report: the statistics of the step.
+          waited: seconds that this process waited for the batch.
+          waited_by_worker: the same for each worker, in an earlier step; [] without other workers.
+        """
         self._steps += 1
         self._waited += waited
+        self._waited_by_worker = waited_by_worker + (self._waited_by_worker if self._waited_by_worker.size else 0.0)
         self._tokens += report.sums.tokens
         self._positions += report.positions
         if report.finite:
@@ -82,6 +89,9 @@ class Throughput:
             "memory_bytes": float(memory_in_use()),
             "skipped_steps": float(self.skipped),
         }
+        if self._waited_by_worker.size:
+            figures["slowest_worker"] = float(self._waited_by_worker.argmax())
+            figures["slowest_worker_input_wait_share"] = self._waited_by_worker.max() / seconds
         if self.peak:
             figures["utilisation"] = self._utilisation(
                 figures["target_tokens_per_second"] * self._flops_per_token, self.peak

@@ -1,0 +1,195 @@
+"""Starts, watches and restarts the worker processes of one machine: usually one for each GPU.
+
+Each process traces and feeds one device only. They train together as the workers of a MultiWorkerMirroredStrategy.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from t2t_lite.errors import UserError
+from t2t_lite.system.gpus import visible_gpus
+from t2t_lite.training.tf_config import make_tf_configs, task_of_environment
+
+# In the environment of a process that the launcher started: the number of such processes on the machine.
+PROCESSES = "T2T_LITE_PROCESSES_PER_HOST"
+# Seconds in which the other workers must end by themselves after one has ended with an error, and then after SIGTERM.
+_GRACE_SECONDS = 60.0
+_TERM_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+_USAGE_ERROR = 2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PR_SET_PDEATHSIG = 1
+
+
+def is_launched() -> bool:
+    """Returns whether a launcher started this process."""
+    return PROCESSES in os.environ
+
+
+def processes_on_host() -> int:
+    """Returns the number of worker processes that share this machine."""
+    return int(os.environ.get(PROCESSES, "1"))
+
+
+class Launcher:
+    """Runs a command in several worker processes until all of them have ended.
+
+    Without TF_CONFIG, they are all workers. With TF_CONFIG, each address stands for a machine whose workers use the
+    ports from the address's port on; every machine must start as many processes. An evaluator is one process.
+
+    The first worker's output goes to this process's output, and that of the others to files in `log_dir`. A signal
+    (SIGINT, SIGTERM) is sent to all workers. If a worker ends with an error, the others end, too, and all are started
+    again; they resume from the last checkpoint.
+
+    Args:
+      command: the program and its arguments.
+      processes: number of processes on this machine; 0: one for each GPU, at least 1.
+      max_restarts: how often to start them again.
+      log_dir: the folder for the output of the other workers.
+      say: shows a line.
+
+    Raises:
+      UserError: if there are fewer GPUs than processes, but at least one.
+    """
+
+    def __init__(
+        self, command: Sequence[str], processes: int, max_restarts: int, log_dir: Path, say: Callable[[str], None]
+    ) -> None:
+        self._command, self._restarts_left, self._log_dir, self._say = list(command), max_restarts, log_dir, say
+        self._task = task_of_environment()
+        gpus = visible_gpus()
+        self._number = 1 if self._task and self._task.is_evaluator else processes or max(1, len(gpus))
+        if gpus and self._number > len(gpus):
+            raise UserError(
+                f"`processes_per_host={self._number}`, but this machine has {len(gpus)} visible GPUs; each process "
+                f"needs one: pass at most {len(gpus)}, or auto"
+            )
+        self._gpus = gpus if self._number > 1 else []
+        self._signal = 0  # the last signal received
+
+    def run(self) -> int:
+        """Returns the exit status: 0, or that of the lowest worker that ended with an error; 128 plus the signal."""
+        before = {number: signal.signal(number, self._receive) for number in _SIGNALS}
+        try:
+            while True:
+                status = self._run_once()
+                if status in (0, _USAGE_ERROR) or self._signal or not self._restarts_left:
+                    return status
+                self._restarts_left -= 1
+                self._say(f"starting all workers again; {self._restarts_left} more restarts are allowed")
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _run_once(self) -> int:
+        """Starts all workers, waits until they have ended, and returns the exit status."""
+        logs: list[IO[bytes]] = []
+        workers: list[subprocess.Popen] = []
+        sent = 0
+        try:
+            for index, environment in enumerate(self._environments()):
+                if index:
+                    self._log_dir.mkdir(parents=True, exist_ok=True)
+                    logs.append(open(self._log_dir / f"worker-{index}.log", "ab"))  # noqa: SIM115
+                output = {"stdout": logs[-1], "stderr": subprocess.STDOUT} if index else {}
+                workers.append(self._start(environment, output))
+            deadline, first_error = None, None
+            while any(worker.poll() is None for worker in workers):
+                time.sleep(_POLL_SECONDS)
+                if self._signal != sent:
+                    sent = self._signal
+                    _send(workers, sent)
+                failed = [index for index, worker in enumerate(workers) if worker.poll()]
+                if failed and first_error is None:
+                    first_error, deadline = failed[0], time.monotonic() + _GRACE_SECONDS
+                    self._say(self._what_ended(first_error, workers[first_error].returncode))
+                if deadline and time.monotonic() > deadline:
+                    _end(workers)
+            first_error = next((i for i, worker in enumerate(workers) if worker.returncode), first_error)
+            status = workers[first_error].returncode if first_error is not None else 0
+            return 128 - status if status < 0 else status
+        finally:
+            _end(workers)
+            for log in logs:
+                log.close()
+
+    def _what_ended(self, index: int, status: int) -> str:
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        where = f"; see {self._log_dir / f'worker-{index}.log'}" if index else ""
+        return f"worker {index} of {self._number} on this machine ended with {how}{where}"
+
+    def _start(self, environment: Mapping[str, str], output: Mapping[str, Any]) -> subprocess.Popen:
+        # In its own session, so that only the launcher passes on Ctrl-C; if the launcher is killed, the workers stop.
+        return subprocess.Popen(
+            self._command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+            **output,
+        )
+
+    def _environments(self) -> list[dict[str, str]]:
+        """Returns the additional environment of each worker."""
+        if self._task and self._task.is_evaluator:
+            return [{PROCESSES: "1"}]
+        configs = make_tf_configs(self._addresses()) if self._number > 1 or self._task else [""]
+        first = self._number * self._task.index if self._task else 0
+        environments = []
+        for index in range(self._number):
+            environment = {PROCESSES: str(self._number), "TF_CONFIG": configs[first + index]}
+            if self._gpus:
+                environment["CUDA_VISIBLE_DEVICES"] = self._gpus[index]
+            environments.append(environment)
+        return environments
+
+    def _addresses(self) -> list[str]:
+        """Returns the addresses of all workers on all machines."""
+        if self._task is None:
+            return [f"localhost:{port}" for port in _free_ports(self._number)]
+        addresses = []
+        for address in self._task.workers:
+            host, _, port = address.rpartition(":")
+            addresses += [f"{host}:{int(port) + index}" for index in range(self._number)]
+        return addresses
+
+    def _receive(self, number: int, frame: object) -> None:
+        del frame
+        self._signal = number
+
+
+def _free_ports(number: int) -> list[int]:
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _send(workers: Sequence[subprocess.Popen], number: int) -> None:
+    for worker in workers:
+        if worker.poll() is None:
+            worker.send_signal(number)
+
+
+def _end(workers: Sequence[subprocess.Popen]) -> None:
+    """Ends all workers that still run: by SIGTERM and, if that does not help, by SIGKILL."""
+    _send(workers, signal.SIGTERM)
+    deadline = time.monotonic() + _TERM_SECONDS
+    while any(worker.poll() is None for worker in workers) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    _send(workers, signal.SIGKILL)
+    for worker in workers:
+        worker.wait()
+
+
+def _end_with_parent() -> None:
+    """Lets Linux send SIGTERM to this process when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,178 @@
+"""The launcher with workers that are short Python programs."""
+
+import json
+import os
+import signal
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from t2t_lite.errors import UserError
+from t2t_lite.training.launcher import PROCESSES, Launcher, is_launched, processes_on_host
+from t2t_lite.training.tf_config import task_of_environment
+
+# Each worker finds its index in `index` and a folder in sys.argv[1].
+PREAMBLE = """
+import json, os, signal, sys, time
+from pathlib import Path
+config = json.loads(os.environ["TF_CONFIG"] or "{}")
+index = config["task"]["index"] if config else 0
+folder = Path(sys.argv[1])
+def started():
+    number = len(list(folder.glob(f"start-{index}-*")))
+    (folder / f"start-{index}-{number}").touch()
+    return number
+"""
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """This process has no TF_CONFIG and no GPU."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """Runs a program in several workers: (exit status, lines that were said)."""
+
+    def launch(program, processes=2, max_restarts=0):
+        said = []
+        command = [sys.executable, "-c", PREAMBLE + textwrap.dedent(program), str(tmp_path)]
+        status = Launcher(command, processes, max_restarts, tmp_path / "workers", said.append).run()
+        return status, said
+
+    return launch
+
+
+def test_each_worker_knows_its_place_and_only_the_first_prints_here(launch, tmp_path, capfd, monkeypatch):
+    program = f"""
+    told = [config, os.environ["{PROCESSES}"], os.environ["CUDA_VISIBLE_DEVICES"]]
+    (folder / f"{{index}}").write_text(json.dumps(told))
+    print(f"printed by {{index}}", flush=True)
+    print("an error", file=sys.stderr)
+    """
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,GPU-5f,6")
+    assert launch(program, processes=3) == (0, [])
+    told = [json.loads((tmp_path / str(index)).read_text()) for index in range(3)]
+    addresses = told[0][0]["cluster"]["worker"]
+    assert len(set(addresses)) == 3 and all(address.startswith("localhost:") for address in addresses)
+    for index, (config, processes, gpus) in enumerate(told):
+        assert config == {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        assert (processes, gpus) == ("3", ["4", "GPU-5f", "6"][index])
+    assert capfd.readouterr() == ("printed by 0\n", "an error\n")
+    for index in (1, 2):
+        assert (tmp_path / "workers" / f"worker-{index}.log").read_text() in (
+            f"printed by {index}\nan error\n",
+            f"an error\nprinted by {index}\n",
+        )
+
+
+def test_auto_starts_a_process_for_each_gpu_and_more_are_refused(launch, tmp_path, monkeypatch):
+    program = "started()"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    assert launch(program, processes=0) == (0, [])
+    assert len(list(tmp_path.glob("start-*"))) == 3
+    with pytest.raises(UserError, match="`processes_per_host=4`, but this machine has 3 visible GPUs"):
+        launch(program, processes=4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert launch("assert not config; started()", processes=0) == (0, [])
+    assert len(list(tmp_path.glob("start-0-*"))) == 2
+
+
+def test_with_tf_config_each_machine_starts_its_share_of_the_workers(launch, tmp_path, monkeypatch):
+    cluster = {"chief": ["a:2222"], "worker": ["b:3333"]}
+    program = '(folder / f"{index}").write_text(json.dumps(config))'
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+    assert launch(program) == (0, [])
+    assert not (tmp_path / "0").exists() and not (tmp_path / "1").exists()
+    for index in (2, 3):
+        monkeypatch.setenv("TF_CONFIG", (tmp_path / str(index)).read_text())
+        assert task_of_environment().workers == ["a:2222", "a:2223", "b:3333", "b:3334"]
+        assert task_of_environment().index == index
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}}))
+    assert launch('(folder / "evaluator").write_text(config["task"]["type"])') == (0, [])
+    assert (tmp_path / "evaluator").read_text() == "evaluator"
+
+
+def test_after_an_error_all_workers_are_started_again_as_often_as_allowed(launch, tmp_path):
+    # In each round, worker 1 kills itself, and worker 0 then ends with an error, as after the loss of a worker.
+    program = """
+    started()
+    if index:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.5)
+    sys.exit(1)
+    """
+    status, said = launch(program, max_restarts=2)
+    assert status == 1
+    ended = f"worker 1 of 2 on this machine ended with signal SIGKILL; see {tmp_path / 'workers' / 'worker-1.log'}"
+    assert said == [
+        ended,
+        "starting all workers again; 1 more restarts are allowed",
+        ended,
+        "starting all workers again; 0 more restarts are allowed",
+        ended,
+    ]
+    assert all(len(list(tmp_path.glob(f"start-{index}-*"))) == 3 for index in range(2))
+
+
+def test_a_restart_may_succeed(launch):
+    status, said = launch("sys.exit(3 if started() == 0 and index else 0)", max_restarts=1)
+    assert status == 0 and len(said) == 2 and "worker 1 of 2 on this machine ended with exit status 3" in said[0]
+
+
+def test_wrong_usage_is_not_repeated(launch, tmp_path):
+    assert launch("started(); sys.exit(2)", max_restarts=5)[0] == 2
+    assert len(list(tmp_path.glob("start-*"))) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_goes_to_all_workers_and_ends_the_run(launch, tmp_path, number):
+    program = """
+    def stop(number, frame):
+        (folder / f"signalled-{index}").touch()
+        sys.exit(128 + number)
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    started()
+    time.sleep(600)
+    """
+
+    def send():
+        while len(list(tmp_path.glob("start-*"))) < 2:
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    status, _ = launch(program, max_restarts=5)
+    sender.join()
+    assert status == 128 + number
+    assert len(list(tmp_path.glob("signalled-*"))) == 2 and len(list(tmp_path.glob("start-*"))) == 2
+
+
+def test_a_worker_that_does_not_end_is_killed(launch, tmp_path, monkeypatch):
+    monkeypatch.setattr("t2t_lite.training.launcher._GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("t2t_lite.training.launcher._TERM_SECONDS", 0.5)
+    program = """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    started()
+    while len(list(folder.glob("start-*"))) < 2:
+        time.sleep(0.01)
+    if index:
+        sys.exit(1)
+    time.sleep(600)
+    """
+    status, said = launch(program)
+    assert status == 137 and len(said) == 1
+
+
+def test_a_process_knows_whether_it_was_launched(monkeypatch):
+    monkeypatch.delenv(PROCESSES, raising=False)
+    assert not is_launched() and processes_on_host() == 1
+    monkeypatch.setenv(PROCESSES, "8")
+    assert is_launched() and processes_on_host() == 8
