@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +22,7 @@ class Optimizer(Protocol):
 
     iterations: tf.Variable
     state: dict[str, tf.Variable]
+    averages: list[tf.Variable]  # the moving averages of the weights; empty: there are none
 
     def averages_in_place(self) -> AbstractContextManager[None]:
         """Replaces the weights with their moving averages inside the `with` block."""
@@ -29,6 +30,40 @@ class Optimizer(Protocol):
 
 
 OptimizerT = TypeVar("OptimizerT", bound=Optimizer)
+
+
+Groups: TypeAlias = dict[str, dict[str, tf.Variable]]
+
+
+class Snapshot:
+    """The training state at one step, to be written while the training goes on.
+
+    Args:
+      step: the step.
+      groups: all variables, see `storage.write`.
+      average: the moving average of the model's weights, if the run has one.
+    """
+
+    def __init__(self, step: int, groups: Groups, average: dict[str, tf.Variable] | None = None) -> None:
+        self.step = step
+        self._groups, self._average = groups, average
+
+    def write(self, directory: Path, keep_max: int, keep: Iterable[int] = ()) -> Path:
+        """Writes `ckpt-<step>`; keeps only the last `keep_max` (1 or more) checkpoints and those of steps in `keep`.
+
+        Also writes the moving average of the weights, if there is one, as `average-<step>`, replacing an older one.
+        Returns the checkpoint's path.
+        """
+        if keep_max < 1:
+            raise ValueError(f"keep_max must be at least 1, not {keep_max}")
+        path = storage.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
+        spared = {*keep, self.step}  # the new checkpoint is not the last one if damaged ones of later steps exist
+        for step, old in list_checkpoints(directory)[:-keep_max]:
+            if step not in spared:
+                versions.remove(old)
+        if self._average is not None:
+            storage.write_average(Path(directory) / f"average-{self.step}", self._average)
+        return path
 
 
 class TrainingState(Generic[OptimizerT]):
@@ -55,20 +90,16 @@ class TrainingState(Generic[OptimizerT]):
         return int(self.optimizer.iterations.numpy())
 
     def save(self, directory: Path, keep_max: int, keep: Iterable[int] = ()) -> Path:
-        """Writes `ckpt-<step>`; keeps only the last `keep_max` (1 or more) checkpoints and those of steps in `keep`."""
-        if keep_max < 1:
-            raise ValueError(f"keep_max must be at least 1, not {keep_max}")
-        path = storage.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
-        spared = {*keep, self.step}  # the new checkpoint is not the last one if damaged ones of later steps exist
-        for step, old in list_checkpoints(directory)[:-keep_max]:
-            if step not in spared:
-                versions.remove(old)
-        return path
+        """Writes `ckpt-<step>` without a copy of the state, see `Snapshot.write`."""
+        return Snapshot(self.step, self._groups).write(directory, keep_max, keep)
 
-    def save_average(self, directory: Path) -> Path:
-        """Writes the moving average of the weights as `average-<step>`, replacing an older average."""
+    def snapshot(self) -> Snapshot:
+        """Returns a copy of the state in the host's memory."""
+        copies = {group: _on_host(variables) for group, variables in self._groups.items()}
+        if not self.optimizer.averages:
+            return Snapshot(self.step, copies)
         with self.optimizer.averages_in_place():
-            return storage.write_average(Path(directory) / f"average-{self.step}", self._model)
+            return Snapshot(self.step, copies, _on_host(self._model))
 
     def restore(self, directory: Path, warn: Callable[[str], None] = LOG.warning) -> Path | None:
         """Restores the last readable checkpoint of a directory. Returns its path, or None if there is no checkpoint.
@@ -108,3 +139,9 @@ class TrainingState(Generic[OptimizerT]):
     def _assign(self, arrays: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         for group, variables in self._groups.items():
             storage.assign(variables, arrays[group], f"checkpoint {path} does not fit the {group}")
+
+
+def _on_host(variables: dict[str, tf.Variable]) -> dict[str, tf.Variable]:
+    """Returns copies of variables in the host's memory."""
+    with tf.device("CPU:0"):
+        return {name: tf.Variable(variable.value()) for name, variable in variables.items()}

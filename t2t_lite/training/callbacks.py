@@ -49,9 +49,9 @@ class Callbacks:
         self._callbacks = list(callbacks)
         self.stop = False
         # Whether any callback follows each step, so that its metrics must be read before the next step begins.
-        self.follow_steps = any(
-            getattr(callback.on_step, "__func__", None) is not Callback.on_step for callback in self._callbacks
-        )
+        self.follow_steps = any(_overrides(callback, "on_step") for callback in self._callbacks)
+        # Whether any callback follows each checkpoint, so that it must be written before the next step begins.
+        self.follow_checkpoints = any(_overrides(callback, "on_checkpoint") for callback in self._callbacks)
 
     def on_step(self, step: int, figures: Mapping[str, float]) -> None:
         """See `Callback`."""
@@ -67,3 +67,7 @@ class Callbacks:
         """See `Callback`."""
         for callback in self._callbacks:
             self.stop |= bool(callback.on_evaluation(step, figures))
+
+
+def _overrides(callback: Callback, method: str) -> bool:
+    return getattr(getattr(callback, method), "__func__", None) is not getattr(Callback, method)

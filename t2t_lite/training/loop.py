@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.checkpoints.background import BackgroundWriter
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
 from t2t_lite.errors import UserError
@@ -80,6 +81,7 @@ class TrainingLoop:
         # The seconds that each worker waited for its last batch, as shared with the others; [] without others.
         self._waits = np.zeros(len(workers))
         self._length = CallLength(most, (self._checkpoint_steps, self._log_steps), self._hparams.train_steps)
+        self._writer = BackgroundWriter()
         self._finished = 0.0  # when the results of the last call were read
         self._evaluator = None  # created only at the first evaluation, to not delay the first step
         self._evaluates = self._options.schedule == "train_and_evaluate"
@@ -126,6 +128,13 @@ class TrainingLoop:
 
     def run(self) -> Ending:
         """Trains until the run ends, and returns how it ended."""
+        try:
+            return self._run()
+        except Exception:
+            self._writer.wait()  # not after KeyboardInterrupt, which ends the run at once
+            raise
+
+    def _run(self) -> Ending:
         if ending := self._end_before_it_begins():
             return ending
         self._check_memory()
@@ -148,6 +157,7 @@ class TrainingLoop:
             before = None if is_read_now else started
             if is_read_now:
                 agreed |= self._finish(started)
+            self._report_saved(wait=False)
             profiler.after_steps(number)
             stop, checkpoint = agreed[0] or self._is_stopped_here(), agreed[1] or checkpoint
             if checkpoint and self._evaluates and self._is_chief:
@@ -155,6 +165,8 @@ class TrainingLoop:
             if stop or checkpoint:
                 self._save()
                 schedule.restart()
+            if stop or self._step >= last_step:
+                self._report_saved(wait=True)
             if stop:
                 return self._stop()
             if checkpoint and (ending := self._evaluate()):
@@ -268,13 +280,18 @@ class TrainingLoop:
         self._state.position.assign(self._last.position + 1)
         if not self._is_chief:
             return
-        options = self._options
+        self._report_saved(wait=True)  # the previous checkpoint
+        options, snapshot = self._options, self._state.snapshot()
         best = best_steps(read_evaluations(self._path), options.eval_metric, options.keep_best_n)
-        path = self._state.save(self._path, options.keep_checkpoint_max, keep=best)
-        self._progress.say(f"step {self._step}: saved {path}")
-        if self._state.optimizer.averages:
-            self._state.save_average(self._path)
-        self._callbacks.on_checkpoint(self._step, path)
+        self._writer.start(self._step, lambda: snapshot.write(self._path, options.keep_checkpoint_max, keep=best))
+        self._report_saved(wait=self._callbacks.follow_checkpoints)
+
+    def _report_saved(self, wait: bool) -> None:
+        """Reports the checkpoint in the background if it is written. Raises UserError if it could not be written."""
+        if written := self._writer.take(wait):
+            step, path = written
+            self._progress.say(f"step {step}: saved {path}")
+            self._callbacks.on_checkpoint(step, path)
 
     def _evaluate(self) -> Ending | None:
         """Evaluates if the run includes evaluation. Returns the ending if the run ends now, else None."""
@@ -284,8 +301,10 @@ class TrainingLoop:
                 with self._progress.evaluation(self._step) as show, self._state.optimizer.averages_in_place():
                     figures = self._evaluator(show)
             except Interrupted:
+                self._report_saved(wait=True)
                 return self._stop("during the evaluation of")
             if self._is_chief:
+                self._report_saved(wait=True)
                 add_evaluation(self._path, self._step, figures)
                 end_announcement(self._path)
             self._progress.after_evaluation(self._step, figures, self._evaluator.samples)

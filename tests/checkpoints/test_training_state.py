@@ -244,3 +244,24 @@ def test_leftovers_of_a_killed_run_do_not_prevent_the_next_save(saved):
     (directory / "incomplete-ckpt-9.index").write_bytes(b"half")
     state.save(directory, 5)
     assert not list(directory.glob("incomplete-*"))
+
+
+def test_a_snapshot_keeps_the_state_while_training_goes_on(tmp_path):
+    model, state = make(hparams=TINY.replace(ema_decay=0.5))
+    make_step(model, state, 1)
+    expected, moments = values(model.variables), {name: np.array(each) for name, each in state.optimizer.state.items()}
+    with state.optimizer.averages_in_place():
+        averages = values(model.variables)
+    snapshot = state.snapshot()
+    for seed in (2, 3):
+        make_step(model, state, seed)
+    assert not np.array_equal(np.array(model.variables[0]), next(iter(expected.values())))
+    assert snapshot.write(tmp_path, keep_max=1) == tmp_path / "ckpt-1"
+    other_model, other_state = make(seed=2, hparams=TINY.replace(ema_decay=0.5))
+    other_state.restore(tmp_path)
+    assert_same(expected, values(other_model.variables))
+    for name, array in moments.items():
+        np.testing.assert_array_equal(array, other_state.optimizer.state[name], err_msg=name)
+    restore_model(other_model, tmp_path / "average-1")
+    assert_same(averages, values(other_model.variables))
+    assert state.step == 3

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+import threading
 import time
 
 import keras
@@ -283,11 +284,13 @@ class SignalAt(Display):
     """Sends this process SIGTERM when an evaluation first shows a line that has all of some words."""
 
     def __init__(self, *words):
-        self._words = words
+        self._words, self._lock = words, threading.Lock()
 
     def evaluating(self, line):
-        if self._words and all(word in line for word in self._words):
-            self._words = ()
+        with self._lock:  # several threads decode
+            is_now = bool(self._words) and all(word in line for word in self._words)
+            self._words = () if is_now else self._words
+        if is_now:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(0.1)  # Python runs the handler in the main thread
 

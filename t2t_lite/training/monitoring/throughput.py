@@ -3,7 +3,7 @@
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -49,7 +49,7 @@ class Throughput:
             self.peak = max(self._measure(), self.peak or 0.0)
         self.restart()
 
-    def add(self, report: StepReport, waited: float, waited_by_worker: np.ndarray) -> None:
+    def add(self, report: StepReport, waited: float, waited_by_worker: Sequence[float] | np.ndarray = ()) -> None:
         """Counts one step.
 
         Args:
@@ -59,7 +59,7 @@ class Throughput:
         """
         self._steps += 1
         self._waited += waited
-        self._waited_by_worker = waited_by_worker + (self._waited_by_worker if self._waited_by_worker.size else 0.0)
+        self._waited_by_worker = np.asarray(waited_by_worker) + (self._waited_by_worker if self._steps > 1 else 0.0)
         self._tokens += report.sums.tokens
         self._positions += report.positions
         if report.finite:
