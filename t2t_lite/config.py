@@ -78,7 +78,9 @@ class HParams(Settings):
         0, "id of the target token that stands for the next source word (Ma et al. 2017); 0: none", at_least=0
     )
     source_word_token: int = option(
-        0, "id of the source token that begins each word, for hard alignment; 0: source tokens are words", at_least=0
+        0,
+        "id of the token that begins each source word; its other tokens are pooled; 0: tokens are words",
+        at_least=0,
     )
     max_relative_position: int = option(
         16, "maximum distance of relative positions, to which larger ones are clipped", at_least=1

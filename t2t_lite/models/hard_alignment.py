@@ -10,22 +10,18 @@ from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.ops import ops
+from t2t_lite.layers.word_pooling import Words
 from t2t_lite.models.transformer import Transformer
 
 
 class AlignedSource(NamedTuple):
-    """An `EncodedSource` that also contains the encoder's output for each word."""
+    """An `EncodedSource` that also contains the encoder's output."""
 
     caches: list[Cache]  # see `EncodedSource`
     source_mask: Array  # see `EncodedSource`
-    words: "SourceWords"
-
-
-class SourceWords(NamedTuple):
-    """The encoder's output for the words of a source, each at its first token, and then for the end symbol."""
-
-    encoded: Array  # float [batch, source, hidden]; the order of the states after the end symbol is undefined
-    number: Array  # int32 [batch, 1], the number of words
+    encoded: Array  # float [batch, words, hidden], the encoder's output
+    number: Array  # int32 [batch, 1], the number of words, without the end symbol
+    inputs: Array  # int [batch, source], the source tokens
 
 
 class AlignedState(NamedTuple):
@@ -41,8 +37,10 @@ class HardAlignmentTransformer(Transformer):
 
     The number of these tokens so far is the index of the next source word. The encoder's output for it is added to the
     embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
-    Parsing"). A word is a source token or, if `hparams.source_word_token` is set, begins with this token; the encoder's
-    output at this token represents the word. The variables are the same as a `Transformer`'s.
+    Parsing"). The variables are the same as a `Transformer`'s.
+
+    A word is a source token. If `hparams.source_word_token` is set, each word begins with this token, and the vectors
+    of its other tokens are pooled to one vector, so that the encoder's output has one vector per word, see `Words`.
 
     Arguments and methods: see `Seq2SeqModel`.
     """
@@ -74,55 +72,71 @@ class HardAlignmentTransformer(Transformer):
     ) -> tuple[Array, State, Array]:
         """Returns (logits, state, attention), see `Seq2SeqModel`."""
         counts = gather_parents(state.counts, ancestry) + self._is_aligned(ids)
-        aligned = states_of_next_words(encoded_source.words, counts)
+        aligned = states_of_next_words(encoded_source.encoded, encoded_source.number, counts)
         x = self.position_encodings["targets"].step(self.embedding(ids) + aligned, position)
-        return self._step(x, position, encoded_source, state._replace(counts=counts), ancestry)
+        logits, state, attention = self._step(x, position, encoded_source, state._replace(counts=counts), ancestry)
+        if words := self._words(encoded_source.inputs):
+            attention = words.to_tokens(attention)
+        return logits, state, attention
+
+    def attention(self, inputs: Array, targets: Array, kind: str, layer: int) -> Array:
+        """Returns the attention weights of one layer, see `Seq2SeqModel`.
+
+        The weights of a word that consists of several tokens are those of the token that begins it.
+        """
+        weights = super().attention(inputs, targets, kind, layer)
+        words = self._words(inputs)
+        if words is None or kind == "decoder":
+            return weights
+        if kind == "encoder":  # the row of each token is that of its word
+            weights = ops.take_along_axis(weights, words.index[:, None, :, None], axis=2)
+        return words.to_tokens(weights)
+
+    def _words(self, inputs: Array) -> Words | None:
+        """Returns the words of the source tokens, int [batch, source]; None if each token is a word."""
+        token = self.hparams.source_word_token
+        return Words.of(inputs, token) if token else None
+
+    def _source_mask(self, inputs: Array) -> Array:
+        words = self._words(inputs)
+        return words.mask() if words else super()._source_mask(inputs)
+
+    def _token_vectors(self, ids: Array, side: str, seeds: Seeds | None) -> Array:
+        x = super()._token_vectors(ids, side, seeds)
+        words = self._words(ids) if side == "inputs" else None
+        return words.pooled(x) if words else x
 
     def _encoded_source(self, encoded: Array, inputs: Array) -> AlignedSource:
-        words = source_words(encoded, inputs, self.hparams.source_word_token)
-        return AlignedSource(*super()._encoded_source(encoded, inputs), words)
+        source = super()._encoded_source(encoded, inputs)
+        return AlignedSource(*source, encoded, number_of_words(source.source_mask), inputs)
 
     def _embed_targets(self, ids: Array, encoded: Array, inputs: Array, seeds: Seeds | None) -> Array:
-        words = source_words(encoded, inputs, self.hparams.source_word_token)
+        number = number_of_words(self._source_mask(inputs))
         counts = ops.cumsum(self._is_aligned(ids), axis=1)
-        return self._embed(ids, "targets", seeds, added=states_of_next_words(words, counts))
+        return self._embed(ids, "targets", seeds, added=states_of_next_words(encoded, number, counts))
 
     def _is_aligned(self, ids: Array) -> Array:
         return ops.cast(ids == self.hparams.hard_alignment_token, "int32")
 
 
-def source_words(encoded: Array, inputs: Array, word_token: int) -> SourceWords:
-    """Returns the encoder's output for each word.
-
-    Args:
-      encoded: float [batch, source, hidden], the encoder's output.
-      inputs: int [batch, source], the source tokens, padded with 0.
-      word_token: the id of the token that begins each word; 0: each token is a word.
-    """
-    number_of_tokens = ops.sum(ops.cast(inputs != 0, "int32"), axis=1, keepdims=True)
-    if not word_token:
-        return SourceWords(encoded, ops.maximum(number_of_tokens - 1, 0))
-    length = ops.shape(inputs)[1]
-    places = ops.arange(length, dtype="int32")
-    begins_word = inputs == word_token
-    # The states of the words and of the end symbol come first, in their order.
-    order = ops.argsort(ops.where(begins_word | (places == number_of_tokens - 1), places, places + length), axis=1)
-    encoded = ops.take_along_axis(encoded, order[:, :, None], axis=1)
-    return SourceWords(encoded, ops.sum(ops.cast(begins_word, "int32"), axis=1, keepdims=True))
+def number_of_words(source_mask: Array) -> Array:
+    """Returns the number of words without the end symbol, int32 [batch, 1]; the mask is bool [batch, 1, 1, words]."""
+    return ops.maximum(ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True) - 1, 0)
 
 
-def states_of_next_words(words: SourceWords, counts: Array) -> Array:
+def states_of_next_words(encoded: Array, number: Array, counts: Array) -> Array:
     """Returns the encoder's output for the next source word of each target position.
 
     Args:
-      words: from `source_words`.
+      encoded: float [batch, words, hidden], the encoder's output.
+      number: int32 [batch, 1], the number of words.
       counts: int [batch, length], number of source words consumed so far, which is the index of the next one. After the
         last word, the next one is the end symbol.
 
     Returns:
       float [batch, length, hidden].
     """
-    return ops.take_along_axis(words.encoded, ops.clip(counts, 0, words.number)[:, :, None], axis=1)
+    return ops.take_along_axis(encoded, ops.clip(counts, 0, number)[:, :, None], axis=1)
 
 
 def make_transformer(

@@ -161,8 +161,7 @@ class Transformer(Seq2SeqModel):
 
     def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[State, State]:
         """Returns (`EncodedSource`, `DecoderState`), see `Seq2SeqModel`."""
-        source_mask = padding_mask(inputs)
-        encoded_source = self._encoded_source(self.encode(inputs, source_mask, None), inputs)
+        encoded_source = self._encoded_source(self.encode(inputs, self._source_mask(inputs), None), inputs)
         batch = ops.shape(inputs)[0]
         caches = [layer.self_attention.start_cache(batch, beam_size, max_length) for layer in self.decoder_layers]
         return encoded_source, DecoderState(caches)
@@ -189,7 +188,7 @@ class Transformer(Seq2SeqModel):
         self_attention: Any = chosen.self_attention
         if kind != "cross" and not hasattr(self_attention, "attention"):
             raise ValueError(f"self_attention_type={self.hparams.self_attention_type} has no attention weights")
-        source_mask = padding_mask(inputs)
+        source_mask = self._source_mask(inputs)
         if kind == "encoder":
             x = self._embed(inputs, "inputs", None)
             for below in layers[: layers.index(chosen)]:
@@ -225,10 +224,14 @@ class Transformer(Seq2SeqModel):
             x = layer(x, mask, seeds=seeds)
         return self.final_norms["encoder"](x) if self.final_norms else x
 
+    def _source_mask(self, inputs: Array) -> Array:
+        """Returns the mask that hides padding in the encoder's output, bool [batch, 1, 1, source]."""
+        return padding_mask(inputs)
+
     def _encoded_source(self, encoded: Array, inputs: Array) -> EncodedSource:
         """Returns the `EncodedSource`: the encoder's output, projected to each decoder layer's keys and values."""
         caches = [Cache.of(*layer.cross_keys_values(encoded)) for layer in self.decoder_layers]
-        return EncodedSource(caches, padding_mask(inputs))
+        return EncodedSource(caches, self._source_mask(inputs))
 
     def _step(
         self,
@@ -249,7 +252,7 @@ class Transformer(Seq2SeqModel):
 
     def _decoded(self, inputs: Array, targets: Array, seeds: Seeds | None) -> Array:
         """Returns the output of the last decoder layer, float [batch, target length, hidden]."""
-        source_mask = padding_mask(inputs)
+        source_mask = self._source_mask(inputs)
         encoded = self.encode(inputs, source_mask, seeds)
         x = self._embed_targets(shift_right(targets), encoded, inputs, seeds)
         for layer in self.decoder_layers:
@@ -272,13 +275,18 @@ class Transformer(Seq2SeqModel):
 
         `added`, float [batch, length, hidden] or None, is added before dropout.
         """
-        x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
-        if self.token_dropout.rate:
-            x = x * self.token_dropout(ops.ones_like(x[:, :, :1]), seeds=seeds)
-        x = self.position_encodings[side](x, length=ops.shape(ids)[1])
+        x = self._token_vectors(ids, side, seeds)
+        x = self.position_encodings[side](x, length=ops.shape(x)[1])
         if added is not None:
             x = x + added
         return self.embedding_dropout(x, seeds=seeds)
+
+    def _token_vectors(self, ids: Array, side: str, seeds: Seeds | None) -> Array:
+        """Returns the embeddings of tokens, float [batch, length, hidden]. Subclasses may combine several tokens."""
+        x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
+        if self.token_dropout.rate:
+            x = x * self.token_dropout(ops.ones_like(x[:, :, :1]), seeds=seeds)
+        return x
 
 
 def shift_right(targets: Array) -> Array:

@@ -47,8 +47,8 @@ def test_logits_equal_a_numpy_forward_pass_of_each_sentence(model, paper):
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-4)
 
 
-# Words of one token or of several tokens: each begins with token 7. The second source has no word.
-SUBWORDS = np.array([[7, 4, 7, 5, 6, 7, 7, 2, 1], [3, 8, 1, 0, 0, 0, 0, 0, 0]], "int32")
+# Words of one token or of several tokens: each begins with token 7. One word has no other token.
+SUBWORDS = np.array([[7, 4, 7, 5, 6, 7, 7, 2, 1], [7, 3, 8, 1, 0, 0, 0, 0, 0]], "int32")
 
 
 @pytest.mark.parametrize(("inputs", "word_token"), [(INPUTS, None), (SUBWORDS, 7)], ids=["words", "subwords"])
@@ -63,6 +63,28 @@ def test_hard_alignment_adds_the_encoder_output_of_the_next_source_word(inputs, 
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
         without = paper.logits(model, source, tokens(TARGETS[row]))
         assert abs(without - expected).max() > 1e-3
+
+
+def test_attention_to_words_of_several_tokens_is_attention_to_their_first_tokens(paper):
+    model = make(SMALL.replace(hard_alignment_token=5, source_word_token=7), HardAlignmentTransformer)
+    paper.randomize(model)
+    length, firsts = SUBWORDS.shape[1], [[0, 2, 5, 6, 8], [0, 3]]
+    of_word = [[0, 0, 1, 1, 1, 2, 3, 3, 4], [0, 0, 0, 1]]  # the word of each token
+    cross = np.array(model.attention(SUBWORDS, TARGETS, "cross", 1))
+    encoder = np.array(model.attention(SUBWORDS, TARGETS, "encoder", 1))
+    assert cross.shape == (2, 4, TARGETS.shape[1], length) and encoder.shape == (2, 4, length, length)
+    for row in range(2):
+        np.testing.assert_allclose(cross[row].sum(-1), 1.0, rtol=1e-5)
+        np.testing.assert_allclose(encoder[row].sum(-1), 1.0, rtol=1e-5)
+        others = np.setdiff1d(np.arange(length), firsts[row])
+        assert not cross[row][..., others].any() and not encoder[row][..., others].any()
+        for token, word in enumerate(of_word[row]):
+            np.testing.assert_array_equal(encoder[row][:, token], encoder[row][:, firsts[row][word]])
+    encoded_source, state = model.start_decoding(SUBWORDS, 1, 6)
+    ancestry = next_ancestry(initial_ancestry(2, 1, 6), np.zeros((2, 1), "int32"), 0)
+    _, _, stepped = model.decode_step(np.zeros((2, 1), "int32"), 0, encoded_source, state, ancestry)
+    layer = np.array(model.attention(SUBWORDS, TARGETS, "cross", model.alignment_layer)).mean(1)
+    np.testing.assert_allclose(np.array(stepped)[:, 0], layer[:, 0], atol=1e-5)
 
 
 @pytest.mark.slow

@@ -76,27 +76,36 @@ class PaperInNumpy:
 
         With a counted token, the encoder's output for the next source word is added to the decoder's input; the number
         of counted tokens so far is the index of that word. Each source token is a word, or each word begins with
-        `word_token`.
+        `word_token`, and its vector is the sum of the others' divided by the square root of their number.
         """
         matrix = _float64(model.embedding.weight)
         hidden_size = matrix.shape[1]
 
-        def embed(ids):
-            positions = [[cls.position(pos, i, hidden_size) for i in range(hidden_size)] for pos in range(len(ids))]
-            return matrix[ids] * math.sqrt(hidden_size) + positions
+        def embed(groups):
+            positions = [[cls.position(pos, i, hidden_size) for i in range(hidden_size)] for pos in range(len(groups))]
+            pooled = [matrix[group].sum(0) / math.sqrt(max(1, len(group))) for group in groups]
+            return np.stack(pooled) * math.sqrt(hidden_size) + positions
 
-        encoded = embed(inputs)
+        words = [[token] for token in inputs]
+        if word_token is not None:
+            words = [[]]
+            for token in inputs:
+                if token == word_token or token == inputs[-1]:
+                    words.append([])
+                if token != word_token:
+                    words[-1].append(token)
+            words = words[1:]
+        encoded = embed(words)
         for layer in model.encoder_layers:
-            encoded = cls.encoder_layer(layer, encoded, np.ones((len(inputs), len(inputs)), bool))
+            encoded = cls.encoder_layer(layer, encoded, np.ones((len(words), len(words)), bool))
         before = [0, *targets[:-1]]
-        x = embed(before)
+        x = embed([[token] for token in before])
         if counted is not None:
             counts = [before[: pos + 1].count(counted) for pos in range(len(before))]
-            words = [i for i, token in enumerate(inputs[:-1]) if word_token in (None, token)] + [len(inputs) - 1]
-            x = x + np.stack([encoded[words[min(count, len(words) - 1)]] for count in counts])
+            x = x + np.stack([encoded[min(count, len(words) - 1)] for count in counts])
         for layer in model.decoder_layers:
             causal = np.tri(len(targets), dtype=bool)
-            x = cls.decoder_layer(layer, x, causal, encoded, np.ones((len(targets), len(inputs)), bool))
+            x = cls.decoder_layer(layer, x, causal, encoded, np.ones((len(targets), len(words)), bool))
         return x @ matrix.T
 
 
