@@ -15,11 +15,12 @@ from t2t_lite.data.batching import cut_into_batches, cut_into_shapes, fold_in
 from t2t_lite.data.bpe_dropout import NewTokens, make_new_tokens
 from t2t_lite.data.manifest import Manifest, read_manifest
 from t2t_lite.data.pair_concatenation import PairConcatenation
-from t2t_lite.data.problem import Problem
+from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.errors import UserError
 
 # Batches are formed within windows of about this many pairs; a batch never spans two windows.
 WINDOW = 2**17
+_WINDOWS_AT_ONCE = 2  # number of windows that are cut in parallel; each of them takes about 100 MB
 # Number of pairs, in shard order, whose lengths determine the batch shapes.
 _SAMPLE = 2**15
 
@@ -109,7 +110,8 @@ def batches(
     records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, block_length=64)
     order_seed = None if seed is None else tf.stack([tf.constant(seed, tf.int64), tf.cast(epoch, tf.int64)])
 
-    def cut(index: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
+    def cut(index: tf.Tensor, window: tf.Tensor) -> tuple[Array, Array, Array, tf.Tensor]:
+        """Returns the inputs and targets of a window, the pairs of each batch, and the shape of each batch."""
         inputs, targets = _parse(window, problem.is_reversed, max_length)
         window_seed = None if order_seed is None else fold_in(order_seed, index)
         if new_tokens is not None and order_seed is not None:
@@ -118,18 +120,21 @@ def batches(
             inputs, targets = concatenation(inputs, targets, fold_in(window_seed, 3))
         lengths = inputs.row_lengths(), targets.row_lengths()
         if shapes is not None and window_seed is not None:
-            return tf.data.Dataset.from_tensor_slices(cut_into_shapes(*lengths, window_seed, shapes)).map(
-                lambda row, shape: {
-                    "inputs": tf.gather(inputs, row).to_tensor(shape=tf.stack([shape[2], shape[0]])),
-                    "targets": tf.gather(targets, row).to_tensor(shape=tf.stack([shape[2], shape[1]])),
-                }
-            )
+            return inputs, targets, *cut_into_shapes(*lengths, window_seed, shapes)
         rows = cut_into_batches(*lengths, batch_tokens, window_seed, batch_by)
-        return tf.data.Dataset.from_tensor_slices(rows).map(
-            lambda row: {"inputs": tf.gather(inputs, row).to_tensor(), "targets": tf.gather(targets, row).to_tensor()}
-        )
+        return inputs, targets, rows, tf.zeros([rows.nrows(), 0], tf.int64)
 
-    return records.batch(window).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)  # pyright: ignore[reportArgumentType]
+    def gathered(inputs: Array, targets: Array, rows: Array, shape: tf.Tensor) -> tf.data.Dataset:
+        def batch(row: tf.Tensor, shape: tf.Tensor) -> dict[str, tf.Tensor]:
+            pairs = tf.gather(inputs, row), tf.gather(targets, row)
+            padded = [None, None] if shapes is None else [tf.stack([shape[2], shape[side]]) for side in range(2)]
+            return {name: pair.to_tensor(shape=to) for name, pair, to in zip(SIDES, pairs, padded)}
+
+        return tf.data.Dataset.from_tensor_slices((rows, shape)).map(batch)
+
+    # Windows are cut while batches of the window before them are used.
+    windows = records.batch(window).enumerate().map(cut, num_parallel_calls=_WINDOWS_AT_ONCE).prefetch(1)
+    return windows.flat_map(gathered).prefetch(tf.data.AUTOTUNE)  # pyright: ignore[reportArgumentType]
 
 
 def _shards(problem: Problem, data_dir: Path, split: str, manifest: Manifest | None) -> list[str]:
