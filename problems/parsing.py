@@ -60,7 +60,8 @@ class Parsing(Problem):
     def symbols_of(self, side: str) -> tuple[str, ...]:
         """Returns the leaf symbol for the targets, and nothing for the inputs.
 
-        The symbol gets the first free id of the vocabulary, 3: `hard_alignment_token` in `transformer_parsing_small`.
+        The symbol gets id 3, the first free id of the vocabulary; `transformer_parsing_small` sets
+        `hard_alignment_token` to this id.
         """
         return (WORD,) if side == "targets" else ()
 

@@ -78,9 +78,7 @@ class HParams(Settings):
         0, "id of the target token that stands for the next source word (Ma et al. 2017); 0: none", at_least=0
     )
     source_word_token: int = option(
-        0,
-        "id of the token that begins each source word; its other tokens are pooled; 0: tokens are words",
-        at_least=0,
+        0, "id of the token that begins each source word; its other tokens are pooled; 0: no pooling", at_least=0
     )
     max_relative_position: int = option(
         16, "maximum distance of relative positions, to which larger ones are clipped", at_least=1
@@ -288,7 +286,7 @@ class HParams(Settings):
             )
 
     def _check_updates(self) -> None:
-        """Checks that weight_decay is set only if the optimizer uses it, and decay steps if the schedule needs them."""
+        """Checks that weight_decay is 0 unless the optimizer uses it, and that decay steps are set where needed."""
         if not OPTIMIZERS.fact(self.optimizer, "decays_weights", True):
             self.require(
                 "weight_decay",
