@@ -129,7 +129,9 @@ class TrainingLoop:
     def run(self) -> Ending:
         """Trains until the run ends, and returns how it ended."""
         try:
-            return self._run()
+            ending = self._run()
+            self._report_saved(wait=True)
+            return ending
         except Exception:
             self._writer.wait()  # not after KeyboardInterrupt, which ends the run at once
             raise
@@ -165,8 +167,6 @@ class TrainingLoop:
             if stop or checkpoint:
                 self._save()
                 schedule.restart()
-            if stop or self._step >= last_step:
-                self._report_saved(wait=True)
             if stop:
                 return self._stop()
             if checkpoint and (ending := self._evaluate()):
@@ -301,7 +301,6 @@ class TrainingLoop:
                 with self._progress.evaluation(self._step) as show, self._state.optimizer.averages_in_place():
                     figures = self._evaluator(show)
             except Interrupted:
-                self._report_saved(wait=True)
                 return self._stop("during the evaluation of")
             if self._is_chief:
                 self._report_saved(wait=True)
@@ -367,7 +366,8 @@ class TrainingLoop:
         return bool(all_gather(self._strategy, float(is_due)).any())
 
     def _stop(self, where: str = "after") -> Ending:
-        """Says who stopped the run, and returns its ending. The last step must already be saved."""
+        """Says who stopped the run, and returns its ending. The last step must be saved, at least in the background."""
+        self._report_saved(wait=True)
         number = self._signals.number
         if number:
             name = signal.Signals(number).name
