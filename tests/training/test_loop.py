@@ -23,7 +23,6 @@ from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import open_run_dir
 from t2t_lite.scoring.sacrebleu_metrics import Bleu, Chrf
-from t2t_lite.system.locks import locked
 from t2t_lite.training.evaluation.continuous import evaluate_continuously
 from t2t_lite.training.evaluation.model_selection import best_steps, read_evaluations
 from t2t_lite.training.monitoring.throughput import Throughput
@@ -327,31 +326,6 @@ def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar
             np.testing.assert_array_equal(array, expected_arrays[name], err_msg=name)
     assert run(STEADY, grammar_data, tmp_path, PROBLEM, **options) == expected
     assert "already trained" in "\n".join(logged())
-
-
-def test_a_run_that_is_stopped_beside_a_checkpoint_waits_until_it_is_written(run, grammar_data, tmp_path, logged):
-    released = threading.Event()
-
-    def hold_the_disk():
-        with locked(tmp_path / "ckpt.lock", wait=True):
-            held.set()
-            released.wait()
-
-    class SignalAtStep(Display):
-        """Sends SIGTERM when step 2, after which a checkpoint is due, is reported; it is written a little later."""
-
-        def report(self, step, last_step, line, left):
-            if step == 2:
-                os.kill(os.getpid(), signal.SIGTERM)
-                threading.Timer(0.5, released.set).start()
-
-    held, holder = threading.Event(), threading.Thread(target=hold_the_disk)
-    holder.start()
-    held.wait()
-    options = {"save_checkpoints_steps": 2, "log_step_count_steps": 1, "schedule": "train"}
-    assert run(SMALL, grammar_data, tmp_path, PROBLEM, display=SignalAtStep(), **options)[:2] == (2, "signal")
-    holder.join()
-    assert steps_of(tmp_path) == [2]
 
 
 @pytest.mark.heavy
