@@ -114,6 +114,8 @@ def _check_flags(parser: cli.CommandParser, arguments: argparse.Namespace) -> No
     for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
         if not getattr(arguments, flag) and not (flag == "hparams_set" and arguments.warm_start_from):
             parser.error(f"--{flag} is required")
+    if arguments.schedule == "eval" and arguments.processes_per_host != 1:
+        parser.error("--processes_per_host applies to training only; remove it with --schedule=eval")
     if _is_evaluator(parser, arguments):
         arguments.schedule, arguments.recipe, arguments.report = "eval", None, False
     for flag, instead in (("recipe", "remove it with --schedule=eval"), ("report", "use t2t-lite-report")):

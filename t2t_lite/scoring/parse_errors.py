@@ -4,7 +4,7 @@ The kinds of errors, in the order in which brackets are assigned to them. A miss
 without a match in the candidate; an extra bracket is one of the candidate without a match in the gold tree.
 
 - Label: a missing and an extra bracket over the same words.
-- Unary chain: another bracket over the same words is in both trees, or in the other one: the chain of constituents over
+- Unary chain: the other tree has brackets over the same words, but fewer or other ones: the chain of constituents over
   these words is too long or too short.
 - Attachment: a missing and an extra bracket have the same label and one end in common. The words between their other
   ends are whole constituents of both trees, which are thus attached too high or too low. A single bracket is also such

@@ -42,10 +42,15 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
 
 
 def check_hard_alignment(manifest: Manifest, hparams: HParams, data_dir: Path) -> None:
-    """Raises UserError if the settings use hard alignment but do not tell which source tokens begin the words."""
-    if not hparams.hard_alignment_token:
-        return
+    """Raises UserError if hard alignment does not know which source tokens begin words, or pooling lacks alignment."""
     kind, token = manifest.settings.get("vocab_kind", ""), hparams.source_word_token
+    if not hparams.hard_alignment_token:
+        if token:
+            raise UserError(
+                f"source_word_token={token} has no effect without hard alignment; set `hparams=hard_alignment_token` "
+                f"or `hparams=source_word_token=0`"
+            )
+        return
     if not token and kind != "words" and not manifest.settings.get("vocab_file"):
         raise UserError(
             f"hard_alignment_token={hparams.hard_alignment_token} needs whole words as source tokens, but the data in "

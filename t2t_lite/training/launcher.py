@@ -56,7 +56,7 @@ class Launcher:
       say: shows a line.
 
     Raises:
-      UserError: if there are fewer GPUs than processes, but at least one.
+      UserError: if there are fewer GPUs than processes, but at least one; `run` if an address has no port.
     """
 
     def __init__(
@@ -157,6 +157,8 @@ class Launcher:
         addresses = []
         for address in self._task.workers:
             host, _, port = address.rpartition(":")
+            if not port.isdecimal():
+                raise UserError(f"TF_CONFIG: the address '{address}' has no port; write host:port")
             addresses += [f"{host}:{int(port) + index}" for index in range(self._number)]
         return addresses
 

@@ -86,3 +86,8 @@ def test_source_word_token_is_the_space_before_each_word(kind, symbols, token, i
     else:
         with pytest.raises(UserError, match=f"source_word_token={token}: token {token} of v is not the space"):
             check_hard_alignment(data, hparams, tmp_path)
+
+
+def test_source_word_token_needs_hard_alignment(tmp_path):
+    with pytest.raises(UserError, match="source_word_token=3 has no effect without hard alignment"):
+        check_hard_alignment(Manifest("x", VOCABULARY, {}, {}), HParams(source_word_token=3), tmp_path)

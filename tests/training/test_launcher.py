@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from t2t_lite.bin.trainer import main
 from t2t_lite.errors import UserError
 from t2t_lite.training.launcher import PROCESSES, Launcher, is_launched, processes_on_host
 from t2t_lite.training.tf_config import task_of_environment
@@ -98,6 +99,13 @@ def test_with_tf_config_each_machine_starts_its_share_of_the_workers(launch, tmp
     assert (tmp_path / "evaluator").read_text() == "evaluator"
 
 
+def test_an_address_without_a_port_is_refused(launch, monkeypatch):
+    config = {"cluster": {"worker": ["a", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(UserError, match="the address 'a' has no port; write host:port"):
+        launch("started()")
+
+
 def test_after_an_error_all_workers_are_started_again_as_often_as_allowed(launch, tmp_path):
     # In each round, worker 1 kills itself, and worker 0 then ends with an error, as after the loss of a worker.
     program = """
@@ -176,3 +184,8 @@ def test_a_process_knows_whether_it_was_launched(monkeypatch):
     assert not is_launched() and processes_on_host() == 1
     monkeypatch.setenv(PROCESSES, "8")
     assert is_launched() and processes_on_host() == 8
+
+
+def test_an_evaluation_is_one_process(capsys):
+    assert main(["--schedule=eval", "--data_dir=data", "--output_dir=run", "--processes_per_host=2"]) == 2
+    assert "--processes_per_host applies to training only" in capsys.readouterr().err
