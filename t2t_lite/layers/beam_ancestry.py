@@ -11,34 +11,108 @@ from t2t_lite.layers.ops import ops
 
 
 class BeamAncestry(NamedTuple):
-    """The ancestry of the hypotheses at one position, `beam` hypotheses per sentence."""
+    """The ancestry of the hypotheses at one position, `beam` hypotheses per sentence.
+
+    `entries` states by cache entry what `ancestors` states by position. Caches have one entry per beam and position,
+    except those that `compact_ancestry` left out because no hypothesis needs them.
+    """
 
     parents: Array  # int [batch, beam], the beam of the previous position that each hypothesis extends
     # int [batch, beam, max_length], the beam that computed each position of a hypothesis: its own beam at the current
     # position, -1 at later ones
     ancestors: Array
+    entries: Array  # bool [batch, beam, entries], the cache entries of each hypothesis, its current position included
+    positions: Array  # int32 [batch, entries], the position of each cache entry
+    place: Array  # int32 [], the cache entry of the current position in the first beam; the other beams' follow it
+
+    @property
+    def mask(self) -> Array:
+        """The cache entries of each hypothesis as an attention mask, bool [batch, 1, beam, entries]."""
+        return self.entries[:, None]
 
 
 def initial_ancestry(batch: int | Array, beam_size: int, max_length: int | Array) -> BeamAncestry:
     """Returns the ancestry before position 0, the first input of `next_ancestry`: beams without ancestors."""
     beams = ops.broadcast_to(ops.arange(beam_size, dtype="int32"), (batch, beam_size))
-    return BeamAncestry(beams, ops.full((batch, beam_size, max_length), -1, dtype="int32"))
+    entries = max_length * beam_size
+    return BeamAncestry(
+        beams,
+        ops.full((batch, beam_size, max_length), -1, dtype="int32"),
+        ops.zeros((batch, beam_size, entries), "bool"),
+        ops.zeros((batch, entries), "int32"),
+        ops.convert_to_tensor(-beam_size, "int32"),
+    )
 
 
 def next_ancestry(ancestry: BeamAncestry, parents: Array, position: int | Array) -> BeamAncestry:
     """Returns the ancestry at an int `position`, whose hypotheses extend the beams `parents` of `ancestry`."""
-    beams = ops.arange(parents.shape[1], dtype="int32")[None, :, None]
-    ancestors = ops.take_along_axis(ancestry.ancestors, parents[:, :, None], axis=1)
-    here = ops.arange(ops.shape(ancestors)[2]) == position
-    return BeamAncestry(parents, ops.where(here, beams, ancestors))
+    beam_size = parents.shape[1]
+    next_beams = BeamAncestry(
+        parents,
+        _of_beams(ancestry.ancestors, parents),
+        _of_beams(ancestry.entries, parents),
+        ancestry.positions,
+        ancestry.place + beam_size,
+    )
+    return _with_position(next_beams, position)
 
 
 def grow_ancestry(ancestry: BeamAncestry, position: int | Array, max_length: int | Array) -> BeamAncestry:
     """Returns the ancestry with room for `max_length` positions, and with its entry for the current `position`."""
     more = max_length - ops.shape(ancestry.ancestors)[2]
-    ancestors = ops.pad(ancestry.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1)
-    beams = ops.arange(ancestors.shape[1], dtype="int32")[None, :, None]
-    return BeamAncestry(ancestry.parents, ops.where(ops.arange(max_length) == position, beams, ancestors))
+    none, more_entries = (0, 0), (0, more * ancestry.parents.shape[1])
+    larger = ancestry._replace(
+        ancestors=ops.pad(ancestry.ancestors, (none, none, (0, more)), constant_values=-1),
+        entries=ops.pad(ancestry.entries, (none, none, more_entries)),
+        positions=ops.pad(ancestry.positions, (none, more_entries)),
+    )
+    return _with_position(larger, position)
+
+
+def compact_ancestry(
+    ancestry: BeamAncestry, position: int | Array, kept: Array, max_length: int | Array
+) -> BeamAncestry:
+    """Returns the ancestry for caches that contain only the entries `kept`, with room for `max_length` positions.
+
+    Args:
+      ancestry: at the current `position`.
+      position: int scalar.
+      kept: int32 [batch, kept], different cache entries before the current position, in order. Every sentence has the
+        same number, so some may belong to no hypothesis.
+      max_length: int scalar.
+    """
+    beam_size = ancestry.parents.shape[1]
+    number, room = ops.shape(kept)[1], (max_length - position) * beam_size
+    of_kept = ops.take_along_axis(ancestry.entries, kept[:, None], axis=2)
+    more = max_length - ops.shape(ancestry.ancestors)[2]
+    compact = BeamAncestry(
+        ancestry.parents,
+        ops.pad(ancestry.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1),
+        ops.pad(of_kept, ((0, 0), (0, 0), (0, room))),
+        ops.pad(ops.take_along_axis(ancestry.positions, kept, axis=1), ((0, 0), (0, room))),
+        ops.convert_to_tensor(number, "int32"),
+    )
+    return _with_position(compact, position)
+
+
+def _of_beams(x: Array, parents: Array) -> Array:
+    """Returns the rows of the beams `parents`, [batch, beam, length], of an array of the same shape."""
+    batch, beam, length = ops.shape(x)
+    rows = parents + ops.arange(batch, dtype="int32")[:, None] * beam
+    return ops.reshape(ops.take(ops.reshape(x, (-1, length)), rows, axis=0), (batch, beam, length))
+
+
+def _with_position(ancestry: BeamAncestry, position: int | Array) -> BeamAncestry:
+    """Sets what the current position has of its own: its own beam as ancestor, and its own cache entry."""
+    beams = ops.arange(ancestry.parents.shape[1], dtype="int32")
+    here = ops.arange(ops.shape(ancestry.ancestors)[2]) == position
+    places = ops.arange(ops.shape(ancestry.entries)[2], dtype="int32") - ancestry.place
+    is_here = ops.logical_and(places >= 0, places < beams.shape[0])
+    return ancestry._replace(
+        ancestors=ops.where(here, beams[:, None], ancestry.ancestors),
+        entries=ops.logical_or(ancestry.entries, places == beams[:, None]),
+        positions=ops.where(is_here, ops.cast(position, "int32"), ancestry.positions),
+    )
 
 
 def ancestry_mask(ancestors: Array) -> Array:

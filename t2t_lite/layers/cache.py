@@ -56,3 +56,14 @@ class Cache(NamedTuple):
         keys, values = ops.cast(ops.swapaxes(keys, -1, -2), self.keys.dtype), ops.cast(values, self.values.dtype)
         write = _write.get()
         return Cache(write(self.keys, place, keys, -1), write(self.values, place, values, -2))
+
+    def compact(self, kept: Array, room: int | Array) -> "Cache":
+        """Returns a cache of the entries `kept`, int32 [batch, kept], with room for `room` more."""
+        batch, heads, size, length = ops.shape(self.keys)
+        rows = ops.reshape(ops.arange(batch * heads * size, dtype="int32"), (batch, heads, size, 1))
+        keys = ops.take(ops.reshape(self.keys, (-1,)), rows * length + kept[:, None, None])
+        # Rows of values are copied whole.
+        rows = ops.reshape(ops.arange(batch * heads, dtype="int32"), (batch, heads, 1))
+        values = ops.take(ops.reshape(self.values, (batch * heads * length, -1)), rows * length + kept[:, None], axis=0)
+        none, more = (0, 0), (0, room)
+        return Cache(ops.pad(keys, (none, none, none, more)), ops.pad(values, (none, none, more, none)))

@@ -131,6 +131,10 @@ class LocalSelfAttention(SelfAttention):
         """Returns the cache unchanged, because it holds r positions for any length."""
         return cache
 
+    def compact_cache(self, cache: Cache, kept: Array, room: int | Array) -> Cache:
+        """Returns the cache unchanged, because its entries are found by position."""
+        return cache
+
     def step(self, x: Array, position: int | Array, cache: Cache, ancestry: BeamAncestry) -> tuple[Array, Cache]:
         """Runs one step, see `SelfAttention`. A new position overwrites the one that is now out of reach."""
         beam_size, size = x.shape[1], self.neighborhood_size

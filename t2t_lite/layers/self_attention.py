@@ -1,7 +1,7 @@
 """Self-attention over a whole sequence or step by step with a cache, with optional rotary or relative positions.
 
 The replacements for self-attention (table 1 of the paper) have the same methods: `call`, `start_cache`, `grow_cache`
-and `step`. Stepping gives the same results as `call`.
+and `step`. Stepping gives the same results as `call`. `compact_cache` is optional.
 """
 
 import keras
@@ -9,7 +9,7 @@ import keras
 from t2t_lite.arrays import Array, Forwarded
 from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
 from t2t_lite.layers.base import Shape
-from t2t_lite.layers.beam_ancestry import BeamAncestry, ancestry_mask
+from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Seeds
@@ -80,7 +80,8 @@ class SelfAttention(MultiHeadAttention):
     def scores(self, queries: Array, keys: Array, query_positions: Array, key_positions: Array) -> Array:
         """Returns the scores before the softmax, float [batch, heads, queries, keys]. A subclass may change them.
 
-        Positions are int [queries], or [1] if all queries have the same position, and int [keys].
+        Positions are int [queries], or [1] if all queries have the same position, and int [keys], or [batch, keys] in a
+        decoding step.
         """
         return ops.matmul(queries, ops.swapaxes(keys, -1, -2))
 
@@ -124,6 +125,10 @@ class SelfAttention(MultiHeadAttention):
         none = (0, 0)
         return Cache(ops.pad(cache.keys, (none, none, none, more)), ops.pad(cache.values, (none, none, more, none)))
 
+    def compact_cache(self, cache: Cache, kept: Array, room: int | Array) -> Cache:
+        """Returns a cache of the entries `kept`, with room for `room` more, see `compact_ancestry`."""
+        return cache.compact(kept, room)
+
     def step(self, x: Array, position: int | Array, cache: Cache, ancestry: BeamAncestry) -> tuple[Array, Cache]:
         """Runs one decoding step of a causal layer.
 
@@ -136,13 +141,10 @@ class SelfAttention(MultiHeadAttention):
         Returns:
           (float [batch, beam, hidden], the cache with the keys and values of x added).
         """
-        beam_size = x.shape[1]
         here = ops.reshape(position, (1,))
         queries, keys_values = self.heads(x, here)
-        cache = cache.with_entries(position * beam_size, *keys_values)
-        length = ops.shape(cache.values)[2] // beam_size
-        key_positions = ops.repeat(ops.arange(length), beam_size)
-        return self.attend(queries, cache.keys_values, ancestry_mask(ancestry.ancestors), here, key_positions), cache
+        cache = cache.with_entries(ancestry.place, *keys_values)
+        return self.attend(queries, cache.keys_values, ancestry.mask, here, ancestry.positions), cache
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -212,16 +214,16 @@ class RelativeSelfAttention(SelfAttention):
         return super().step_bytes(length) + StepBytes(copies, shared=pairs)
 
     def _relative(self, vectors: Array, query_positions: Array, key_positions: Array) -> Array:
-        """Returns the vector for each pair's distance, float [queries, keys, size]."""
+        """Returns the vector for each pair's distance, float [queries, keys, size] or [batch, queries, keys, size]."""
         far = self.max_relative_position
-        distances = key_positions[None, :] - query_positions[:, None]
+        distances = key_positions[..., None, :] - query_positions[:, None]
         return ops.cast(ops.take(vectors, ops.clip(distances, -far, far) + far, axis=0), self.compute_dtype)
 
 
 def _by_query(x: Array, matrices: Array) -> Array:
-    """Multiplies float [batch, heads, queries, n] by one matrix [n, m] per query, [queries or 1, n, m]."""
-    if matrices.shape[0] == 1:
-        return ops.matmul(x, matrices[0])
+    """Multiplies float [batch, heads, queries, n] by a matrix per query, [queries, n, m] or, if one, [batch, 1, n, m]."""
+    if len(matrices.shape) == 4:
+        return ops.matmul(x, matrices)
     batch, heads, queries, size = ops.shape(x)
     by_query = ops.reshape(ops.transpose(x, (2, 0, 1, 3)), (queries, batch * heads, size))
     product = ops.reshape(ops.matmul(by_query, matrices), (queries, batch, heads, -1))

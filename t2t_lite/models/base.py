@@ -178,6 +178,21 @@ class Seq2SeqModel(keras.Model):
         """Returns the state, enlarged to `max_length` target positions."""
         raise NotImplementedError("a model must define grow_state()")
 
+    @property
+    def can_compact(self) -> bool:
+        """Whether `compact_state` is available. A search is faster with it, above all with many beams."""
+        return False
+
+    def compact_state(self, state: State, kept: Array, room: int | Array) -> State:
+        """Returns the state with only some cache entries, see `compact_ancestry`.
+
+        Args:
+          state: from `start_decoding` or a step.
+          kept: int32 [batch, kept], the cache entries to keep.
+          room: number of further entries to reserve.
+        """
+        raise NotImplementedError("a model whose can_compact is True must define compact_state()")
+
     def decode_step(
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
     ) -> tuple[Array, State, Array | None]:

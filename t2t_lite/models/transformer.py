@@ -172,6 +172,17 @@ class Transformer(Seq2SeqModel):
         caches = [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, state.caches)]
         return state._replace(caches=caches)
 
+    @property
+    def can_compact(self) -> bool:
+        """Whether all self-attention layers have `compact_cache`."""
+        return all(hasattr(layer.self_attention, "compact_cache") for layer in self.decoder_layers)
+
+    def compact_state(self, state: State, kept: Array, room: int | Array) -> State:
+        """Returns the state with only some cache entries, see `Seq2SeqModel`."""
+        layers: list[Any] = [layer.self_attention for layer in self.decoder_layers]
+        caches = [layer.compact_cache(cache, kept, room) for layer, cache in zip(layers, state.caches)]
+        return state._replace(caches=caches)
+
     def decode_step(
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
     ) -> tuple[Array, State, Array]:

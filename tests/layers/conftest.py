@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.layers.beam_ancestry import compact_ancestry, grow_ancestry, initial_ancestry, next_ancestry
+
 
 @pytest.fixture(scope="session")
 def attention_by_loops():
@@ -71,28 +73,40 @@ def stepped(descending_beams):
 def follows_its_ancestors(descending_beams):
     """Asserts that stepping with beams gives each hypothesis the same output as one pass over all its tokens.
 
-    follows_its_ancestors(layer, hidden_size): the cache grows twice during the steps.
+    follows_its_ancestors(layer, hidden_size): the cache grows twice during the steps. If the layer can, it does so by
+    leaving out the entries that no hypothesis needs.
     """
 
     def check(layer, hidden_size, batch=2, beam_size=3, length=11):
         vectors = np.random.default_rng(5).normal(size=(10, hidden_size)).astype("float32")
-        cache, room = layer.start_cache(batch, beam_size, 4), 4
-        for position, ancestry, histories in descending_beams(batch, beam_size, length):
-            if position == room:
-                room += 4
-                cache = layer.grow_cache(cache, beam_size, room)
-            known = ancestry._replace(ancestors=_of_length(ancestry.ancestors, room))
-            y, cache = layer.step(vectors[histories[:, :, -1]], tf.constant(position), cache, known)
-            whole = layer(vectors[histories].reshape(batch * beam_size, position + 1, hidden_size))
-            expected = np.array(whole)[:, -1].reshape(batch, beam_size, hidden_size)
-            np.testing.assert_allclose(y, expected, atol=2e-5, err_msg=f"position {position}")
+        for compacts in [False, True] if hasattr(layer, "compact_cache") else [False]:
+            cache, ancestry, room = layer.start_cache(batch, beam_size, 4), initial_ancestry(batch, beam_size, 4), 4
+            for position, full, histories in descending_beams(batch, beam_size, length):
+                ancestry = next_ancestry(ancestry, full.parents, position)
+                if position == room:
+                    room += 4
+                    if compacts:
+                        kept = needed_entries(ancestry)
+                        assert kept.shape[1] < int(ancestry.place)
+                        ancestry = compact_ancestry(ancestry, position, kept, room)
+                        cache = layer.compact_cache(cache, kept, 4 * beam_size)
+                    else:
+                        ancestry = grow_ancestry(ancestry, position, room)
+                        cache = layer.grow_cache(cache, beam_size, room)
+                y, cache = layer.step(vectors[histories[:, :, -1]], tf.constant(position), cache, ancestry)
+                whole = layer(vectors[histories].reshape(batch * beam_size, position + 1, hidden_size))
+                expected = np.array(whole)[:, -1].reshape(batch, beam_size, hidden_size)
+                np.testing.assert_allclose(y, expected, atol=2e-5, err_msg=f"position {position}, {compacts=}")
 
     return check
 
 
-def _of_length(ancestors, length):
-    ancestors = np.array(ancestors)[:, :, :length]
-    return np.pad(ancestors, ((0, 0), (0, 0), (0, length - ancestors.shape[2])), constant_values=-1)
+def needed_entries(ancestry):
+    """The entries before the current position that some hypothesis needs; the rest of a row are others, in order."""
+    needed = np.array(ancestry.entries)[:, :, : int(ancestry.place)].any(1)
+    count = needed.sum(1).max()
+    rows = [sorted([*np.flatnonzero(row), *np.flatnonzero(~row)][:count]) for row in needed]
+    return np.array(rows, "int32")
 
 
 @pytest.fixture(scope="session")

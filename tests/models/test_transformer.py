@@ -221,7 +221,7 @@ def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
         for position in tf.range(length):
             tf.autograph.experimental.set_loop_options(
                 shape_invariants=[(cache, tf.TensorShape([None] * 4)) for cache in tf.nest.flatten(state)]
-                + [(ancestry.parents, tf.TensorShape([None, 1])), (ancestry.ancestors, tf.TensorShape([None, 1, None]))]
+                + list(zip(ancestry, map(tf.TensorShape, [[None, 1], *[[None, 1, None]] * 2, [None, None], []])))
             )
             ancestry = next_ancestry(ancestry, tf.zeros_like(ancestry.parents), position)
             logits, state, _ = model.decode_step(before, position, encoded_source, state, ancestry)

@@ -28,7 +28,13 @@ from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import Phrases
 from t2t_lite.decoding.search.sampling import Sampling
 from t2t_lite.decoding.search.scorer_terms import Coverage, Feature, ScorerTerm
-from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry, initial_ancestry, next_ancestry
+from t2t_lite.layers.beam_ancestry import (
+    BeamAncestry,
+    compact_ancestry,
+    grow_ancestry,
+    initial_ancestry,
+    next_ancestry,
+)
 
 ALL_STEPS = 2**30  # more than any search needs
 # (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention), see `BeamSearch`.
@@ -162,6 +168,25 @@ class BeamSearch:
             ancestry=grow_ancestry(state.ancestry, state.position, capacity),
             finished=state.finished._replace(ids=tf.pad(state.finished.ids, more)),
             decoder_state=grow(state.decoder_state),
+        )
+
+    def compacted(
+        self,
+        state: BeamState,
+        kept: tf.Tensor,
+        capacity: int | tf.Tensor,
+        compact: Callable[[DecoderState, int | tf.Tensor], DecoderState],
+    ) -> BeamState:
+        """Returns a state with only the cache entries `kept`, int32 [batch, kept], and room for `capacity` positions.
+
+        `compact` does this to the model's state, given the number of further entries.
+        """
+        more = [[0, 0], [0, 0], [0, capacity - tf.shape(state.ids)[2]]]
+        return state._replace(
+            ids=tf.pad(state.ids, more),
+            ancestry=compact_ancestry(state.ancestry, state.position, kept, capacity),
+            finished=state.finished._replace(ids=tf.pad(state.finished.ids, more)),
+            decoder_state=compact(state.decoder_state, (capacity - state.position) * self.beam_size),
         )
 
     def result(self, finished: SearchResult) -> SearchResult:

@@ -18,7 +18,14 @@ import tensorflow as tf
 from t2t_lite.arrays import static_size
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import ALL_STEPS, BeamSearch
-from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs, SearchResult
+from t2t_lite.decoding.search.beam_state import (
+    EXISTS,
+    BeamState,
+    DecoderState,
+    EncodedSource,
+    SearchInputs,
+    SearchResult,
+)
 from t2t_lite.decoding.search.in_place import write_in_place
 from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
 from t2t_lite.layers.beam_ancestry import BeamAncestry
@@ -30,6 +37,9 @@ MIN_SOURCE_LENGTH = 16
 INITIAL_CAPACITY = 32
 # Uncompiled searches have exact shapes and start with smaller caches, because every step reads whole caches.
 UNCOMPILED_CAPACITY = 8
+# After this many positions, an uncompiled search drops the cache entries that no hypothesis needs any more. More often
+# would cost more than it saves.
+_COMPACT_EVERY = 16
 # A batch shrinks by this factor when at most 1/SHRINK of its sentences are unfinished, but not below MIN_BATCH
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
@@ -65,6 +75,8 @@ class Searcher:
         self._batch_tokens = batch_tokens
         self._xla_compile = xla_compile
         self._capacity = INITIAL_CAPACITY if xla_compile else UNCOMPILED_CAPACITY
+        # Compacted caches could have any size, so XLA would compile each of them. Custom models may not be able to.
+        self._compacts = getattr(model, "can_compact", False) and search.beam_size > 1 and not xla_compile
         self._graphs: _Graphs | None = None
         self._lock = threading.Lock()
 
@@ -132,14 +144,18 @@ class Searcher:
         finished, alive = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
         if finished.size:
             results.add(rows[finished], [part.numpy()[finished] for part in self._search.result(state.finished)])
-        capacity = static_size(state.ids, 2)
-        if state.position == capacity:
-            capacity *= 2
+        position, capacity = int(state.position), static_size(state.ids, 2)
+        if position == capacity:
+            capacity = capacity + _COMPACT_EVERY if self._compacts else 2 * capacity
         most = max(1, self._batch_tokens // capacity)
 
         def advance(part: np.ndarray) -> _Batch:
-            check_search_memory(self._model, self._search, len(part), capacity)
-            selected = _Batch(*graphs.select(*batch, capacity, part))
+            kept, positions = np.zeros([len(part), 0], np.int32), capacity
+            if self._compacts:
+                kept = _needed_entries(state, part)
+                positions = kept.shape[1] // self._search.beam_size + capacity - position
+            check_search_memory(self._model, self._search, len(part), positions)
+            selected = _Batch(*graphs.select(*batch, capacity, part, kept))
             return graphs.advance_batch(selected, _until(len(part)), interruptible)
 
         parts = _parts(alive, len(rows), most) if self._xla_compile else _exact_parts(alive, most)
@@ -148,7 +164,7 @@ class Searcher:
     def _graphs_for(self, inputs: SearchInputs) -> "_Graphs":
         with self._lock:  # otherwise every thread would trace its own graphs
             if self._graphs is None:
-                self._graphs = _Graphs(self._model, self._search, inputs, self._xla_compile)
+                self._graphs = _Graphs(self._model, self._search, inputs, self._xla_compile, self._compacts)
             return self._graphs
 
 
@@ -157,12 +173,17 @@ class _Graphs:
 
     begin(source_ids, inputs, capacity) -> (encoded_source, state): encodes the source.
     advance(encoded_source, state, inputs, until, steps) -> state: see `BeamSearch.advance`.
-    select(encoded_source, state, inputs, capacity, rows) -> (encoded_source, state, inputs): selects rows, -1 for a
-      padding row, and grows the caches to `capacity`.
+    select(encoded_source, state, inputs, capacity, rows, kept) -> (encoded_source, state, inputs): selects rows, -1 for
+      a padding row, and grows the caches to `capacity`. If `compacts`, caches keep only the entries `kept`.
     """
 
     def __init__(
-        self, model: Seq2SeqModel | Ensemble, search: BeamSearch, inputs: SearchInputs, xla_compile: bool
+        self,
+        model: Seq2SeqModel | Ensemble,
+        search: BeamSearch,
+        inputs: SearchInputs,
+        xla_compile: bool,
+        compacts: bool,
     ) -> None:
         self._xla_compile, beam_size = xla_compile, search.beam_size
         graph = functools.partial(tf.function, autograph=False)
@@ -187,13 +208,24 @@ class _Graphs:
                 return search.advance(step, state, inputs, until, steps)
 
         def select(
-            encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, capacity: tf.Tensor, rows: tf.Tensor
+            encoded_source: EncodedSource,
+            state: BeamState,
+            inputs: SearchInputs,
+            capacity: tf.Tensor,
+            rows: tf.Tensor,
+            kept_entries: tf.Tensor,
         ) -> tuple[EncodedSource, BeamState, SearchInputs]:
             def kept(tensor: tf.Tensor) -> tf.Tensor:
                 return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
 
             encoded_source, state, inputs = tf.nest.map_structure(kept, (encoded_source, state, inputs))
             state = state._replace(done=state.done | (rows < 0)[:, tf.newaxis])
+            if compacts:
+
+                def compact(decoder_state: DecoderState, room: int | tf.Tensor) -> DecoderState:
+                    return model.compact_state(decoder_state, kept_entries, room)
+
+                return encoded_source, search.compacted(state, kept_entries, capacity, compact), inputs
             grows = capacity > tf.shape(state.ids)[2]
 
             def grow(decoder_state: DecoderState) -> DecoderState:
@@ -214,8 +246,8 @@ class _Graphs:
         self.advance = graph(advance, input_signature=[encoded_source, state, input_specs, number, number], **compiled)
         self._compiled: set[Hashable] = set()  # the shapes for which graphs were called
         self._lock = threading.Lock()
-        rows = tf.TensorSpec([None], tf.int32)
-        self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows])
+        rows, kept = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, None], tf.int32)
+        self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows, kept])
         # Traced now rather than when called; otherwise TensorFlow would warn about each search unlike earlier ones.
         for function in (self.advance, self.select):
             function.get_concrete_function()
@@ -297,6 +329,18 @@ class _Results:
         for into, row in zip(ids, self._by_row, strict=True):
             into[:, : row[0].shape[1]] = row[0][:, :longest]
         return SearchResult(ids, *(np.stack(parts) for parts in list(zip(*self._by_row, strict=True))[1:]))
+
+
+def _needed_entries(state: BeamState, rows: np.ndarray) -> np.ndarray:
+    """Returns the cache entries before the current position that hypotheses of some sentences need.
+
+    Every sentence gets the number of the sentence that needs most: int32 [rows, entries], in order.
+    """
+    before = state.ancestry.entries.numpy()[rows, :, : int(state.ancestry.place)]  # [rows, beam, entries]
+    is_alive = state.log_probs.numpy()[rows] > EXISTS
+    is_needed = (before & is_alive[:, :, np.newaxis]).any(1)
+    needed = np.argsort(~is_needed, axis=1, kind="stable")[:, : is_needed.sum(1).max(initial=0)]
+    return np.sort(needed, axis=1).astype(np.int32)
 
 
 def _until(size: int) -> int:

@@ -227,6 +227,7 @@ def test_log_probabilities_are_those_of_one_pass_over_the_output(changes):
     # A search that mixed up its cache entries would find other outputs; that happened once when caches grew.
     model, inputs = make(**changes), sources(LENGTHS)
     result = Searcher(model, BeamSearch(VOCAB, 3, 0.6), 4096, xla_compile=False)(inputs, SearchInputs(LIMITS))
+    assert result.lengths.max() > 24  # unused cache entries have been left out more than once
     for beam in range(3):
         ids = result.ids[:, beam]
         log_probs = tf.gather(tf.nn.log_softmax(model(inputs, ids)), ids, batch_dims=2).numpy()
