@@ -221,7 +221,10 @@ class RelativeSelfAttention(SelfAttention):
 
 
 def _by_query(x: Array, matrices: Array) -> Array:
-    """Multiplies float [batch, heads, queries, n] by a matrix per query: [queries, n, m] or, if one, [batch, 1, n, m]."""
+    """Multiplies float [batch, heads, queries, n] by matrices.
+
+    There is one matrix per query, [queries, n, m], or, for a single query position, one per sentence, [batch, 1, n, m].
+    """
     if len(matrices.shape) == 4:
         return ops.matmul(x, matrices)
     batch, heads, queries, size = ops.shape(x)
