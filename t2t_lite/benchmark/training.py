@@ -85,7 +85,7 @@ class TrainingData:
 
     def round_of_batches(self, batch_tokens: int) -> int:
         """Returns the approximate number of batches in an epoch, or in one window if an epoch has several windows."""
-        from t2t_lite.data.pipeline import window_size
+        from t2t_lite.data.windows import window_size
 
         pairs = window_size(self.manifest.splits["train"]["examples"])
         return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)

@@ -1,5 +1,7 @@
 """Divides pairs into batches with similar lengths and about the same number of target tokens."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
@@ -10,6 +12,33 @@ _LONGEST = 2**15  # when sorting by target length, longer texts count as this lo
 _DRAWS = 2**24  # upper bound of the random numbers that order pairs of equal length
 # When batching by both lengths, each division gives its first part a random share of the batches in this range.
 _SHARES = 0.35, 0.65
+
+
+@dataclasses.dataclass(frozen=True)
+class HostShare:
+    """The share of each global batch that one host gets: contiguous rows, the same number on every device."""
+
+    devices: int  # number of devices on all hosts
+    first: int  # the host's first device
+    number: int  # number of the host's devices
+
+    def rows_per_device(self, rows: tf.Tensor) -> tf.Tensor:
+        """Returns the number of rows on a device, for batches of `rows` rows; the last devices may get fewer."""
+        return -(-rows // self.devices)
+
+    def select(self, batches: Array, rows: tf.Tensor) -> Array:
+        """Returns the host's part of each batch.
+
+        Args:
+          batches: int64 [batches, (pairs)], the pairs in each batch.
+          rows: int64 [batches], the rows of each batch: its pairs, and empty rows that pad it.
+        """
+        share = self.rows_per_device(rows)
+        lengths = batches.row_lengths()
+        start = tf.minimum(self.first * share, lengths)
+        end = tf.minimum((self.first + self.number) * share, lengths)
+        places = tf.ragged.range(lengths)
+        return tf.ragged.boolean_mask(batches, (places >= start[:, tf.newaxis]) & (places < end[:, tf.newaxis]))
 
 
 def cut_into_batches(

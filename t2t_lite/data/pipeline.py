@@ -1,26 +1,23 @@
 """The input pipeline: shards -> global batches of pairs of similar length, deterministic for a given (seed, epoch)."""
 
 import contextlib
-import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
 from t2t_lite.data.batch_shapes import learn_batch_shapes
-from t2t_lite.data.batching import cut_into_batches, cut_into_shapes, fold_in
-from t2t_lite.data.bpe_dropout import NewTokens, make_new_tokens
+from t2t_lite.data.batching import HostShare, fold_in
+from t2t_lite.data.bpe_dropout import make_new_tokens
 from t2t_lite.data.manifest import Manifest, read_manifest
 from t2t_lite.data.pair_concatenation import PairConcatenation
 from t2t_lite.data.problem import SIDES, Problem
+from t2t_lite.data.record_index import read_index
+from t2t_lite.data.windows import WINDOW, Change, Cutting, Windows, parse_records, window_size
 from t2t_lite.errors import UserError
 
-# Batches are formed within windows of about this many pairs; a batch never spans two windows.
-WINDOW = 2**17
-_WINDOWS_AT_ONCE = 2  # number of windows that are cut in parallel; each of them takes about 100 MB
 # Number of pairs, in shard order, whose lengths determine the batch shapes.
 _SAMPLE = 2**15
 
@@ -52,11 +49,6 @@ def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
     return damaged
 
 
-def window_size(examples: int) -> int:
-    """Returns the number of pairs per window. Windows have about the same size, so that none has few batches."""
-    return math.ceil(examples / max(1, round(examples / WINDOW)))
-
-
 def has_pair(problem: Problem, data_dir: Path, max_length: int) -> bool:
     """Returns whether any training pair has at most `max_length` tokens on both sides. Reads the shards."""
     dataset = batches(problem, data_dir, "train", batch_tokens=1, max_length=max_length)
@@ -75,8 +67,9 @@ def batches(
     seed: int | None = None,
     epoch: int | tf.Tensor = 0,
     shapes: np.ndarray | None = None,
-    new_tokens: NewTokens | None = None,
-    concatenation: PairConcatenation | None = None,
+    change: Change | None = None,
+    host: HostShare | None = None,
+    first_window: Array = 0,
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
@@ -95,46 +88,44 @@ def batches(
       epoch: counted from 0.
       shapes: the possible batch shapes, see `learn_batch_shapes`. Batches are padded with empty rows, and `batch_by`
         is ignored. Needs a seed.
-      new_tokens: retokenizes texts, as a function of seed, epoch and window. Needs a seed.
-      concatenation: appends other pairs to some pairs, after `new_tokens`. Needs a seed.
+      change: changes the texts of a window, see `Windows.read`. Needs a seed.
+      host: yields only the host's rows of each batch, and the scalars "rows" (int64) and "tokens" (float32, target
+        tokens) of the whole batch. Reads only these rows if the data has an index and texts are not changed. Needs the
+        split "train" and a seed.
+      first_window: the window to begin with.
     """
     manifest = read_manifest(data_dir, problem)
-    window = WINDOW if manifest is None else max(1, window_size(manifest.splits[split]["examples"]))
-    shards = _shards(problem, data_dir, split, manifest)
-    files = tf.data.Dataset.from_tensor_slices(shards)
-    if seed is not None:
-        graph = tf.compat.v1.get_default_graph()
-        if not tf.executing_eagerly() and graph.seed == 0:
-            graph.seed = None  # TensorFlow compares both seeds with 0 in Python, which fails for our tensor
-        files = files.shuffle(len(shards), seed=_mix(seed, epoch), reshuffle_each_iteration=False)
-    records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, block_length=64)
-    order_seed = None if seed is None else tf.stack([tf.constant(seed, tf.int64), tf.cast(epoch, tf.int64)])
-
-    def cut(index: tf.Tensor, window: tf.Tensor) -> tuple[Array, Array, Array, tf.Tensor]:
-        """Returns the inputs and targets of a window, the pairs of each batch, and the shape of each batch."""
-        inputs, targets = _parse(window, problem.is_reversed, max_length)
-        window_seed = None if order_seed is None else fold_in(order_seed, index)
-        if new_tokens is not None and order_seed is not None:
-            inputs, targets = new_tokens.of_window(inputs, targets, order_seed, index)
-        if concatenation is not None and window_seed is not None:
-            inputs, targets = concatenation(inputs, targets, fold_in(window_seed, 3))
-        lengths = inputs.row_lengths(), targets.row_lengths()
-        if shapes is not None and window_seed is not None:
-            return inputs, targets, *cut_into_shapes(*lengths, window_seed, shapes)
-        rows = cut_into_batches(*lengths, batch_tokens, window_seed, batch_by)
-        return inputs, targets, rows, tf.zeros([rows.nrows(), 0], tf.int64)
-
-    def gathered(inputs: Array, targets: Array, rows: Array, shape: tf.Tensor) -> tf.data.Dataset:
-        def batch(row: tf.Tensor, shape: tf.Tensor) -> dict[str, tf.Tensor]:
-            pairs = tf.gather(inputs, row), tf.gather(targets, row)
-            padded = [None, None] if shapes is None else [tf.stack([shape[2], shape[side]]) for side in range(2)]
-            return {name: pair.to_tensor(shape=to) for name, pair, to in zip(SIDES, pairs, padded)}
-
-        return tf.data.Dataset.from_tensor_slices((rows, shape)).map(batch)
-
+    windows = Windows(
+        _shards(problem, data_dir, split, manifest),
+        WINDOW if manifest is None else window_size(manifest.splits[split]["examples"]),
+        problem.is_reversed,
+        max_length,
+        Cutting(batch_tokens, batch_by, shapes, host),
+        seed,
+        epoch,
+        first_window,
+    )
+    index = None
+    if host is not None and host.number < host.devices and change is None:
+        index = read_index(data_dir, manifest)
     # Windows are cut while batches of the window before them are used.
-    windows = records.batch(window).enumerate().map(cut, num_parallel_calls=_WINDOWS_AT_ONCE).prefetch(1)
-    return windows.flat_map(gathered).prefetch(tf.data.AUTOTUNE)  # pyright: ignore[reportArgumentType]
+    read = windows.read(change) if index is None else windows.read_own(index)
+    batches_of_windows = read.prefetch(1).flat_map(lambda *window: _gathered(*window, is_whole=host is None))
+    return batches_of_windows.prefetch(tf.data.AUTOTUNE)
+
+
+def _gathered(inputs: Array, targets: Array, rows: Array, sizes: tf.Tensor, is_whole: bool) -> tf.data.Dataset:
+    """Yields the batches of a window, see `Windows` and `batches`. Whole batches include the rows that pad them."""
+
+    def batch(row: tf.Tensor, size: tf.Tensor) -> dict[str, tf.Tensor]:
+        number = size[2] if is_whole else tf.shape(row, tf.int64)[0]
+        padded = {
+            name: tf.gather(texts, row).to_tensor(shape=tf.stack([number, size[side]]))
+            for side, (name, texts) in enumerate(zip(SIDES, (inputs, targets)))
+        }
+        return padded if is_whole else padded | {"rows": size[2], "tokens": tf.cast(size[3], tf.float32)}
+
+    return tf.data.Dataset.from_tensor_slices((rows, sizes)).map(batch)
 
 
 def _shards(problem: Problem, data_dir: Path, split: str, manifest: Manifest | None) -> list[str]:
@@ -148,7 +139,7 @@ def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_len
     """Returns the shapes of training batches, see `learn_batch_shapes`. They do not depend on seed or devices."""
     manifest = read_manifest(data_dir, problem)
     records = tf.data.TFRecordDataset(_shards(problem, data_dir, "train", manifest)).batch(_SAMPLE)
-    sides = _parse(next(iter(records)), problem.is_reversed, max_length)
+    sides = parse_records(next(iter(records)), problem.is_reversed, max_length)
     lengths = np.stack([side.row_lengths().numpy() for side in sides])
     pairs = lengths.shape[1]
     window = pairs if manifest is None else window_size(manifest.splits["train"]["examples"])
@@ -174,6 +165,7 @@ def epochs(
     skip: int = 0,
     bpe_dropout: float = 0.0,
     pair_concatenation: float = 0.0,
+    host: HostShare | None = None,
 ) -> tf.data.Dataset:
     """Returns endless batches of the training split, epoch after epoch.
 
@@ -183,6 +175,7 @@ def epochs(
       skip: number of batches in the first epoch to skip, because they were already used.
       bpe_dropout: the probability of leaving out a merge of byte-pair tokens, see `BpeDropout`.
       pair_concatenation: the probability of appending another pair to each pair, see `PairConcatenation`.
+      host: see `batches`.
 
     Returns:
       a dataset like the one from `batches`, with additional int64 scalars "epoch" and "position" in each batch.
@@ -190,17 +183,17 @@ def epochs(
     shapes = None
     if batch_by == "shapes":
         shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
+    change = _change(problem, data_dir, max_length, bpe_dropout, pair_concatenation)
+    first_window, before = 0, 0
+    if skip and change is None:
+        cutting = Cutting(batch_tokens, batch_by, shapes)
+        first_window, before = _whole_windows(problem, data_dir, cutting, max_length, seed, first_epoch, skip)
 
-    manifest = read_manifest(data_dir, problem)
-    new_tokens = None
-    if bpe_dropout:
-        new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length)
+    def of_first(epoch: tf.Tensor, number: int) -> tf.Tensor:
+        """Returns `number` in the first epoch, otherwise 0."""
+        return tf.where(epoch == first_epoch, tf.constant(number, tf.int64), 0)
 
-    concatenation = None
-    if pair_concatenation:
-        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
-
-    def numbered(epoch: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
+    def numbered(epoch: tf.Tensor) -> tf.data.Dataset:
         epoch_batches = batches(
             problem,
             data_dir,
@@ -211,33 +204,60 @@ def epochs(
             seed=seed,
             epoch=epoch,
             shapes=shapes,
-            new_tokens=new_tokens,
-            concatenation=concatenation,
+            change=change,
+            host=host,
+            first_window=of_first(epoch, first_window),
         )
-        return (
-            epoch_batches.enumerate()
-            .skip(skipped)
-            .map(lambda position, batch: batch | {"epoch": epoch, "position": position})
-        )
-
-    def left(epoch: tf.Tensor) -> tf.data.Dataset:
-        return numbered(epoch, tf.where(epoch == first_epoch, tf.constant(skip, tf.int64), 0))
+        with_positions = epoch_batches.enumerate(start=of_first(epoch, before)).skip(of_first(epoch, skip - before))
+        return with_positions.map(lambda position, batch: batch | {"epoch": epoch, "position": position})
 
     without_end = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return tf.data.Dataset.range(first_epoch, 2**40).flat_map(left).apply(without_end).prefetch(tf.data.AUTOTUNE)
+    return tf.data.Dataset.range(first_epoch, 2**40).flat_map(numbered).apply(without_end).prefetch(tf.data.AUTOTUNE)
 
 
-def _parse(window: tf.Tensor, is_reversed: bool, max_length: int | None) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Parses records [pairs] into two ragged tensors, int32 [pairs, (length)], without pairs that are too long."""
-    features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
-    parsed: dict[str, Any] = tf.io.parse_example(window, features)
-    inputs, targets = (tf.cast(parsed[name], tf.int32) for name in ("inputs", "targets"))
-    if max_length is not None:
-        kept = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
-        inputs, targets = tf.ragged.boolean_mask(inputs, kept), tf.ragged.boolean_mask(targets, kept)
-    return (targets, inputs) if is_reversed else (inputs, targets)
+def _change(
+    problem: Problem, data_dir: Path, max_length: int, bpe_dropout: float, pair_concatenation: float
+) -> Change | None:
+    """Returns the function that changes texts in training; None if nothing does."""
+    manifest = read_manifest(data_dir, problem)
+    new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
+    concatenation = None
+    if pair_concatenation:
+        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
+    if new_tokens is None and concatenation is None:
+        return None
+
+    def change(inputs: Array, targets: Array, seed: tf.Tensor, window: tf.Tensor) -> tuple[Array, Array]:
+        if new_tokens is not None:
+            inputs, targets = new_tokens.of_window(inputs, targets, seed, window)
+        if concatenation is not None:
+            inputs, targets = concatenation(inputs, targets, fold_in(fold_in(seed, window), 3))
+        return inputs, targets
+
+    return change
 
 
-def _mix(seed: int, epoch: Array) -> Array:
-    """Combines seed and epoch into one integer, for interfaces that take a single seed."""
-    return (seed * 1_000_003 + epoch) % 2**31
+def _whole_windows(
+    problem: Problem, data_dir: Path, cutting: Cutting, max_length: int, seed: int, epoch: int, skip: int
+) -> tuple[int, int]:
+    """Returns (the number of windows of which all batches are skipped, the number of these batches).
+
+    Both are 0 if the data has no index. `skip` is the number of batches to skip.
+    """
+    manifest = read_manifest(data_dir, problem)
+    if manifest is None or (index := read_index(data_dir, manifest)) is None:
+        return 0, 0
+    shards, size = _shards(problem, data_dir, "train", manifest), window_size(len(index))
+
+    def numbers_of_batches(epoch: tf.Tensor) -> tf.data.Dataset:
+        windows = Windows(shards, size, problem.is_reversed, max_length, cutting, seed, epoch)
+        return windows.numbers_of_batches(index)
+
+    # In a graph, as in `epochs`, because the order of the shards also depends on the graph's seed.
+    numbers = tf.data.Dataset.from_tensors(tf.constant(epoch, tf.int64)).flat_map(numbers_of_batches)
+    windows, before = 0, 0
+    for number in numbers.as_numpy_iterator():
+        if before + number > skip:
+            break
+        windows, before = windows + 1, before + int(number)
+    return windows, before

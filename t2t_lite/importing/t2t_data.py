@@ -19,6 +19,7 @@ from t2t_lite.data.generation.records import LONGER, Statistics
 from t2t_lite.data.generation.split_writer import WORK
 from t2t_lite.data.manifest import FILENAME, Manifest, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.problem import SIDES, SPLITS, Problem
+from t2t_lite.data.record_index import write_index
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, make_folder
@@ -106,6 +107,7 @@ def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], 
             shutil.copyfile(path, made)
             manifest.add_shard(split, plan, made.name, made.stat().st_size)
         manifest.finish_split(split, plan, statistics.examples, statistics.as_json())
+    write_index(folder, manifest)
     dataclasses.replace(manifest, train_pairs=manifest.splits["train"]["examples"]).write(folder)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.checkpoints.background import BackgroundWriter
+from t2t_lite.data.batching import HostShare
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
 from t2t_lite.errors import UserError
@@ -102,19 +103,23 @@ class TrainingLoop:
     def _batches_from(self, epoch: int, position: int) -> tf.distribute.DistributedDataset:
         """Returns the training batches, starting with batch `position` of `epoch`."""
         training, hparams = self._training, self._hparams
-        data = epochs(
-            training.run_dir.problem,
-            training.data_dir,
-            batch_tokens=hparams.batch_tokens,
-            batch_by=hparams.batch_by,
-            max_length=hparams.max_length,
-            bpe_dropout=hparams.bpe_dropout,
-            pair_concatenation=hparams.pair_concatenation,
-            seed=self._options.random_seed,
-            first_epoch=epoch,
-            skip=position,
-        )
-        return distribute_batches(self._strategy, data, training.micro_batches)
+
+        def data_of_host(host: HostShare) -> tf.data.Dataset:
+            return epochs(
+                training.run_dir.problem,
+                training.data_dir,
+                batch_tokens=hparams.batch_tokens,
+                batch_by=hparams.batch_by,
+                max_length=hparams.max_length,
+                bpe_dropout=hparams.bpe_dropout,
+                pair_concatenation=hparams.pair_concatenation,
+                seed=self._options.random_seed,
+                first_epoch=epoch,
+                skip=position,
+                host=host,
+            )
+
+        return distribute_batches(self._strategy, data_of_host, training.micro_batches)
 
     def _make_throughput(self) -> Throughput:
         training, options = self._training, self._options

@@ -83,7 +83,7 @@ RULES = {
         (
             *("importing", "models", "layers", "data.vocab", "data.problem", "data.manifest", "checkpoints", "run_dir"),
             *("data.generation.existing_data", "data.generation.progress", "data.generation.records"),
-            "data.generation.split_writer",
+            *("data.generation.split_writer", "data.record_index"),
             *("training.optimizers", *BASIS),
         ),
         ("tensorflow", "numpy"),

@@ -23,6 +23,7 @@ from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
 from t2t_lite.data.manifest import FILENAME, Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example, Problem
+from t2t_lite.data.record_index import write_index
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
@@ -64,6 +65,8 @@ def generate(
             check_sources_in_place(manifest, tmp_dir, data_dir)
             remove_leftovers(problem, data_dir)
             check_data(data_dir, problem)
+            with contextlib.suppress(OSError, UserError):  # a data directory that cannot be written stays as it is
+                write_index(data_dir, manifest)  # data from versions up to 0.11 has none
             say(f"{problem.data_name}: already in {data_dir}, nothing to do")
             return manifest
         if IMPORTED in manifest.settings:
@@ -82,6 +85,7 @@ def generate(
     with _folder(data_dir):
         check_sources_are_elsewhere(problem, files, data_dir)
         manifest = _Pass(problem, files, data_dir, say, options).run(manifest)
+        write_index(data_dir, manifest)
     remove_leftovers(problem, data_dir)
     return manifest
 

@@ -19,6 +19,8 @@ from typing import Generic, TypeAlias, TypeVar
 import tensorflow as tf
 
 from t2t_lite.arrays import static_size
+from t2t_lite.data.batching import HostShare
+from t2t_lite.data.problem import SIDES
 
 # A batch from `distribute_batches`: on each replica, "inputs" and "targets" and some scalars.
 DistributedBatch: TypeAlias = dict[str, tf.Tensor | tf.distribute.DistributedValues]
@@ -79,13 +81,15 @@ def bucket_length(length: int | tf.Tensor) -> tf.Tensor:
 
 @tf.autograph.experimental.do_not_convert  # conversion takes time and has no effect here
 def distribute_batches(
-    strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset, micro_batches: MicroBatches = MicroBatches()
+    strategy: tf.distribute.Strategy,
+    global_batches: tf.data.Dataset | Callable[[HostShare], tf.data.Dataset],
+    micro_batches: MicroBatches = MicroBatches(),
 ) -> tf.distribute.DistributedDataset:
     """Gives every replica an equal share of each global batch, split into micro-batches.
 
-    Every worker produces the same global batches and takes its own shares. Shares and micro-batches are contiguous
-    rows. The micro-batch limit does not change which replica gets a row. Global batches are dicts of "inputs" and
-    "targets", int32 [rows, length], and any scalars.
+    Shares and micro-batches are contiguous rows. The micro-batch limit does not change which replica gets a row. Global
+    batches are dicts of "inputs" and "targets", int32 [rows, length], and any scalars. They are a dataset, which every
+    worker produces as a whole, or a function that returns the dataset of a host's rows, see `pipeline.batches`.
 
     Returns:
       a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
@@ -97,31 +101,44 @@ def distribute_batches(
     def dataset_of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
         mine = replicas // context.num_input_pipelines  # replicas of this host
         first = mine * context.input_pipeline_id
+        host = HostShare(replicas, first, mine)
+        data = global_batches(host) if callable(global_batches) else global_batches
 
         def split(batch: dict[str, tf.Tensor]) -> tf.data.Dataset:
-            rows = tf.shape(batch["targets"])[0]
-            share = -(-rows // replicas)
+            if "rows" not in batch:
+                batch = _own_rows(batch, host)
+            share = host.rows_per_device(tf.cast(batch.pop("rows"), tf.int32))
             lengths = (tf.shape(batch[name])[1] for name in ("inputs", "targets"))
             number, size, *lengths = micro_batches.shape(share, *lengths)
             shares = dict(batch)
             for name, length in zip(("inputs", "targets"), lengths):
-                missing = [[0, replicas * share - rows], [0, length - tf.shape(batch[name])[1]]]
-                places = tf.reshape(tf.pad(batch[name], missing), [replicas, share, length])
-                places = tf.pad(places[first : first + mine], [[0, 0], [0, number * size - share], [0, 0]])
+                rows, its_length = tf.unstack(tf.shape(batch[name]))
+                missing = tf.convert_to_tensor([[0, mine * share - rows], [0, length - its_length]])
+                places = tf.pad(batch[name], missing)
+                places = tf.reshape(places, [mine, share, length])
+                places = tf.pad(places, [[0, 0], [0, number * size - share], [0, 0]])
                 shares[name] = tf.reshape(places, [mine, number, size, length])
-            shares["tokens"] = tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
             for name in shares.keys() - {"inputs", "targets"}:
                 shares[name] = tf.repeat(shares[name], mine)
             shares["first_row"] = tf.range(first, first + mine, dtype=tf.int64) * tf.cast(share, tf.int64)
             return tf.data.Dataset.from_tensor_slices(shares)  # pyright: ignore[reportArgumentType]  # replicas of one host take elements in turn
 
-        shares = global_batches.flat_map(split)
-        if global_batches.cardinality() == tf.data.INFINITE_CARDINALITY:
+        shares = data.flat_map(split)
+        if data.cardinality() == tf.data.INFINITE_CARDINALITY:
             # Otherwise, devices would have to agree before each batch on whether there is one.
             shares = shares.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
         return shares.prefetch(2 * mine)
 
     return strategy.distribute_datasets_from_function(dataset_of_host)
+
+
+def _own_rows(batch: dict[str, tf.Tensor], host: HostShare) -> dict[str, tf.Tensor]:
+    """Returns a global batch with only the host's rows, and with "rows" and "tokens" of the whole batch."""
+    rows = tf.shape(batch["targets"])[0]
+    share = host.rows_per_device(rows)
+    own = {name: batch[name][host.first * share : (host.first + host.number) * share] for name in SIDES}
+    tokens = tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
+    return batch | own | {"rows": rows, "tokens": tokens}
 
 
 class OnMicroBatches(Generic[OnReplica]):
