@@ -33,6 +33,7 @@ def test_generate_writes_exactly_these_files(whole):
         "letters-train-00000-of-00003",
         "letters-train-00001-of-00003",
         "letters-train-00002-of-00003",
+        "letters-train.index.npy",
         "manifest.letters.json",
         "vocab.letters.60.subwords",
     ]
