@@ -14,7 +14,7 @@ from t2t_lite.data.record_index import BLOCK, CYCLE, RecordIndex
 
 # Windows have about this many pairs.
 WINDOW = 2**17
-AT_ONCE = 2  # number of windows that are cut in parallel; each of them takes about 100 MB
+_AT_ONCE = 2  # number of windows that are cut in parallel; each of them takes about 100 MB
 
 # (inputs, targets, seed of the epoch, window) -> changed inputs and targets, ragged int32 [pairs, (length)].
 Change: TypeAlias = Callable[[Array, Array, tf.Tensor, tf.Tensor], tuple[Array, Array]]
@@ -57,10 +57,10 @@ class Cutting:
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The windows of one epoch, in two steps, so that a pipeline can cut windows in parallel and ahead.
+    """The windows of one epoch.
 
-    `uncut` yields the windows as tuples. `cut` takes such a tuple and returns: inputs and targets, ragged int32
-    [pairs, (length)]; the pairs of each batch, ragged int64 [batches, (rows)]; the size of each batch, see `Cutting`.
+    `read` and `read_own` yield for each window: inputs and targets, ragged int32 [pairs, (length)]; the pairs of each
+    batch, ragged int64 [batches, (rows)]; and the size of each batch, see `Cutting`.
     """
 
     shards: Sequence[str]
@@ -71,33 +71,34 @@ class Windows:
     seed: int | None  # determines the order, together with the epoch; None: the order of the shards
     epoch: Array
     first: Array = 0  # the window to begin with
-    change: Change | None = None  # changes the texts of a window; needs a seed
-    index: RecordIndex | None = None  # of the shards; if given, only the host's pairs are read
 
-    def uncut(self) -> tf.data.Dataset:
-        """Yields (window, records [pairs]) or, with an index, (window, records, lengths), see `_lengths`."""
-        if self.index is not None:
-            return self._lengths(self.index)
+    def read(self, change: Change | None) -> tf.data.Dataset:
+        """Reads all pairs. `change` changes their texts; it needs a seed."""
+
+        def cut(number: tf.Tensor, records: tf.Tensor) -> tuple[Array, Array, Array, tf.Tensor]:
+            inputs, targets = parse_records(records, self.is_reversed, self.max_length)
+            if change is not None and self._order_seed is not None:
+                inputs, targets = change(inputs, targets, self._order_seed, number)
+            return inputs, targets, *self._cut(number, inputs.row_lengths(), targets.row_lengths())
+
         files = self._shuffled(tf.data.Dataset.from_tensor_slices(self.shards))
         records = files.interleave(tf.data.TFRecordDataset, cycle_length=CYCLE, block_length=BLOCK)
-        return records.skip(self.first * self.size).batch(self.size).enumerate(start=self.first)
+        windows = records.skip(self.first * self.size).batch(self.size).enumerate(start=self.first)
+        return windows.map(cut, num_parallel_calls=_AT_ONCE)
 
-    def cut(
-        self, number: tf.Tensor, records: tf.Tensor, lengths: tf.Tensor | None = None
-    ) -> tuple[Array, Array, Array, tf.Tensor]:
-        """Reads and cuts a window, given an element of `uncut`."""
-        if self.index is not None and lengths is not None:
+    def read_own(self, index: RecordIndex) -> tf.data.Dataset:
+        """Reads only the host's pairs. The index must be of the same shards."""
+
+        def cut(number: tf.Tensor, records: tf.Tensor, lengths: tf.Tensor) -> tuple[Array, Array, Array, tf.Tensor]:
             rows, sizes = self._cut(number, lengths[0], lengths[1])
             wanted = tf.gather(records, rows.flat_values)
-            own: Any = tf.ensure_shape(tf.numpy_function(self.index.read, [wanted], tf.string), [None])
+            own: Any = tf.ensure_shape(tf.numpy_function(index.read, [wanted], tf.string), [None])
             inputs, targets = parse_records(own, self.is_reversed, None)
             places = tf.range(tf.size(wanted, tf.int64))
             rows = tf.RaggedTensor.from_row_splits(places, rows.row_splits)  # pyright: ignore[reportAttributeAccessIssue]
             return inputs, targets, rows, sizes
-        inputs, targets = parse_records(records, self.is_reversed, self.max_length)
-        if self.change is not None and self._order_seed is not None:
-            inputs, targets = self.change(inputs, targets, self._order_seed, number)
-        return inputs, targets, *self._cut(number, inputs.row_lengths(), targets.row_lengths())
+
+        return self._lengths(index).map(cut, num_parallel_calls=_AT_ONCE)
 
     def numbers_of_batches(self, index: RecordIndex) -> tf.data.Dataset:
         """Yields the number of batches in each window, int64 []. Reads only the index."""
@@ -106,7 +107,7 @@ class Windows:
             del records
             return self._cut(number, lengths[0], lengths[1])[0].nrows()
 
-        return self._lengths(index).map(number_of_batches, num_parallel_calls=AT_ONCE)
+        return self._lengths(index).map(number_of_batches, num_parallel_calls=_AT_ONCE)
 
     @property
     def _order_seed(self) -> tf.Tensor | None:
