@@ -17,7 +17,6 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
 from t2t_lite.trees.linear import WORD, bracket_pairs, linearise
-from t2t_lite.trees.substitution import Substitution
 from t2t_lite.trees.tree import parse_brackets, tree_words
 from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
 
@@ -31,7 +30,6 @@ _SPLIT_NOTE = f"split at random (seed {_SEED}): {_SPLIT_NOTE}, the rest to train
 _NEAR = 4  # maximum distance between near brackets, in symbols
 NEAR_BRACKET = f"closing bracket -> its opening one, at most {_NEAR} symbols before"
 FAR_BRACKET = "closing bracket -> its opening one, farther away"
-_NUMBER = "substitutions"  # the only flag that is not a list of files and folders
 _MAX_LISTED = 20  # maximum number of malformed trees to list
 
 
@@ -51,14 +49,13 @@ class Parsing(Problem):
                 status=2,
             )
         # Paths must be absolute, because the manifest records them and workers on other machines read them.
-        paths = {flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items() if flag != _NUMBER}
-        super().__init__(False, **(options | paths))
+        super().__init__(False, **{flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items()})
         self._malformed: dict[str, Malformed] = {}
 
     @property
     def sources(self) -> tuple[OwnFile, ...]:
         """The files of all treebanks."""
-        return tuple(OwnFile(file) for flag in self.options if flag != _NUMBER for file in self._files(flag))
+        return tuple(OwnFile(file) for flag in self.options for file in self._files(flag))
 
     def symbols_of(self, side: str) -> tuple[str, ...]:
         """Returns the leaf symbol for the targets, and nothing for the inputs.
@@ -162,15 +159,10 @@ class TreebankParsing(Parsing):
         "train_trees": "files or folders with trees that are all used for training",
         "dev_trees": "files or folders with trees for the dev split (default: a share of --treebank)",
         "test_trees": "files or folders with trees for the test split (default: a share of --treebank)",
-        _NUMBER: "number of variants of each training tree, made by exchanging constituents (default: 0)",
     }
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         super().__init__(is_reversed, **options)
-        number = self.options.get(_NUMBER, "0")
-        if not number.isdecimal():
-            raise UserError(f"`{_NUMBER}={number}`: not a whole number of at least 0", status=2)
-        self._number = int(number)
         if self.options and not {"treebank", "train_trees"} & self.options.keys():
             raise UserError(f"problem '{self.data_name}' needs `treebank=PATH` or `train_trees=PATH`", status=2)
         for split in SPLITS[1:]:
@@ -191,29 +183,9 @@ class TreebankParsing(Parsing):
         """Yields the trees given for a split and, for train or if none are given, the split's share of --treebank."""
         if not self.options:
             raise UserError(f"problem '{self.data_name}' needs `treebank=PATH` or `train_trees=PATH`", status=2)
-        yield from self._originals(split)
-        if split == "train":
-            yield from self._variants()
-
-    def _originals(self, split: str) -> Iterator[Example]:
         yield from self._read(self._files(f"{split}_trees"))
         if split == "train" or f"{split}_trees" not in self.options:
             yield from _share(split, self._read(self._files("treebank")))
-
-    def _variants(self) -> Iterator[Example]:
-        """Yields `substitutions` variants of each training tree, different ones each."""
-        if not self._number:
-            return
-        trees = [
-            parse_brackets(pair.targets)[0]
-            for pair in self._originals("train")
-            if not isinstance(pair.targets, Unusable)
-        ]
-        substitution, lots = Substitution(trees), random.Random(_SEED)
-        for tree in trees:
-            for _ in range(self._number):
-                variant = substitution(tree, lots)
-                yield Example(" ".join(tree_words(variant)), str(variant))
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about how --treebank is split."""

@@ -288,28 +288,3 @@ def test_bpe_tokens_of_any_treebank_mark_each_word():
     assert problem.symbols_of("inputs") == () and problem.symbols_of("targets") == ("XX",)
     problem.vocab_kind = "bpe"
     assert problem.symbols_of("inputs") == (" ",) and problem.symbols_of("targets") == ("XX",)
-
-
-def test_variants_of_training_trees_follow_the_originals(tmp_path):
-    files = {f"{split}_trees": tmp_path / f"{split}.mrg" for split in SPLITS}
-    for split in SPLITS:
-        (tmp_path / f"{split}.mrg").write_text("".join(tree(f"{split}{number}") for number in range(40)))
-    plain = {split: pairs("treebank_parsing", split, **files) for split in SPLITS}
-    more = {split: pairs("treebank_parsing", split, **files, substitutions=2) for split in SPLITS}
-    assert [more[split] for split in SPLITS[1:]] == [plain[split] for split in SPLITS[1:]]
-    assert more["train"] == pairs("treebank_parsing", "train", **files, substitutions=2)
-    assert more["train"][:40] == plain["train"]
-    variants = more["train"][40:]
-    assert len(variants) == 80
-    assert set(nouns(variants)) <= set(nouns(plain["train"]))
-    exchanged = [noun for number, noun in enumerate(nouns(variants)) if noun != f"train{number // 2}"]
-    assert 0 < len(exchanged) < 25  # of 80 subjects, one in ten is exchanged
-    for example in variants:
-        assert example.targets == CLEAN.format(word=example.inputs.split()[1])
-
-
-@pytest.mark.parametrize("number", ["-1", "two", "1.5"])
-def test_a_number_of_variants_that_is_none_is_an_error(tmp_path, number):
-    (tmp_path / "a.mrg").write_text(tree("dog"))
-    with pytest.raises(UserError, match=rf"`substitutions={number}`: not a whole number of at least 0"):
-        pairs("treebank_parsing", "train", treebank=tmp_path, substitutions=number)
