@@ -88,7 +88,7 @@ def batches(
       epoch: counted from 0.
       shapes: the possible batch shapes, see `learn_batch_shapes`. Batches are padded with empty rows, and `batch_by`
         is ignored. Needs a seed.
-      change: changes the texts of a window, see `Windows.read`. Needs a seed.
+      change: changes the texts of a window, see `Change`. Needs a seed.
       host: yields only the host's rows of each batch, and the scalars "rows" (int64) and "tokens" (float32, target
         tokens) of the whole batch. Reads only these rows if the data has an index and texts are not changed. Needs the
         split "train" and a seed.

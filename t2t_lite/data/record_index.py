@@ -71,7 +71,7 @@ def read_index(data_dir: Path, manifest: Manifest | None) -> "RecordIndex | None
     sizes = dict(sorted(manifest.splits["train"]["shards"].items()))
     try:
         rows = np.load(path, mmap_mode="r")
-    except ValueError:
+    except (ValueError, EOFError):  # an empty file is an EOFError
         return None
     if rows.dtype != _ROW or rows.shape != (len(sizes) + manifest.splits["train"]["examples"],):
         return None
