@@ -175,7 +175,7 @@ class Transformer(Seq2SeqModel):
     @property
     def can_compact(self) -> bool:
         """Whether all self-attention layers have `compact_cache`."""
-        return all(hasattr(layer.self_attention, "compact_cache") for layer in self.decoder_layers)
+        return all(_compacts(type(layer.self_attention)) for layer in self.decoder_layers)
 
     def compact_state(self, state: State, kept: Array, room: int | Array) -> State:
         """Returns the state with only some cache entries, see `Seq2SeqModel`."""
@@ -303,6 +303,13 @@ class Transformer(Seq2SeqModel):
 def shift_right(targets: Array) -> Array:
     """Shifts int [batch, length] right by one; 0 is the start symbol."""
     return ops.pad(targets[:, :-1], ((0, 0), (1, 0)))
+
+
+def _compacts(self_attention: type) -> bool:
+    """Returns whether a class has `compact_cache` for its `step`. A subclass with its own `step` must define it too."""
+    classes = self_attention.__mro__
+    of_step = next((number for number, each in enumerate(classes) if "step" in vars(each)), -1)
+    return any("compact_cache" in vars(each) for each in classes[: of_step + 1])
 
 
 def _gives_weights(layers: list[Any]) -> bool:

@@ -9,6 +9,7 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 from t2t_lite.layers.positions import PositionEncoding
+from t2t_lite.layers.self_attention import SelfAttention
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.sublayers import encoder_layer
@@ -348,3 +349,20 @@ class WithoutCrossAttention(Transformer):
 )
 def test_a_model_says_which_of_its_layers_have_attention_weights(kind, changes, expected):
     assert kind(SMALL.replace(**changes), VOCAB).attention_layers() == expected
+
+
+def test_a_self_attention_with_its_own_step_is_compacted_only_if_it_says_so():
+    class OwnStep(SelfAttention):
+        def step(self, *arguments):
+            return super().step(*arguments)
+
+    class OwnCompact(OwnStep):
+        def compact_cache(self, cache, kept, room):
+            return super().compact_cache(cache, kept, room)
+
+    changed = make()
+    assert changed.can_compact
+    for kind, expected in ((OwnStep, False), (OwnCompact, True)):
+        # Keras refuses new layers in a built one.
+        object.__setattr__(changed.decoder_layers[0], "self_attention", kind(8, 2, causal=True))
+        assert changed.can_compact is expected
