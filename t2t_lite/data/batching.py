@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from t2t_lite.arrays import Array
 from t2t_lite.data.batch_shapes import fill_shapes
+from t2t_lite.data.numpy_calls import call_numpy
 
 _LONGEST = 2**15  # when sorting by target length, longer texts count as this long
 _DRAWS = 2**24  # upper bound of the random numbers that order pairs of equal length
@@ -84,8 +85,7 @@ def cut_into_shapes(
     draws = tf.random.stateless_uniform(tf.shape(target_lengths), seed, 0, _DRAWS, tf.int64)
     lengths = tf.stack([input_lengths, target_lengths])
     order, sizes, shape_of = (
-        tf.ensure_shape(tensor, [None])
-        for tensor in tf.numpy_function(fill_shapes, [lengths, draws, shapes], 3 * [tf.int64], stateful=False)
+        tf.ensure_shape(tensor, [None]) for tensor in call_numpy(fill_shapes, [lengths, draws, shapes], 3 * [tf.int64])
     )
     rows = tf.RaggedTensor.from_row_lengths(order, sizes)  # pyright: ignore[reportAttributeAccessIssue]
     batches = _random_order(rows.nrows(), seed)
@@ -124,9 +124,8 @@ def _by_both(
     if seed is not None:
         draws = tf.random.stateless_uniform(pairs, seed, 0, _DRAWS, tf.int64)
         shares = tf.random.stateless_uniform(divisions, fold_in(seed, 2), *_SHARES)
-    order, batch_of = tf.numpy_function(
-        _divide, [tf.stack([input_lengths, target_lengths]), draws, shares], [tf.int64, tf.int64], stateful=False
-    )
+    lengths = tf.stack([input_lengths, target_lengths])
+    order, batch_of = call_numpy(_divide, [lengths, draws, shares], [tf.int64, tf.int64])
     return tf.ensure_shape(order, [None]), tf.ensure_shape(batch_of, [None])
 
 

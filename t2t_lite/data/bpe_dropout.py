@@ -148,12 +148,12 @@ class NewTokens:
     ) -> "tf.RaggedTensor":
         import tensorflow as tf
 
+        from t2t_lite.data.numpy_calls import call_numpy
+
         if (split := self._sides[side]) is None:
             return texts
         arguments = (texts.flat_values, texts.row_lengths(), tf.concat([seed, [window, side]], axis=0))
-        flat, lengths = tf.numpy_function(
-            lambda *values: self._split(split, *values), arguments, (tf.int32, tf.int64), stateful=False
-        )
+        flat, lengths = call_numpy(lambda *values: self._split(split, *values), arguments, [tf.int32, tf.int64])
         flat.set_shape([None])
         lengths.set_shape([None])
         return tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]

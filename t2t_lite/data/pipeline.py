@@ -1,8 +1,10 @@
 """The input pipeline: shards -> global batches of pairs of similar length, deterministic for a given (seed, epoch)."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +16,7 @@ from t2t_lite.data.bpe_dropout import make_new_tokens
 from t2t_lite.data.manifest import Manifest, read_manifest
 from t2t_lite.data.pair_concatenation import PairConcatenation
 from t2t_lite.data.problem import SIDES, Problem
-from t2t_lite.data.record_index import read_index
+from t2t_lite.data.record_index import RecordIndex, read_index
 from t2t_lite.data.windows import WINDOW, Change, Cutting, Windows, parse_records, window_size
 from t2t_lite.errors import UserError
 
@@ -67,9 +69,6 @@ def batches(
     seed: int | None = None,
     epoch: int | tf.Tensor = 0,
     shapes: np.ndarray | None = None,
-    change: Change | None = None,
-    host: HostShare | None = None,
-    first_window: Array = 0,
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
@@ -88,30 +87,27 @@ def batches(
       epoch: counted from 0.
       shapes: the possible batch shapes, see `learn_batch_shapes`. Batches are padded with empty rows, and `batch_by`
         is ignored. Needs a seed.
-      change: changes the texts of a window, see `Change`. Needs a seed.
-      host: yields only the host's rows of each batch, and the scalars "rows" (int64) and "tokens" (float32, target
-        tokens) of the whole batch. Reads only these rows if the data has an index and texts are not changed. Needs the
-        split "train" and a seed.
-      first_window: the window to begin with.
     """
-    manifest = read_manifest(data_dir, problem)
-    windows = Windows(
-        _shards(problem, data_dir, split, manifest),
-        WINDOW if manifest is None else window_size(manifest.splits[split]["examples"]),
-        problem.is_reversed,
-        max_length,
-        Cutting(batch_tokens, batch_by, shapes, host),
-        seed,
-        epoch,
-        first_window,
-    )
-    index = None
-    if host is not None and host.number < host.devices and change is None:
-        index = read_index(data_dir, manifest)
+    cutting = Cutting(batch_tokens, batch_by, shapes)
+    windows = _windows(problem, data_dir, split, cutting, max_length, seed, epoch).read()
     # Windows are cut while batches of the window before them are used.
-    read = windows.read(change) if index is None else windows.read_own(index)
-    batches_of_windows = read.prefetch(1).flat_map(lambda *window: _gathered(*window, is_whole=host is None))
+    batches_of_windows = windows.prefetch(1).flat_map(lambda *window: _gathered(*window, is_whole=True))
     return batches_of_windows.prefetch(tf.data.AUTOTUNE)
+
+
+def _windows(
+    problem: Problem,
+    data_dir: Path,
+    split: str,
+    cutting: Cutting,
+    max_length: int | None,
+    seed: int | None,
+    epoch: int | tf.Tensor,
+) -> Windows:
+    manifest = read_manifest(data_dir, problem)
+    shards = _shards(problem, data_dir, split, manifest)
+    size = WINDOW if manifest is None else window_size(manifest.splits[split]["examples"])
+    return Windows(shards, size, problem.is_reversed, max_length, cutting, seed, epoch)
 
 
 def _gathered(inputs: Array, targets: Array, rows: Array, sizes: tf.Tensor, is_whole: bool) -> tf.data.Dataset:
@@ -175,7 +171,8 @@ def epochs(
       skip: number of batches in the first epoch to skip, because they were already used.
       bpe_dropout: the probability of leaving out a merge of byte-pair tokens, see `BpeDropout`.
       pair_concatenation: the probability of appending another pair to each pair, see `PairConcatenation`.
-      host: see `batches`.
+      host: yields only the host's rows of each batch, and the scalars "rows" (int64) and "tokens" (float32, target
+        tokens) of the whole batch. Reads only these rows if the data has an index and texts are not changed.
 
     Returns:
       a dataset like the one from `batches`, with additional int64 scalars "epoch" and "position" in each batch.
@@ -183,36 +180,35 @@ def epochs(
     shapes = None
     if batch_by == "shapes":
         shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
+    cutting = Cutting(batch_tokens, batch_by, shapes, host)
+    windows = _windows(problem, data_dir, "train", cutting, max_length, seed, first_epoch)
     change = _change(problem, data_dir, max_length, bpe_dropout, pair_concatenation)
-    first_window, before = 0, 0
-    if skip and change is None:
-        cutting = Cutting(batch_tokens, batch_by, shapes)
-        first_window, before = _whole_windows(problem, data_dir, cutting, max_length, seed, first_epoch, skip)
+    index = read_index(data_dir, read_manifest(data_dir, problem)) if change is None else None
+    first_window, before = _whole_windows(windows, index, skip) if skip and index is not None else (0, 0)
+    own_index = index if host is not None and host.number < host.devices else None
 
     def of_first(epoch: tf.Tensor, number: int) -> tf.Tensor:
         """Returns `number` in the first epoch, otherwise 0."""
         return tf.where(epoch == first_epoch, tf.constant(number, tf.int64), 0)
 
-    def numbered(epoch: tf.Tensor) -> tf.data.Dataset:
-        epoch_batches = batches(
-            problem,
-            data_dir,
-            "train",
-            batch_tokens=batch_tokens,
-            batch_by=batch_by,
-            max_length=max_length,
-            seed=seed,
-            epoch=epoch,
-            shapes=shapes,
-            change=change,
-            host=host,
-            first_window=of_first(epoch, first_window),
-        )
-        with_positions = epoch_batches.enumerate(start=of_first(epoch, before)).skip(of_first(epoch, skip - before))
-        return with_positions.map(lambda position, batch: batch | {"epoch": epoch, "position": position})
+    def with_position(position: tf.Tensor, window: tuple[Array, ...]) -> tuple[tf.Tensor, tuple[Array, ...]]:
+        """Adds the position of a window's first batch in the epoch; returns (that of the next window's, the window)."""
+        return position + tf.shape(window[-1], tf.int64)[0], (position, *window)
 
+    def windows_of(epoch: tf.Tensor) -> tf.data.Dataset:
+        of_epoch = dataclasses.replace(windows, epoch=epoch, first=of_first(epoch, first_window))
+        read: Any = of_epoch.read(change) if own_index is None else of_epoch.read_own(own_index)
+        return read.scan(of_first(epoch, before), with_position).map(lambda *window: (epoch, *window))
+
+    def batches_of(epoch: tf.Tensor, position: tf.Tensor, *window: Array) -> tf.data.Dataset:
+        numbered = _gathered(*window, is_whole=host is None).enumerate(start=position)
+        return numbered.map(lambda position, batch: batch | {"epoch": epoch, "position": position})
+
+    # A window is cut while batches of the window before it are used, also of the last one in the epoch before.
+    read: Any = tf.data.Dataset.range(first_epoch, 2**40).flat_map(windows_of).prefetch(1)
+    endless = read.flat_map(batches_of).skip(skip - before)
     without_end = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return tf.data.Dataset.range(first_epoch, 2**40).flat_map(numbered).apply(without_end).prefetch(tf.data.AUTOTUNE)
+    return endless.apply(without_end).prefetch(tf.data.AUTOTUNE)
 
 
 def _change(
@@ -237,27 +233,23 @@ def _change(
     return change
 
 
-def _whole_windows(
-    problem: Problem, data_dir: Path, cutting: Cutting, max_length: int, seed: int, epoch: int, skip: int
-) -> tuple[int, int]:
+def _whole_windows(windows: Windows, index: RecordIndex, skip: int) -> tuple[int, int]:
     """Returns (the number of windows of which all batches are skipped, the number of these batches).
 
-    Both are 0 if the data has no index. `skip` is the number of batches to skip.
+    Args:
+      windows: of the epoch.
+      index: of the same shards.
+      skip: number of batches to skip.
     """
-    manifest = read_manifest(data_dir, problem)
-    if manifest is None or (index := read_index(data_dir, manifest)) is None:
-        return 0, 0
-    shards, size = _shards(problem, data_dir, "train", manifest), window_size(len(index))
 
     def numbers_of_batches(epoch: tf.Tensor) -> tf.data.Dataset:
-        windows = Windows(shards, size, problem.is_reversed, max_length, cutting, seed, epoch)
-        return windows.numbers_of_batches(index)
+        return dataclasses.replace(windows, epoch=epoch).numbers_of_batches(index)
 
     # In a graph, as in `epochs`, because the order of the shards also depends on the graph's seed.
-    numbers = tf.data.Dataset.from_tensors(tf.constant(epoch, tf.int64)).flat_map(numbers_of_batches)
-    windows, before = 0, 0
+    numbers = tf.data.Dataset.from_tensors(tf.constant(windows.epoch, tf.int64)).flat_map(numbers_of_batches)
+    number_of_windows, before = 0, 0
     for number in numbers.as_numpy_iterator():
         if before + number > skip:
             break
-        windows, before = windows + 1, before + int(number)
-    return windows, before
+        number_of_windows, before = number_of_windows + 1, before + int(number)
+    return number_of_windows, before

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.arrays import Array
 from t2t_lite.data.batching import HostShare, cut_into_batches, cut_into_shapes, fold_in
+from t2t_lite.data.numpy_calls import call_numpy
 from t2t_lite.data.record_index import BLOCK, CYCLE, RecordIndex
 
 # Windows have about this many pairs.
@@ -72,7 +73,7 @@ class Windows:
     epoch: Array
     first: Array = 0  # the window to begin with
 
-    def read(self, change: Change | None) -> tf.data.Dataset:
+    def read(self, change: Change | None = None) -> tf.data.Dataset:
         """Reads all pairs. `change` changes their texts; it needs a seed."""
 
         def cut(number: tf.Tensor, records: tf.Tensor) -> tuple[Array, Array, Array, tf.Tensor]:
@@ -92,7 +93,7 @@ class Windows:
         def cut(number: tf.Tensor, records: tf.Tensor, lengths: tf.Tensor) -> tuple[Array, Array, Array, tf.Tensor]:
             rows, sizes = self._cut(number, lengths[0], lengths[1])
             wanted = tf.gather(records, rows.flat_values)
-            own: Any = tf.ensure_shape(tf.numpy_function(index.read, [wanted], tf.string), [None])
+            own: Any = tf.ensure_shape(*call_numpy(index.read, [wanted], [tf.string]), [None])
             inputs, targets = parse_records(own, self.is_reversed, None)
             places = tf.range(tf.size(wanted, tf.int64))
             rows = tf.RaggedTensor.from_row_splits(places, rows.row_splits)  # pyright: ignore[reportAttributeAccessIssue]
@@ -140,10 +141,10 @@ class Windows:
             return records[kept], lengths[:, kept]
 
         def windows(order: tf.Tensor) -> tf.data.Dataset:
-            blocks = tf.numpy_function(index.blocks, [order], tf.int64)
+            (blocks,) = call_numpy(index.blocks, [order], [tf.int64])
 
             def lengths(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-                records, sides = tf.numpy_function(of_window, [blocks, number], [tf.int64, tf.int64])
+                records, sides = call_numpy(of_window, [blocks, number], [tf.int64, tf.int64])
                 return number, tf.ensure_shape(records, [None]), tf.ensure_shape(sides, [2, None])
 
             return tf.data.Dataset.range(self.first, math.ceil(len(index) / self.size)).map(lengths)
