@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Sequence
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.benchmark.rehearsal import parse_scale
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options
 from t2t_lite.config import PRECISIONS
 from t2t_lite.training.cost import RATES, find_rate
@@ -22,6 +23,7 @@ _MODES = {
     "curve": "show the evaluations of runs, and plot them with the training loss; uses --output_dir and --plot_file",
     "serving": "measure a running t2t-lite-serve, or another server with its API",
     "accelerator": "measure a GPU under JAX, not TensorFlow: steps of base and big, where their time goes, and search",
+    "rehearsal": "run each step of training on WMT on synthetic text of the same size, into --output_dir",
 }
 
 
@@ -40,6 +42,7 @@ def make_parser() -> cli.CommandParser:
     _add_cost_flags(parser)
     _add_training_flags(parser)
     _add_accelerator_flags(parser)
+    _add_rehearsal_flags(parser)
     return parser
 
 
@@ -159,6 +162,19 @@ def _add_accelerator_flags(parser: cli.CommandParser) -> None:
     )
 
 
+def _add_rehearsal_flags(parser: cli.CommandParser) -> None:
+    add = parser.add_argument_group(
+        "with --rehearsal (and --hparams_set=BASE,BIG, --hparams, --train_steps)"
+    ).add_argument
+    add(
+        "--scale",
+        type=parse_scale,
+        default="wmt_ende",
+        metavar="wmt_ende|wmt_enfr|PAIRS",
+        help="size of the synthetic data: that of WMT, or a number of pairs (default: wmt_ende)",
+    )
+
+
 def _precisions(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
@@ -185,8 +201,9 @@ def _run(flags: Sequence[str]) -> None:
         parser.error("--serving needs --decode_from_file")
     if arguments.reference and not arguments.whole_command:
         parser.error("--reference scores the outputs of whole commands; remove --whole_command=False")
-    if arguments.curve and not arguments.output_dir:
-        parser.error("--curve needs --output_dir")
+    for name in ("curve", "rehearsal"):
+        if getattr(arguments, name) and not arguments.output_dir:
+            parser.error(f"--{name} needs --output_dir")
     for name, default in SIZES.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, default)
