@@ -163,6 +163,6 @@ def parse_records(
     if max_length is not None:
         is_short = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
         kept = tf.where(is_short)[:, 0]
-        # Not `tf.ragged.boolean_mask`, which needs gigabytes and many times as long.
+        # Not `tf.ragged.boolean_mask`, which would build a matrix as wide as the longest text.
         inputs, targets = tf.gather(inputs, kept), tf.gather(targets, kept)
     return (targets, inputs) if is_reversed else (inputs, targets)

@@ -94,6 +94,8 @@ class TrainingLoop:
         Returns the maximum number of steps per call.
         """
         options, strategy = self._options, self._strategy
+        # A CPU has computed a step when its call returns, so its figures can be read without waiting.
+        self._is_asynchronous = bool(all_gather(strategy, float(has_gpus(strategy))).any())
         self._reads_every_step = bool(all_gather(strategy, float(self._callbacks.follow_steps)).any())
         self._checkpoint_steps = int(all_gather(strategy, options.save_checkpoints_steps)[0])
         self._log_steps = int(all_gather(strategy, options.log_step_count_steps)[0])
@@ -204,7 +206,9 @@ class TrainingLoop:
         The first step is reported at once, and the second one determines how many steps the next call makes.
         """
         alone = 2 if self._length.most > 1 else 1
-        return self._step <= self._first_step + alone or self._reads_every_step or self._is_decided_here(requests)
+        is_early = self._step <= self._first_step + alone
+        reads_always = self._reads_every_step or not self._is_asynchronous
+        return is_early or reads_always or self._is_decided_here(requests)
 
     def _is_decided_here(self, requests: Sequence[bool]) -> bool:
         """Returns whether there are requests that this process can follow without asking other workers."""

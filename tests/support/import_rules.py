@@ -139,9 +139,13 @@ RULES = {
     "benchmark": (
         (
             *("benchmark", "jax", "layers", "models", "training", "decoding", "parsing", "data", "scoring.metric"),
+            "checkpoints.versions",
             *("api.export", "plugins", "system.startup", "visualization.figures", *BASIS),
         ),
-        ("tensorflow", "keras", "numpy", "matplotlib", "httptools", "jax", "torch", "transformers"),
+        (
+            *("tensorflow", "tensorflow_datasets", "keras", "numpy", "matplotlib", "httptools"),
+            *("jax", "torch", "transformers"),
+        ),
     ),
     "serving": (
         (
