@@ -10,6 +10,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from t2t_lite.benchmark.rehearsal.synthetic_text import BLOCK, block_of_pairs
 from t2t_lite.data.problem import Problem, TfdsSource
@@ -93,12 +94,13 @@ def write_tfds(problem: Problem, pairs: int, folder: Path, block_size: int = BLO
     if (target / "dataset_info.json").exists():
         return target
     target.mkdir(parents=True, exist_ok=True)
+    where: Any = target  # the library has a type of its own for paths, and accepts others
     for leftover in target.glob(f"*{INCOMPLETE}"):
         leftover.unlink()
     name = source.name.split("/")[0]
     shards, infos = [], []
     template = tensorflow_datasets.core.ShardedFileTemplate(
-        data_dir=target,
+        data_dir=where,
         dataset_name=name,
         filetype_suffix="tfrecord",
         template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
