@@ -74,7 +74,7 @@ def read(problem, folder):
     return {split: list(map(tuple, problem.examples(split, files))) for split in ("train", "dev", "test")}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_problems_read_both_forms(tmp_path):
     german, french = get_problem("wmt_ende"), get_problem("wmt_enfr")
     corpus.write_tfds(german, PAIRS, tmp_path, BLOCK_SIZE)
@@ -91,7 +91,7 @@ def write(form, name, folder):
     getattr(corpus, form)(get_problem(name), PAIRS, folder, BLOCK_SIZE)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "form, name, begun",
     [("write_tfds", "wmt_ende", "*-train.*-00001-*"), ("write_text_files", "wmt_enfr", "*.progress")],

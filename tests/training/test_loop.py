@@ -223,7 +223,18 @@ def test_a_training_that_diverges_ends_with_its_batch_saved(run, grammar_data, t
     assert math.isclose(np.count_nonzero(batch["targets"]), 512, rel_tol=0.2)
 
 
-def test_the_figures_of_a_step_are_read_when_the_next_one_has_begun(run, grammar_data, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "has_gpus, expected",
+    [
+        # A GPU computes while the host reads the figures of the step before.
+        (True, ["start", "read", "start", *3 * ["start", "read"], "start", "read", "read"]),
+        # On a CPU, the step is over when the call returns. Read later, its time would include that of the next step.
+        (False, 6 * ["start", "read"]),
+    ],
+)
+def test_on_a_gpu_figures_are_read_when_the_next_step_has_begun(
+    run, grammar_data, tmp_path, monkeypatch, has_gpus, expected
+):
     order, start = [], TrainStep.start
 
     def started(*arguments):
@@ -236,8 +247,9 @@ def test_the_figures_of_a_step_are_read_when_the_next_one_has_begun(run, grammar
 
     monkeypatch.setattr(TrainStep, "start", started)
     monkeypatch.setattr("t2t_lite.training.step.calls.step_report", read)
-    run(SMALL, grammar_data, tmp_path, PROBLEM, schedule="train")
-    assert order == ["start", "read", "start", *3 * ["start", "read"], "start", "read", "read"]
+    monkeypatch.setattr("t2t_lite.training.loop.has_gpus", lambda strategy: has_gpus)
+    run(SMALL, grammar_data, tmp_path, PROBLEM, schedule="train", steps_per_call=1)
+    assert order == expected
 
 
 @pytest.mark.heavy
