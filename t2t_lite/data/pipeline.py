@@ -208,7 +208,18 @@ def epochs(
     read: Any = tf.data.Dataset.range(first_epoch, 2**40).flat_map(windows_of).prefetch(1)
     endless = read.flat_map(batches_of).skip(skip - before)
     without_end = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return endless.apply(without_end).prefetch(tf.data.AUTOTUNE)
+    return endless.apply(without_end).prefetch(tf.data.AUTOTUNE).with_options(_without_autotune())
+
+
+def _without_autotune() -> tf.data.Options:
+    """Returns options without TensorFlow's tuning thread.
+
+    The end of an iterator waits for that thread, which may sleep for a minute. Nothing here needs it: it tunes the
+    number of parallel calls, which is fixed.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 def _change(
