@@ -92,7 +92,7 @@ def batches(
     windows = _windows(problem, data_dir, split, cutting, max_length, seed, epoch).read()
     # Windows are cut while batches of the window before them are used.
     batches_of_windows = windows.prefetch(1).flat_map(lambda *window: _gathered(*window, is_whole=True))
-    return batches_of_windows.prefetch(tf.data.AUTOTUNE)
+    return batches_of_windows.prefetch(tf.data.AUTOTUNE).with_options(_without_autotune())
 
 
 def _windows(

@@ -166,3 +166,11 @@ def test_a_small_rehearsal_runs_each_step_once(capsys, tmp_path):
     assert capsys.readouterr().out == bar + rows
     assert main([*FLAGS, f"--output_dir={tmp_path}", "--scale=30000"]) == 1
     assert "is of another rehearsal" in capsys.readouterr().err
+
+
+def test_a_folder_with_other_files_is_refused_and_not_changed(capsys, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.txt").write_text("text")
+    assert main([*FLAGS, f"--output_dir={tmp_path}"]) == 1
+    assert "is not empty; pass a new folder" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.rglob("*")] == ["data", "mine.txt"]

@@ -1,10 +1,11 @@
 """Runs commands, measures them, and kills some of them on purpose."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.benchmark.process import WholeCommand, whole_command
@@ -33,10 +34,9 @@ class Commands:
 
     def run_until(self, is_time: Callable[[], bool], command: str, *flags: str) -> float:
         """Starts a command, ends it with SIGKILL when `is_time`, and returns the seconds until then."""
-        process, start = self._start(command, flags), time.perf_counter()
-        self._wait(process, is_time, command)
-        process.kill()
-        process.wait()
+        start = time.perf_counter()
+        with self._started(command, flags) as process:
+            self._wait(process, is_time, command)
         return time.perf_counter() - start
 
     def kill_worker(self, is_time: Callable[[], bool], command: str, *flags: str) -> tuple[float, float, list[str]]:
@@ -45,15 +45,16 @@ class Commands:
         Returns:
           (seconds until all workers of that moment have ended, seconds of the whole command, lines of its output).
         """
-        process, start = self._start(command, flags), time.perf_counter()
-        self._wait(process, is_time, command)
-        workers = _children(process.pid)
-        killed = time.perf_counter()
-        os.kill(workers[-1], signal.SIGKILL)
-        while any(worker in _children(process.pid) for worker in workers):
-            time.sleep(_POLL_SECONDS)
-        ended = time.perf_counter()
-        status = process.wait()
+        start = time.perf_counter()
+        with self._started(command, flags) as process:
+            self._wait(process, is_time, command)
+            workers = _children(process.pid)
+            killed = time.perf_counter()
+            os.kill(workers[-1], signal.SIGKILL)
+            while any(worker in _children(process.pid) for worker in workers):
+                time.sleep(_POLL_SECONDS)
+            ended = time.perf_counter()
+            status = process.wait()
         lines = self._output.read_text(encoding="utf-8").splitlines()
         if status:
             raise UserError(f"t2t-lite-{command}: {lines[-1] if lines else f'exit status {status}'}")
@@ -63,11 +64,18 @@ class Commands:
     def _output(self) -> Path:
         return self._folder / "output.txt"
 
-    def _start(self, command: str, flags: Sequence[str]) -> subprocess.Popen:
+    @contextlib.contextmanager
+    def _started(self, command: str, flags: Sequence[str]) -> Iterator[subprocess.Popen]:
+        """Starts a command, and ends it with SIGKILL when the block ends, if it still runs."""
         with self._output.open("wb") as output:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [*self._program(command), *flags], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     def _wait(self, process: subprocess.Popen, is_time: Callable[[], bool], command: str) -> None:
         """Waits for `is_time`. Raises a UserError if the process ends before."""

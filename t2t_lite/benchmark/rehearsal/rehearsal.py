@@ -67,8 +67,11 @@ class Rehearsal:
         setup = {"problem": self.problem, "pairs": self.pairs, "sets": list(self.sets), "hparams": self.overrides}
         if found and found["setup"] != setup:
             raise UserError(f"{path} is of another rehearsal ({found['setup']}); pass another folder, or remove it")
+        if not found and self.folder.exists() and any(self.folder.iterdir()):
+            raise UserError(f"{self.folder} is not empty; pass a new folder for the rehearsal")
         figures: Figures = found or {"setup": setup}
         self._check_disk(figures)
+        write_text(path, json.dumps(figures, indent=1) + "\n")
         for name, step in self._steps():
             if name not in figures:
                 say(name)
@@ -111,6 +114,7 @@ class Rehearsal:
         problem, sources = get_problem(self.problem), self.folder / "sources"
         (write_tfds if self.problem == "wmt_ende" else write_text_files)(problem, self.pairs, sources)
         flags = (f"--problem={self.problem}", f"--tmp_dir={sources}", f"--data_dir={self._data_dir}")
+        self._new("data")  # what an unfinished rehearsal has left would change the figures
         killed = self.commands.run_until(self._is_encoding, "datagen", *flags)
         resumed = self.commands.run("datagen", *flags)
         manifest = read_manifest(self._data_dir, problem)
@@ -171,6 +175,7 @@ class Rehearsal:
 
     def _train_base(self) -> Figures:
         """Trains on eight virtual devices; killed after the first checkpoint, and resumed."""
+        self._new("base")
         half = max(1, self.train_steps // 2)
         flags = self._train(
             "base", 0, self.train_steps, half, "--virtual_devices=8", _SMALL_BATCHES, "--schedule=train"
@@ -180,6 +185,7 @@ class Rehearsal:
         return {"killed after step": half, "seconds until killed": killed, **self._training("base", resumed)}
 
     def _train_big(self) -> Figures:
+        self._new("big")
         steps = max(1, self.train_steps // 10)
         flags = self._train("big", 1, steps, steps, "--virtual_devices=2", _SMALL_BATCHES, "--schedule=train")
         return self._training("big", self.commands.run("trainer", *flags))
@@ -190,11 +196,26 @@ class Rehearsal:
         _, checkpoint = list_checkpoints(self.folder / name)[-1]
         return {
             "seconds": command.seconds,
-            "seconds per step": statistics.median(1 / line["steps_per_second"] for line in lines[-5:]),
+            "seconds per step": statistics.median(1 / line["steps_per_second"] for line in (lines[1:] or lines)[-5:]),
             "loss, first and last": (lines[0]["loss"], lines[-1]["loss"]),
             "peak bytes": command.peak_bytes,
             "checkpoint bytes": sum(file.stat().st_size for file in checkpoint.parent.glob(f"{checkpoint.name}.*")),
         }
+
+    def _new(self, name: str) -> Path:
+        """Removes a folder of an unfinished step, and returns its path."""
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        return self.folder / name
+
+    def _linked(self, name: str, new: str, copies: int) -> Path:
+        """Returns a copy of a run directory. Its checkpoints are links to the last one, under the next steps' names."""
+        step, checkpoint = list_checkpoints(self.folder / name)[-1]
+        left_out = shutil.ignore_patterns("ckpt-*", "average-*", "*.lock")
+        linked = shutil.copytree(self.folder / name, self._new(new), ignore=left_out)
+        for copy in range(copies):
+            for file in checkpoint.parent.glob(f"{checkpoint.name}.*"):
+                os.link(file, linked / file.name.replace(f"ckpt-{step}.", f"ckpt-{step + copy}."))
+        return linked
 
     def _saves(self, name: str, step: int) -> Callable[[], bool]:
         """Returns a function that returns whether a run has saved the checkpoint of a step or a later one."""
@@ -202,14 +223,7 @@ class Rehearsal:
 
     def _average(self) -> Figures:
         """Averages 20 checkpoints of the second model, which are links to its last one."""
-        step, checkpoint = list_checkpoints(self.folder / "big")[-1]
-        linked = self.folder / "big-linked"
-        shutil.rmtree(linked, ignore_errors=True)
-        files = shutil.ignore_patterns("ckpt-*", "average-*", "*.lock")
-        shutil.copytree(self.folder / "big", linked, ignore=files)
-        for copy in range(_AVERAGED):
-            for file in checkpoint.parent.glob(f"{checkpoint.name}.*"):
-                os.link(file, linked / file.name.replace(f"ckpt-{step}.", f"ckpt-{step + copy}."))
+        linked = self._linked("big", "average", _AVERAGED)
         averaged = self.commands.run("avg", f"--output_dir={linked}", f"--n={_AVERAGED}")
         return {"checkpoints": _AVERAGED, "seconds": averaged.seconds, "peak bytes": averaged.peak_bytes}
 
@@ -237,12 +251,13 @@ class Rehearsal:
 
     def _lose_a_worker(self) -> Figures:
         """Goes on with two processes, one of which is killed; the trainer starts both again."""
+        self._linked("base", "workers", 1)
         last = self.train_steps + 4
         flags = ("--processes_per_host=2", "--max_restarts=1", "--schedule=train")
         ended, seconds, lines = self.commands.kill_worker(
-            self._saves("base", self.train_steps + 2), "trainer", *self._train("base", 0, last, 2, *flags)
+            self._saves("workers", self.train_steps + 2), "trainer", *self._train("workers", 0, last, 2, *flags)
         )
-        if (saved := list_checkpoints(self.folder / "base")[-1][0]) != last:
+        if (saved := list_checkpoints(self.folder / "workers")[-1][0]) != last:
             raise UserError(f"the restarted workers ended at step {saved} instead of {last}")
         messages = [line for line in lines if "worker" in line and "restart" in line]
         return {"the other worker ended after, seconds": ended, "seconds": seconds, "message": (messages or [""])[0]}
