@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options, given
-from t2t_lite.importing.options import ImportOptions
-
-KINDS = ("t2t",)
+from t2t_lite.importing.options import KINDS, ImportOptions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16,11 +14,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
-    parser = cli.CommandParser("import", "Convert a trained tensor2tensor model into a run directory.")
+    parser = cli.CommandParser("import", "Convert a trained tensor2tensor model, or an export, into a run directory.")
     add = parser.add_argument
-    add("model", metavar="DIR", type=cli.path, help="the folder of the model, or a checkpoint in it")
+    add("model", metavar="DIR", type=cli.path, help="the folder of the model or a checkpoint in it, or the export")
     add("--output_dir", required=True, type=cli.path, help="the run directory to write")
-    add("--from", required=True, dest="kind", choices=KINDS, help="t2t: a tensor2tensor transformer model")
+    kinds = "t2t: a tensor2tensor transformer; keras: an export in that format"
+    add("--from", required=True, dest="kind", choices=KINDS, help=kinds)
     add_options(add, ImportOptions, *ImportOptions.declared())
     return parser
 
@@ -31,5 +30,6 @@ def _run(flags: Sequence[str]) -> None:
     from t2t_lite.plugins import load_all
 
     load_all(arguments.t2t_usr_dir)
-    imported = import_model(arguments.model, arguments.output_dir, warn=cli.warn, **given(arguments, ImportOptions))
+    options = given(arguments, ImportOptions)
+    imported = import_model(arguments.model, arguments.output_dir, kind=arguments.kind, warn=cli.warn, **options)
     print(f"{imported.checkpoint}: {imported.num_parameters:,} parameters, problem {imported.problem}")

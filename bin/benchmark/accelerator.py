@@ -1,6 +1,7 @@
-"""t2t-lite-benchmark --accelerator: measures the base and big models under JAX on a GPU or other accelerator."""
+"""t2t-lite-benchmark --accelerator: measures the base and big models on a GPU or other accelerator."""
 
 import argparse
+import importlib.util
 import json
 from pathlib import Path
 
@@ -8,15 +9,25 @@ from pathlib import Path
 def show(arguments: argparse.Namespace) -> None:
     """Measures in separate processes, prints a page of Markdown, and writes JSON if --json_file is given."""
     from t2t_lite.benchmark.accelerator.page import as_page
-    from t2t_lite.benchmark.accelerator.processes import measure
+    from t2t_lite.benchmark.accelerator.processes import Wanted, measure
     from t2t_lite.benchmark.accelerator.stored_batches import read_batches, write_batches
+    from t2t_lite.errors import UserError
+    from t2t_lite.exporting.export_dir import open_keras_export
     from t2t_lite.files import check_outputs, write_text
     from t2t_lite.plugins import load_all
     from t2t_lite.system.installed import check_installed
 
-    check_installed("--accelerator", {"jax": "jax", "keras": "keras"}, "jax")
+    backend = arguments.backend or ("tensorflow" if importlib.util.find_spec("tensorflow") else "jax")
+    if backend == "jax":
+        check_installed("--backend=jax", {"jax": "jax", "keras": "keras"}, "jax")
     load_all(arguments.t2t_usr_dir)
-    batches = Path(arguments.batches_file) if arguments.batches_file else None
+    batches, export_dir, trained_dir = (
+        Path(path) if path else None for path in (arguments.batches_file, arguments.export_dir, arguments.trained_dir)
+    )
+    if export_dir:
+        open_keras_export(export_dir)
+    if trained_dir and trained_dir.exists():
+        raise UserError(f"`trained_dir={trained_dir}` already exists; pass a new folder")
     if arguments.json_file is not None:
         check_outputs({"--json_file": Path(arguments.json_file)}, {"--batches_file": batches} if batches else {})
     if batches and arguments.problem:
@@ -25,7 +36,7 @@ def show(arguments: argparse.Namespace) -> None:
         write_batches(arguments.problem, Path(arguments.data_dir), batches)
     if batches:
         read_batches(batches)  # before measuring, which takes minutes
-    figures = measure(arguments.minutes, batches)
+    figures = measure(Wanted(backend, arguments.minutes, batches, export_dir, trained_dir))
     print(as_page(figures), end="")
     if arguments.json_file is not None:
         write_text(Path(arguments.json_file), json.dumps(figures, indent=1) + "\n")

@@ -22,7 +22,7 @@ _MODES = {
     "decoding": "measure the speed of translating a file with a trained model",
     "curve": "show the evaluations of runs, and plot them with the training loss; uses --output_dir and --plot_file",
     "serving": "measure a running t2t-lite-serve, or another server with its API",
-    "accelerator": "measure a GPU under JAX, not TensorFlow: steps of base and big, where their time goes, and search",
+    "accelerator": "measure a GPU: training steps of base and big, where their time goes, loss curves and search",
     "rehearsal": "run each step of training on WMT on synthetic text of the same size, into --output_dir",
 }
 
@@ -153,6 +153,11 @@ def _add_training_flags(parser: cli.CommandParser) -> None:
 
 def _add_accelerator_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --accelerator (and --json_file)").add_argument
+    add(
+        "--backend",
+        choices=("tensorflow", "jax"),
+        help="what to train with (default: tensorflow if it is installed, else jax)",
+    )
     add("--minutes", type=cli.positive_number, default=10.0, help="approximate time limit (default: 10)")
     add(
         "--batches_file",
@@ -160,6 +165,8 @@ def _add_accelerator_flags(parser: cli.CommandParser) -> None:
         metavar="FILE.npz",
         help="batches for loss curves in float32 and bfloat16; with --problem and --data_dir, they are written first",
     )
+    add("--export_dir", type=cli.path, help="with jax: an export in the format keras, which the curves start from")
+    add("--trained_dir", type=cli.path, help="with --export_dir: write the model after the float32 curve as an export")
 
 
 def _add_rehearsal_flags(parser: cli.CommandParser) -> None:
@@ -215,8 +222,13 @@ def _check_accelerator(parser: cli.CommandParser, arguments: argparse.Namespace)
     """Exits with an error if flags of --accelerator cannot be combined."""
     if len({bool(arguments.problem), bool(arguments.data_dir)}) > 1:
         parser.error("with --accelerator, pass --problem and --data_dir together")
-    if arguments.problem and not arguments.batches_file:
-        parser.error("with --accelerator, --problem also needs --batches_file")
+    for name in ("problem", "export_dir"):
+        if getattr(arguments, name) and not arguments.batches_file:
+            parser.error(f"with --accelerator, --{name} also needs --batches_file")
+    if arguments.trained_dir and not arguments.export_dir:
+        parser.error("--trained_dir needs --export_dir")
+    if arguments.export_dir and arguments.backend != "jax":
+        parser.error("--export_dir needs --backend=jax; with TensorFlow, use t2t-lite-trainer")
 
 
 def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:

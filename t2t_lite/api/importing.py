@@ -6,21 +6,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.display import LOG, Display
+from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     from t2t_lite.api.data import GeneratedData
     from t2t_lite.data.problem import Problem
-    from t2t_lite.importing.t2t_run import Imported
+    from t2t_lite.importing.run_writing import Imported
 
 
 def import_model(
-    model: str | PathLike, output_dir: str | PathLike, *, warn: Callable[[str], None] = LOG.warning, **options: Any
+    model: str | PathLike,
+    output_dir: str | PathLike,
+    *,
+    kind: str = "t2t",
+    warn: Callable[[str], None] = LOG.warning,
+    **options: Any,
 ) -> "Imported":
-    """Converts a trained tensor2tensor `transformer` into a run directory, which is written atomically.
+    """Converts a trained tensor2tensor `transformer`, or an export, into a run directory, which is written atomically.
 
     Args:
-      model: the folder of the model (tensor2tensor's output_dir) or one of its checkpoints.
+      model: the folder of the model (tensor2tensor's output_dir) or one of its checkpoints; or the export.
       output_dir: the run directory to write.
+      kind: "t2t": a model of tensor2tensor; "keras": an export in the format keras.
       warn: receives a message about each training setting that has no equivalent.
       options: `ImportOptions`: data_dir, vocab_file, problem, target_space_id.
 
@@ -30,11 +37,17 @@ def import_model(
     Raises:
       UserError: if a file is missing or damaged, a setting of the model has no equivalent, or `output_dir` has files.
     """
-    from t2t_lite.importing.options import ImportOptions
+    from t2t_lite.importing.options import KINDS, ImportOptions
     from t2t_lite.system.quiet import load_tensorflow
 
     checked = ImportOptions.of_keywords(options, import_model)
+    if kind not in KINDS:
+        raise UserError(f"`kind` takes {' or '.join(KINDS)}, not '{kind}'", status=2)
     load_tensorflow()
+    if kind == "keras":
+        from t2t_lite.importing.keras_export import import_export
+
+        return import_export(Path(model), Path(output_dir), checked)
     from t2t_lite.importing.t2t_run import import_run
 
     return import_run(Path(model), Path(output_dir), checked, warn)

@@ -128,6 +128,7 @@ class TrainingCost:
     xla_compile: bool  # whether the steps were compiled
     replicas: int  # number of devices that share a batch
     parameters: int  # number of parameters
+    compile_seconds: float  # time of the first step of each graph: tracing, compilation and the step itself
     steps: list[TimedStep]  # the timed steps
     skipped_steps: int  # number of timed steps whose gradients were not finite
     # Non-padding target tokens per second of the input pipeline alone; None for random ids, which need no pipeline.
@@ -157,6 +158,7 @@ class TrainingCost:
             "parameters": self.parameters,
             "steps": len(self.steps),
             "skipped_steps": self.skipped_steps,
+            "compile_seconds": self.compile_seconds,
             "seconds": sum(seconds),
             "target_tokens": sum(step.target_tokens for step in self.steps),
             "padded_target_tokens": sum(step.padded_target_tokens for step in self.steps),
@@ -213,8 +215,10 @@ def measure_training(
         about = (batches.element_spec, options.random_seed, compiles, micro_batches.num_parallel)
         train_step = TrainStep(strategy, model, optimizer, *about)
         first = itertools.islice(batches, warmup_steps + num_steps)
+        start = time.perf_counter()
         try:
             try_every_graph(train_step, first, compiles or micro_batches.static_tokens > 0)
+            compile_seconds = time.perf_counter() - start
             steps, skipped = _time_steps(train_step, iter(batches), num_steps, warmup_steps)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
@@ -232,6 +236,7 @@ def measure_training(
         xla_compile=compiles,
         replicas=strategy.num_replicas_in_sync,
         parameters=model.count_params(),
+        compile_seconds=compile_seconds,
         steps=steps,
         skipped_steps=skipped,
         input_tokens_per_second=delivered,

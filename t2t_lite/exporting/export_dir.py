@@ -90,6 +90,14 @@ def open_export(path: str | os.PathLike) -> ExportDir:
     return export
 
 
+def open_keras_export(path: str | os.PathLike) -> ExportDir:
+    """Opens an export as `open_export` does. Raises UserError also if its format is not keras."""
+    export = open_export(path)
+    if export.format != "keras":
+        raise UserError(f"{path} has the format {export.format}; export the run with --format=keras")
+    return export
+
+
 def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportDir:
     """Writes an export directory atomically. Replaces an existing one; call `check_target` first.
 

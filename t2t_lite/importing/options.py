@@ -5,6 +5,7 @@ from os import PathLike
 
 from t2t_lite.options import Options, option
 
+KINDS = "t2t", "keras"
 # The number of rows in tensor2tensor's target-space embedding.
 TARGET_SPACES = 32
 

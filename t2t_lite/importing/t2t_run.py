@@ -4,37 +4,23 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import tensorflow as tf
 
-from t2t_lite.checkpoints.training_state import TrainingState
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import written_folder
 from t2t_lite.importing.options import ImportOptions
+from t2t_lite.importing.run_writing import Imported, check_new, write_run
 from t2t_lite.importing.t2t_settings import read_settings
 from t2t_lite.importing.t2t_vocabulary import find_vocabularies
 from t2t_lite.importing.t2t_weights import T2tWeights, weights_of_embeddings, weights_of_layers
 from t2t_lite.models.building import make_model
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.run_dir import prepare_run_dir
-from t2t_lite.training.optimizers.base import Optimizer
-from t2t_lite.training.optimizers.registered import make_optimizer
 
 MODEL = "transformer"  # tensor2tensor's name for the only model that can be imported
 _OWN_TEXT = "text_pairs"
-
-
-class Imported(NamedTuple):
-    """An imported model."""
-
-    path: Path  # the run directory
-    checkpoint: Path  # its checkpoint, without suffix
-    num_parameters: int
-    problem: str
 
 
 def import_run(
@@ -52,8 +38,7 @@ def import_run(
     Raises:
       UserError: if a file is missing or damaged, a setting has no equivalent, or `output_dir` already has files.
     """
-    if output_dir.exists() and (not output_dir.is_dir() or any(output_dir.iterdir())):
-        raise UserError(f"`output_dir={output_dir}` already exists; pass a new folder")
+    check_new(output_dir)
     checkpoint = _checkpoint(source)
     folder = checkpoint.parent
     flags = _flags(folder)
@@ -70,14 +55,11 @@ def import_run(
         if tied == "all" and (weights.has_target_space or inputs != targets):
             tied = "decoder"  # the source embedding has its own vocabulary, or includes the target-space vector
         hparams = settings.hparams.replace(tied_embeddings=tied)
-        model, optimizer = _model(hparams, weights, inputs, targets, options.target_space_id)
-        optimizer.iterations.assign(_step(checkpoint, weights))
-        with written_folder(output_dir, "`output_dir`") as partial:
-            prepare_run_dir(partial, hparams, problem, targets, inputs_vocabulary=inputs)
-            name = TrainingState(model, optimizer).save(partial, 1).name
+        model = _model(hparams, weights, inputs, targets, options.target_space_id)
+        imported = write_run(output_dir, model, _step(checkpoint, weights), problem, targets, inputs)
     for note in settings.notes:
         say(note)
-    return Imported(output_dir, output_dir / name, model.count_params(), problem.name)
+    return imported
 
 
 def _checkpoint(source: Path) -> Path:
@@ -136,10 +118,8 @@ def _problem(name: str, theirs: str) -> Problem:
         return get_problem(_OWN_TEXT)
 
 
-def _model(
-    hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int
-) -> tuple[Transformer, Optimizer]:
-    """Returns the model with its weights and a new optimizer."""
+def _model(hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int) -> Transformer:
+    """Returns the model with its weights."""
     model = make_model(hparams, *(open_vocabulary(path).size for path in (targets, inputs)))
     assert isinstance(model, Transformer)
     values = (*weights_of_layers(weights, model), *weights_of_embeddings(weights, model, target_space_id))
@@ -150,7 +130,7 @@ def _model(
                 f"{tuple(variable.shape)} there but {value.shape} in the checkpoint; copy both files again"
             )
         variable.assign(value)
-    return model, make_optimizer(model.trainable_variables, hparams)
+    return model
 
 
 def _step(checkpoint: Path, weights: T2tWeights) -> int:

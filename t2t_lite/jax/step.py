@@ -43,12 +43,13 @@ class TrainState(NamedTuple):
 class Steps:
     """Runs optimizer steps on a model: `steps(state, inputs, targets)` returns (state, figures).
 
-    The rows of a batch are split among all JAX devices. The new state reuses the memory of the given state.
+    The rows of a batch are split among the devices. The new state reuses the memory of the given state.
 
     Args:
       model: a built model; its own weights do not change.
       random_seed: the seed for dropout; None: no dropout.
       max_chunk: the number of positions whose logits exist at a time.
+      devices: the devices to use; None: all.
 
     Call arguments:
       state: the state from `start` or the last call.
@@ -67,10 +68,11 @@ class Steps:
         model: Seq2SeqModel,
         random_seed: int | None = 1,
         max_chunk: int = MAX_CHUNK,
+        devices: Sequence[jax.Device] | None = None,
     ) -> None:
         _check(model.hparams)
         self._model, self._random_seed, self._max_chunk = model, random_seed, max_chunk
-        self.mesh = Mesh(np.array(jax.devices()), (_DEVICES,))
+        self.mesh = Mesh(np.array(devices or jax.devices()), (_DEVICES,))
         whole, rows = PartitionSpec(), PartitionSpec(None, _DEVICES)
         several = jax.shard_map(
             self._several, mesh=self.mesh, in_specs=(whole, rows, rows), out_specs=whole, check_vma=False

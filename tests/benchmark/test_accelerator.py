@@ -2,14 +2,23 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+import t2t_lite as t2t
 from t2t_lite.benchmark.accelerator import kernels, stored_batches
 from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
+from t2t_lite.benchmark.accelerator.cases import Case, fitting_tokens, scaled
 from t2t_lite.benchmark.accelerator.page import as_page
 from t2t_lite.bin.benchmark.command import main
+from t2t_lite.checkpoints.selection import select
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.decoding.loading import restored_model
+from t2t_lite.run_dir import open_run_dir
 
 CASE = "transformer_tiny, 300 tokens, bfloat16"
 
@@ -46,6 +55,7 @@ def test_the_time_of_a_profile_is_divided_by_what_the_compiled_program_says(tmp_
         kernel("nvjet_sm90_tst_128x160", "custom-call.2", 1000.0),
         kernel("copy_4", "copy.4", 500.0),
         kernel("unknown", "fusion.77", 40.0),
+        kernel("while", "while.3", 4000.0),  # a loop with some of the kernels above
         kernel("MemcpyD2H", "", 7.0),  # belongs to no instruction
         kernel("loop_fusion_1", "loop_fusion.1", 9.0, pid=2),  # the host starts the kernel
     ]
@@ -111,7 +121,7 @@ def figures_of_a_gpu():
         "errors": {"steps: big": ["RESOURCE_EXHAUSTED: out of memory", "Traceback"]},
     }
     peer = {"versions": {"torch": "2.11.0"}, "base": {"tokens_per_second": 471477.1}}
-    return {"jax": jax, "peer": peer | {"search": {"tokens_per_second": 12258.2}}}
+    return {"ours": jax, "peer": peer | {"search": {"tokens_per_second": 12258.2}}}
 
 
 def test_the_page_has_every_figure_and_says_what_was_not_measured():
@@ -133,11 +143,50 @@ def test_the_page_has_every_figure_and_says_what_was_not_measured():
     assert "30.9% | 9.4 | 47 |  |  |" in as_page(without_peer)
 
 
+def test_the_page_shows_what_several_devices_and_the_largest_batches_give():
+    figures = figures_of_a_gpu()
+    step, ours = figures["ours"]["steps"]["base"], figures["ours"]
+    for number, rate, in_processes in ((1, 100.0, False), (4, 360.0, False), (4, 380.0, True)):
+        several = {"devices": number, "target_tokens_per_second": rate, "in_processes": in_processes}
+        ours["steps"][f"base, {number} {in_processes}"] = step | several
+    ours["all_reduce"] = {"bytes": 852_000_000, "bytes_per_second": 312.4e9}
+    ours["largest_batches"] = {"big": {"target_tokens": 200_000, "memory_bytes": 114.6e9, "limit_bytes": 142.6e9}}
+    ours["shapes"] = {"problem": "wmt_ende", "batches": 7020, "batch_tokens": 25_000, "shapes": 40}
+    ours["equality"] = {"4 devices": 1.5e-6, "4 processes": 2e-7}
+    figures["peer"]["errors"] = {"big": ["CUDA out of memory", "Traceback"]}
+    page = as_page(figures)
+    assert "| 1 | 100 | 100.0% |\n| 4 | 360 | 90.0% |\n| 4 in as many processes | 380 | 95.0% |" in page
+    assert "All-reduce of 852 MB: 312 GB/s sent and received by each device." in page
+    assert "in bfloat16: big: 200,000 target tokens (115 of 143 GB)." in page
+    assert "An epoch of wmt_ende has 7,020 batches of about 25,000 target tokens and 40 shapes" in page
+    assert "after 10 steps with dropout: 4 devices: 1.5e-06, 4 processes: 2.0e-07." in page
+    assert "Not measured, Marian, big: CUDA out of memory" in page
+
+
+def test_the_largest_batch_is_found_from_the_memory_of_smaller_ones():
+    points = [(100_000, 60 * 10**9), (25_000, 18 * 10**9), (50_000, 32 * 10**9)]
+    assert fitting_tokens(points, 116 * 10**9) == 200_000
+    assert fitting_tokens(points, 117 * 10**9) == 200_000  # 201,785 would fit
+    assert fitting_tokens([(200, 10), (300, 20)], 12) == 220
+    assert fitting_tokens([(200, 10), (300, 20)], -1000) == 1
+
+
+def test_several_devices_are_powers_of_two_and_all():
+    case = Case("transformer_big", 25_000)
+    assert [each.devices for each in scaled(case, 8)] == [1, 2, 4, 8]
+    assert [each.devices for each in scaled(case, 6)] == [1, 2, 4, 6]
+    names = [each.name for each in scaled(case, 2)]
+    assert names == [f"{case.name}, 1 device", f"{case.name}, 2 devices"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--problem=multi30k_ende"], "with --accelerator, pass --problem and --data_dir together"),
         (["--problem=multi30k_ende", "--data_dir=data"], "with --accelerator, --problem also needs --batches_file"),
+        (["--backend=jax", "--export_dir=export"], "with --accelerator, --export_dir also needs --batches_file"),
+        (["--trained_dir=trained"], "--trained_dir needs --export_dir"),
+        (["--export_dir=export", "--batches_file=b.npz"], "--export_dir needs --backend=jax;"),
     ],
 )
 def test_flags_that_do_not_fit_together_are_an_error_of_usage(flags, message, capsys):
@@ -149,7 +198,7 @@ def test_a_file_without_batches_is_an_error_of_one_line(tmp_path, capsys):
     pytest.importorskip("jax")
     file = tmp_path / "batches.npz"
     for message in ("there is no such file", "this is not a file of batches"):
-        assert main(["--accelerator", f"--batches_file={file}"]) == 1
+        assert main(["--accelerator", "--backend=jax", f"--batches_file={file}"]) == 1
         output = capsys.readouterr()
         assert output.out == ""
         assert output.err.startswith(f"t2t-lite-benchmark: error: --batches_file={file}: {message}")
@@ -172,27 +221,103 @@ def test_batches_do_not_replace_data_and_need_a_short_pair(multi30k_data, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+# Writes the logits of an export's model under JAX: `python -c LOGITS EXPORT INPUTS.npz LOGITS.npy`.
+LOGITS = """
+import sys
+from pathlib import Path
+import numpy as np
+from t2t_lite.models.loading import load_model_file
+with np.load(sys.argv[2]) as given:
+    logits = load_model_file(Path(sys.argv[1]) / "model.keras")(given["inputs"], given["targets"])
+np.save(sys.argv[3], np.asarray(logits))
+assert "tensorflow" not in sys.modules
+"""
+
+
+def logits_under_jax(export, inputs, file):
+    environment = os.environ | {"KERAS_BACKEND": "jax"}
+    subprocess.run([sys.executable, "-c", LOGITS, str(export), str(inputs), str(file)], env=environment, check=True)
+    return np.load(file)
+
+
+def logits_with_tensorflow(run, inputs):
+    run_dir = open_run_dir(run)
+    checkpoint = select(run, None, lambda line: None).path
+    size = open_vocabulary(run_dir.vocabulary).size
+    with np.load(inputs) as given:
+        return restored_model(run_dir.hparams, size, size, checkpoint)(given["inputs"], given["targets"]).numpy()
+
+
 @pytest.mark.heavy
-def test_the_command_measures_a_cpu_at_a_small_size(multi30k_data, tmp_path, monkeypatch, capsys):
+def test_jax_measures_a_cpu_and_trains_the_model_of_a_run(grammar_data, small_run, tmp_path, monkeypatch, capsys):
     pytest.importorskip("jax")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # compiles in half the time
-    flags = ["--problem=multi30k_ende", f"--data_dir={multi30k_data}", f"--batches_file={tmp_path}/b.npz"]
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    export, trained, run = (tmp_path / name for name in ("export", "trained", "run"))
+    t2t.export(small_run, export, format="keras")
+    flags = ["--problem=grammar_ende", f"--data_dir={grammar_data}", f"--batches_file={tmp_path}/b.npz"]
+    flags += ["--backend=jax", f"--export_dir={export}", f"--trained_dir={trained}"]
     assert main(["--accelerator", "--minutes=5", f"--json_file={tmp_path}/figures.json", *flags]) == 0
     page = capsys.readouterr().out
-    figures = json.loads((tmp_path / "figures.json").read_text())
-    jax = figures["jax"]
+    jax = json.loads((tmp_path / "figures.json").read_text())["ours"]
     assert "errors" not in jax
-    assert jax["machine"]["devices"] == ["cpu: cpu"]
+    assert jax["machine"]["devices"] == ["cpu: cpu"] * 2
     assert jax["products"].keys() == {"512, bfloat16", "512, tensorfloat32", "512, highest"}
     step = jax["steps"][CASE]
     assert step["target_tokens_per_second"] == pytest.approx(step["target_tokens"] / step["step_seconds"])
-    assert step["rows"] == 11 and step["memory_bytes"] > 3 * 4 * 500 * 128
+    assert step["rows"] == 22 and step["memory_bytes"] > 3 * 4 * 500 * 128
+    for number in (1, 2):
+        name = f"{CASE}, {number} device{'s' * (number - 1)}"
+        assert jax["steps"][name]["rows"] == 11 * number
+    assert jax["all_reduce"]["bytes_per_second"] > 0
+    largest = jax["largest_batches"]["transformer_tiny"]
+    assert largest["target_tokens"] > 300 and step["memory_bytes"] < largest["memory_bytes"] < largest["limit_bytes"]
+    assert jax["shapes"].keys() == {"problem", "batches", "batch_tokens", "shapes"}
+    assert jax["shapes"]["shapes"] <= jax["shapes"]["batches"]
     times = jax["profiles"][CASE]["milliseconds_by_kind"]
-    assert {"optimizer", "norms", "self-attention", "cross-attention", "feed-forward", "dropout"} <= times.keys()
+    kinds = {"optimizer", "norms", "self-attention", "cross-attention", "feed-forward", "dropout", "all-reduce"}
+    assert kinds <= times.keys()
     assert times["feed-forward"]["products"] > 0 and times["optimizer"]["products"] == 0
     float32, bfloat16 = jax["curves"]["float32"], jax["curves"]["mixed_bfloat16"]
     assert len(float32) == len(bfloat16) == 5
     assert 0 < max(abs(b / a - 1) for a, b in zip(float32, bfloat16)) < 0.02
     assert jax["search"]["tokens_per_second"] > 0
     assert f"| {CASE} |" in page and "Loss in float32 and bfloat16 over 5 steps" in page
+
+    imported = t2t.import_model(trained, run, kind="keras")
+    assert imported.checkpoint == run / "ckpt-11"  # 6 steps with TensorFlow and 5 under JAX
+    ids = np.random.default_rng(1).integers(1, 20, (2, 3, 7)).astype(np.int32)
+    np.savez(tmp_path / "ids.npz", inputs=ids[0], targets=ids[1])
+    before = logits_under_jax(export, tmp_path / "ids.npz", tmp_path / "before.npy")
+    after = logits_under_jax(trained, tmp_path / "ids.npz", tmp_path / "after.npy")
+    assert np.abs(after - before).max() > 1e-3
+    np.testing.assert_allclose(logits_with_tensorflow(small_run, tmp_path / "ids.npz"), before, atol=1e-5)
+    np.testing.assert_allclose(logits_with_tensorflow(run, tmp_path / "ids.npz"), after, atol=1e-5)
+    assert t2t.Translator.from_export(trained).translate(["a b"]) == t2t.Translator.from_run_dir(run).translate(["a b"])
+
+
+@pytest.mark.heavy
+def test_tensorflow_measures_a_cpu(grammar_data, tmp_path, capsys):
+    flags = ["--problem=grammar_ende", f"--data_dir={grammar_data}", f"--batches_file={tmp_path}/b.npz"]
+    flags += ["--backend=tensorflow", "--minutes=10"]
+    assert main(["--accelerator", f"--json_file={tmp_path}/figures.json", *flags]) == 0
+    page = capsys.readouterr().out
+    ours = json.loads((tmp_path / "figures.json").read_text())["ours"]
+    assert "errors" not in ours
+    assert ours["machine"]["devices"] == ["cpu"] * 2
+    assert ours["products"].keys() == {"512, bfloat16", "512, tensorfloat32", "512, highest"}
+    assert [step.get("xla_compile") for step in ours["steps"].values()] == [False, False, True, False, False, False]
+    names = [CASE, f"{CASE}, with XLA", f"{CASE}, 1 device", f"{CASE}, 2 devices", f"{CASE}, 2 processes"]
+    tokens = [ours["steps"][name]["target_tokens"] for name in names]
+    assert tokens[0] == tokens[1] and tokens[3] == tokens[4] > 1.8 * tokens[2]
+    times = ours["profiles"][CASE]["milliseconds_by_kind"]
+    assert {"norms", "self-attention", "cross-attention", "feed-forward", "dropout", "loss and logits"} <= times.keys()
+    assert times["feed-forward"]["products"] > times["feed-forward"]["other"]
+    float32, bfloat16 = ours["curves"]["float32"], ours["curves"]["mixed_bfloat16"]
+    assert len(float32) == len(bfloat16) == 5
+    assert 0 < max(abs(b / a - 1) for a, b in zip(float32, bfloat16)) < 0.02
+    assert ours["search"]["tokens_per_second"] > 0 and ours["all_reduce"]["bytes_per_second"] > 0
+    assert ours["equality"].keys() == {"2 devices", "2 processes"}
+    assert max(ours["equality"].values()) < 1e-5
+    assert "| 2 in as many processes |" in page

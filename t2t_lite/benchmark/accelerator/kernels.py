@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 # An operation's kind is the first one whose pattern matches the operation's name in the model.
 KINDS = {
-    "optimizer": r"/optimizer",
-    "loss and logits": r"[/(]loss",
+    "optimizer": r"(^|/)(optimizer|Adam)",
+    "loss and logits": r"(^|[/(])loss",
     "dropout": r"dropout",
     "norms": r"/norm|_norm",
     "self-attention": r"self_attention",
@@ -28,12 +28,21 @@ _CALLS = re.compile(r"(?:calls|to_apply)=%?([\w.-]+)")
 _IS_PRODUCT = re.compile(r"gemm|cublas|nvjet|cutlass|matmul|xmma|dot", re.IGNORECASE)
 
 
+# On a CPU, the time of a loop is listed besides that of the instructions in it.
+_CONTAINER = re.compile(r"(while|conditional)([._]\d+)*$")
+
+
 class Kernel(NamedTuple):
     """A kernel in the profile."""
 
     name: str
     instruction: str  # the instruction that it runs in the compiled program; "" if unknown
     microseconds: float
+
+
+def is_kernel(instruction: str) -> bool:
+    """Returns whether an instruction of the compiled program does work itself, unlike a loop."""
+    return not _CONTAINER.match(instruction)
 
 
 def kernel_kind(op_name: str) -> str:
@@ -81,7 +90,9 @@ def kernels_of_trace(folder: str, on_cpu: bool) -> list[Kernel]:
     kernels = []
     for event in events:
         arguments = event.get("args", {})
-        if event.get("ph") == "X" and "hlo_op" in arguments and event["pid"] not in hosts:
+        if event.get("ph") != "X" or "hlo_op" not in arguments or event["pid"] in hosts:
+            continue
+        if is_kernel(arguments["hlo_op"]):
             kernels.append(Kernel(event["name"], arguments["hlo_op"], event["dur"]))
     return kernels
 
@@ -90,7 +101,8 @@ def time_by_kind(kernels: list[Kernel], names: dict[str, str], steps: int) -> di
     """Returns milliseconds per step by kind of work, in descending order, split into matrix products and others."""
     table: dict[str, dict[str, float]] = {}
     for kernel in kernels:
-        row = table.setdefault(kernel_kind(names.get(kernel.instruction, "")), {"products": 0.0, "other": 0.0})
+        kind = kernel_kind(names.get(kernel.instruction, kernel.instruction))
+        row = table.setdefault(kind, {"products": 0.0, "other": 0.0})
         what = "products" if _IS_PRODUCT.search(f"{kernel.name} {kernel.instruction}") else "other"
         row[what] += kernel.microseconds / 1000 / steps
     return dict(sorted(table.items(), key=lambda item: -sum(item[1].values())))

@@ -16,11 +16,13 @@ def as_page(figures: dict[str, dict]) -> str:
     Args:
       figures: the result of `processes.measure`.
     """
-    jax, peer = figures["jax"], figures["peer"]
-    parts = [_about(jax, peer), _products(jax["products"]), _steps(jax["steps"], peer), _search(jax, peer)]
-    parts += [_profile(name, profile) for name, profile in jax["profiles"].items() if "largest" in profile]
-    parts += [_curves(jax["curves"])] if "curves" in jax else []
-    parts += [f"Not measured, {where}: {error[0]}" for where, error in jax.get("errors", {}).items()]
+    ours, peer = figures["ours"], figures["peer"]
+    parts = [_about(ours, peer), _products(ours.get("products", {})), _steps(ours.get("steps", {}), peer)]
+    parts += [_scaling(ours), _largest_batches(ours), _shapes(ours), _search(ours, peer)]
+    parts += [_profile(name, profile) for name, profile in ours.get("profiles", {}).items() if "largest" in profile]
+    parts += [_curves(ours.get("curves", {})), _equality(ours)]
+    parts += [f"Not measured, {where}: {error[0]}" for where, error in ours.get("errors", {}).items()]
+    parts += [f"Not measured, Marian, {where}: {error[0]}" for where, error in peer.get("errors", {}).items()]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -29,9 +31,9 @@ def loss_difference(curves: dict[str, list[float]]) -> float:
     return max(abs(b / a - 1.0) for a, b in zip(curves[FLOAT32], curves[BFLOAT16]))
 
 
-def _about(jax: dict, peer: dict) -> str:
-    machine = jax["machine"]
-    versions = {name: machine[name] for name in ("jax", "keras", "numpy")} | peer.get("versions", {})
+def _about(ours: dict, peer: dict) -> str:
+    machine = ours["machine"]
+    versions = {name: version for name, version in machine.items() if name != "devices"} | peer.get("versions", {})
     described = ", ".join(f"{name} {version}" for name, version in versions.items())
     return f"{', '.join(machine['devices'])}; {described}; {datetime.date.today()}"
 
@@ -65,8 +67,50 @@ def _steps(steps: dict[str, dict], peer: dict) -> str:
     return _table(_COLUMNS, rows) if rows else ""
 
 
-def _search(jax: dict, peer: dict) -> str:
-    ours, theirs = jax.get("search", {}), peer.get("search", {})
+def _scaling(ours: dict) -> str:
+    """The efficiency on several devices: the speed, divided by that of as many single devices."""
+    measured = [step for step in ours.get("steps", {}).values() if "devices" in step]
+    one = next((step["target_tokens_per_second"] for step in measured if step["devices"] == 1), None)
+    rows = []
+    for step in measured if one else ():
+        number, rate = step["devices"], step["target_tokens_per_second"]
+        how = " in as many processes" if step.get("in_processes") else ""
+        rows.append([f"{number}{how}", f"{rate:,.0f}", f"{rate / (number * one):.1%}"])
+    parts = [_table(["devices", "target tokens/s", "efficiency"], rows)] if rows else []
+    if reduced := ours.get("all_reduce"):
+        size, rate = reduced["bytes"] / 1e6, reduced["bytes_per_second"] / 1e9
+        parts.append(f"All-reduce of {size:,.0f} MB: {rate:,.3g} GB/s sent and received by each device.")
+    return "\n\n".join(parts)
+
+
+def _largest_batches(ours: dict) -> str:
+    told = [
+        f"{name}: {found['target_tokens']:,} target tokens ({found['memory_bytes'] / 1e9:,.3g} of "
+        f"{found['limit_bytes'] / 1e9:,.3g} GB)"
+        for name, found in ours.get("largest_batches", {}).items()
+    ]
+    return f"The largest batch that fits on a device, in bfloat16: {'; '.join(told)}." if told else ""
+
+
+def _shapes(ours: dict) -> str:
+    if "shapes" not in ours:
+        return ""
+    shapes = ours["shapes"]
+    return (
+        f"An epoch of {shapes['problem']} has {shapes['batches']:,} batches of about {shapes['batch_tokens']:,} target "
+        f"tokens and {shapes['shapes']:,} shapes, each of which is compiled once."
+    )
+
+
+def _equality(ours: dict) -> str:
+    if "equality" not in ours:
+        return ""
+    told = ", ".join(f"{how}: {difference:.1e}" for how, difference in ours["equality"].items())
+    return f"The largest difference of a parameter to training on one device, after 10 steps with dropout: {told}."
+
+
+def _search(figures: dict, peer: dict) -> str:
+    ours, theirs = figures.get("search", {}), peer.get("search", {})
     if not ours:
         return ""
     told = f"Beam search: {ours['tokens_per_second']:,.0f} output tokens/s"

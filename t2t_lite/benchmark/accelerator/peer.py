@@ -5,22 +5,19 @@ python -m t2t_lite.benchmark.accelerator.peer RESULTS.json READY_FILE GO_FILE
 It compiles, writes READY_FILE, and waits for GO_FILE, which means that nothing else uses the device. Then it measures.
 """
 
-import contextlib
-import json
 import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch  # pyright: ignore[reportMissingImports]  it is not a requirement of t2t-lite
 import transformers  # pyright: ignore[reportMissingImports]
 
 from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
-from t2t_lite.benchmark.accelerator.cases import ACCELERATOR, CPU, Search
+from t2t_lite.benchmark.accelerator.cases import Search, plan_for
+from t2t_lite.benchmark.accelerator.results import Results
 from t2t_lite.config import HParams
-from t2t_lite.files import write_text
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
 
@@ -133,21 +130,20 @@ def generation(model: torch.nn.Module, search: Search, vocab_size: int) -> dict[
 class Peer:
     """The peer's measurements. Writes each result to a JSON file as soon as it is known."""
 
-    def __init__(self, results: Path) -> None:
+    def __init__(self, file: Path) -> None:
         load_all()
         torch.backends.cuda.matmul.allow_tf32 = True
-        self._file = results
         self._on_gpu = torch.cuda.is_available()
-        self.plan = ACCELERATOR if self._on_gpu else CPU
-        self.figures: dict[str, dict] = {
-            "versions": {"torch": torch.__version__, "transformers": transformers.__version__}
-        }
+        self.plan = plan_for(self._on_gpu)
+        versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+        self._results = Results(file, {"versions": versions})
+        self._figures = self._results.figures
         self._prepared: list[tuple] = []
 
     def prepare(self) -> None:
         """Compiles the step of every case by running it once."""
         for case in self.plan.peer:
-            with self._noted(case.name):
+            with self._results.noted(case.name):
                 batch = random_batch(case.target_tokens, self.plan.vocab_size)
                 tokens = int((batch["targets"] != 0).sum())
                 device = "cuda" if self._on_gpu else "cpu"
@@ -155,30 +151,25 @@ class Peer:
                 start = time.perf_counter()
                 step = TrainStep(make_model(HPARAMS[case.hparams_set](), self.plan.vocab_size))
                 float(step(tensors["inputs"], tensors["targets"]))
-                self.figures[case.name] = {"compile_seconds": time.perf_counter() - start}
+                self._figures[case.name] = {"compile_seconds": time.perf_counter() - start}
                 self._prepared.append((case.name, step, tensors, tokens))
+            self._free_memory()
 
     def measure(self) -> None:
         """Measures every prepared case and a beam search."""
         for name, step, tensors, tokens in self._prepared:
-            with self._noted(name):
+            with self._results.noted(name):
                 if self._on_gpu:
                     torch.cuda.reset_peak_memory_stats()
-                self.figures[name] |= measure(step, tensors, tokens, self.plan.seconds)
-        with self._noted("search"):
+                self._figures[name] |= measure(step, tensors, tokens, self.plan.seconds)
+            self._free_memory()
+        with self._results.noted("search"):
             model = make_model(HPARAMS[self.plan.search.hparams_set](), self.plan.vocab_size)
-            self.figures["search"] = generation(model, self.plan.search, self.plan.vocab_size)
+            self._figures["search"] = generation(model, self.plan.search, self.plan.vocab_size)
 
-    @contextlib.contextmanager
-    def _noted(self, name: str) -> Iterator[None]:
-        """Writes the results after the block. Records an error in the block, so that other measurements continue."""
-        try:
-            yield
-        except Exception as error:  # devices and libraries may raise anything
-            self.figures[name] = {"error": f"{type(error).__name__}: {str(error)[:500]}"}
+    def _free_memory(self) -> None:
         if self._on_gpu:
             torch.cuda.empty_cache()
-        write_text(self._file, json.dumps(self.figures, indent=1))
 
 
 def main(results: str, ready_file: str, go_file: str) -> None:

@@ -1,4 +1,4 @@
-"""Measures our steps under JAX and the peer's steps, in two processes that are timed one after the other."""
+"""Measures our steps and the peer's steps, in two processes that are timed one after the other."""
 
 import contextlib
 import importlib.util
@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from t2t_lite.errors import UserError
 
+BACKENDS = "tensorflow", "jax"
 _PACKAGE = "t2t_lite.benchmark.accelerator"
 # Time reserved for the peer. Its six cases and the beam search took 60 s on an H200.
 _SECONDS_OF_PEER = 75.0
@@ -19,39 +22,54 @@ _SECONDS_OF_PEER = 75.0
 _SECONDS_OF_ENDING = 120.0
 
 
-def measure(minutes: float, batches_file: Path | None) -> dict[str, dict]:
+class Wanted(NamedTuple):
+    """What to measure."""
+
+    backend: str  # one of `BACKENDS`
+    minutes: float  # the approximate time limit, after which no measurement starts
+    batches_file: Path | None = None  # the batches for the loss curves, see `stored_batches`; None: no curves
+    # export_dir, trained_dir: see `under_jax.Measurement.curves`; only under JAX.
+    export_dir: Path | None = None
+    trained_dir: Path | None = None
+
+
+def measure(wanted: Wanted) -> dict[str, dict]:
     """Measures this machine's accelerator or, with a small plan, its CPU.
 
-    Args:
-      minutes: the approximate time limit, after which no measurement starts.
-      batches_file: the batches for the loss curves, see `stored_batches`; None: no curves.
-
     Returns:
-      {"jax": `figures` of `under_jax.Measurement`, "peer": `figures` of `peer.Peer` or {"not measured": the reason}}.
+      {"ours": the figures of `under_jax` or `under_tensorflow`, "peer": those of `peer.Peer` or {"not measured": the
+      reason}}.
 
     Raises:
       UserError: if nothing could be measured.
     """
     with_peer = all(importlib.util.find_spec(module) for module in ("torch", "transformers"))
-    seconds = max(60.0 * minutes - (_SECONDS_OF_PEER if with_peer else 0.0), 1.0)
+    seconds = max(60.0 * wanted.minutes - (_SECONDS_OF_PEER if with_peer else 0.0), 1.0)
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ready, go = folder / "ready", folder / "go"
-        given = [str(folder / "jax.json"), str(seconds), str(ready) if with_peer else ""]
-        given += [str(batches_file)] if batches_file else []
+        given = {name: str(path) for name, path in wanted._asdict().items() if isinstance(path, Path)}
+        given |= {"ready_file": str(ready)} if with_peer else {}
+        module = f"under_{wanted.backend}"
         with contextlib.ExitStack() as running:
             if with_peer:
                 peer = _start("peer", folder, [str(folder / "peer.json"), str(ready), str(go)])
                 running.callback(_end, peer, 0.0)
-            jax = _start("under_jax", folder, given)
-            running.callback(_end, jax, 0.0)
-            _end(jax, seconds + _SECONDS_OF_ENDING)
+            ours = _start(module, folder, [str(folder / "ours.json"), str(seconds), json.dumps(given)])
+            running.callback(_end, ours, 0.0)
+            _end(ours, seconds + _SECONDS_OF_ENDING)
+            left = start + seconds - time.monotonic()
+            if wanted.backend == "jax" and (folder / "ours.json").exists() and left > 0:
+                largest = _start("largest_batch", folder, [str(folder / "ours.json"), str(left)])
+                running.callback(_end, largest, 0.0)
+                _end(largest, left + _SECONDS_OF_ENDING)
             go.touch()
             if with_peer:
                 _end(peer, _SECONDS_OF_PEER + _SECONDS_OF_ENDING)
-        figures = {part: _read(folder / f"{part}.json") for part in ("jax", "peer")}
-        if not figures["jax"]:
-            raise UserError(f"nothing could be measured under JAX: {_last_line(folder / 'under_jax.log')}")
+        figures = {part: _read(folder / f"{part}.json") for part in ("ours", "peer")}
+        if not figures["ours"]:
+            raise UserError(f"nothing could be measured: {_last_line(folder / f'{module}.log')}")
         if not with_peer:
             figures["peer"] = {"not measured": "it needs the packages torch and transformers"}
         elif not figures["peer"]:
@@ -60,11 +78,19 @@ def measure(minutes: float, batches_file: Path | None) -> dict[str, dict]:
 
 
 def _start(module: str, folder: Path, arguments: Sequence[str]) -> subprocess.Popen:
-    environment = os.environ | {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leaves memory for the peer
+    backend = "tensorflow" if module == "under_tensorflow" else "jax"
+    environment = os.environ | {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    # Both leave memory for the peer.
+    for name, value in (("XLA_PYTHON_CLIENT_PREALLOCATE", "false"), ("TF_FORCE_GPU_ALLOW_GROWTH", "true")):
+        environment.setdefault(name, value)
+    environment.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.85")
     with open(folder / f"{module}.log", "w") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", f"{_PACKAGE}.{module}", *arguments], stdout=log, stderr=log, env=environment
+            # -P: not a package of the same name in the current folder
+            [sys.executable, "-P", "-m", f"{_PACKAGE}.{module}", *arguments],
+            stdout=log,
+            stderr=log,
+            env=environment,
         )
 
 

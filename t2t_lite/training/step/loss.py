@@ -47,7 +47,8 @@ def _model_cross_entropy(
         return cross_entropy(tf.reshape(logits, [-1, model.vocab_size]), labels, label_smoothing)
     x, weight = factors
     flat = tf.reshape(x, [-1, x.shape[-1]])
-    return linear_cross_entropy(flat, weight, labels, label_smoothing, trains=seeds is not None)
+    with tf.name_scope("loss"):  # profiles show it
+        return linear_cross_entropy(flat, weight, labels, label_smoothing, trains=seeds is not None)
 
 
 def _model_rdrop(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds) -> CrossEntropySums:

@@ -1,0 +1,47 @@
+"""Writes an imported model as a run directory."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite.checkpoints.training_state import TrainingState
+from t2t_lite.data.problem import Problem
+from t2t_lite.errors import UserError
+from t2t_lite.files import written_folder
+from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.run_dir import prepare_run_dir
+from t2t_lite.training.optimizers.registered import make_optimizer
+
+
+class Imported(NamedTuple):
+    """An imported model."""
+
+    path: Path  # the run directory
+    checkpoint: Path  # its checkpoint, without suffix
+    num_parameters: int
+    problem: str
+
+
+def check_new(output_dir: Path) -> None:
+    """Raises UserError if a path already has files."""
+    if output_dir.exists() and (not output_dir.is_dir() or any(output_dir.iterdir())):
+        raise UserError(f"`output_dir={output_dir}` already exists; pass a new folder")
+
+
+def write_run(
+    output_dir: Path, model: Seq2SeqModel, step: int, problem: Problem, targets: Path, inputs: Path
+) -> Imported:
+    """Writes a run directory with one checkpoint, which has a new optimizer. The directory is written atomically.
+
+    Args:
+      output_dir: the run directory, see `check_new`.
+      model: the model with its weights.
+      step: the number of steps for which it was trained.
+      problem: its problem.
+      targets, inputs: the vocabulary files of both sides.
+    """
+    optimizer = make_optimizer(model.trainable_variables, model.hparams)
+    optimizer.iterations.assign(step)
+    with written_folder(output_dir, "`output_dir`") as partial:
+        prepare_run_dir(partial, model.hparams, problem, targets, inputs_vocabulary=inputs)
+        name = TrainingState(model, optimizer).save(partial, 1).name
+    return Imported(output_dir, output_dir / name, model.count_params(), problem.name)
