@@ -68,7 +68,7 @@ class Steps:
         model: Seq2SeqModel,
         random_seed: int | None = 1,
         max_chunk: int = MAX_CHUNK,
-        devices: Sequence[jax.Device] | None = None,
+        devices: Sequence[object] | None = None,
     ) -> None:
         _check(model.hparams)
         self._model, self._random_seed, self._max_chunk = model, random_seed, max_chunk

@@ -84,7 +84,7 @@ RULES = {
             *("importing", "models", "layers", "data.vocab", "data.problem", "data.manifest", "checkpoints", "run_dir"),
             *("data.generation.existing_data", "data.generation.progress", "data.generation.records"),
             *("data.generation.split_writer", "data.record_index"),
-            *("training.optimizers", *BASIS),
+            *("training.optimizers", "exporting.export_dir", *BASIS),
         ),
         ("tensorflow", "numpy"),
     ),
@@ -139,7 +139,7 @@ RULES = {
     "benchmark": (
         (
             *("benchmark", "jax", "layers", "models", "training", "decoding", "parsing", "data", "scoring.metric"),
-            "checkpoints.versions",
+            *("checkpoints.versions", "exporting.export_dir"),
             *("api.export", "plugins", "system.startup", "visualization.figures", *BASIS),
         ),
         (

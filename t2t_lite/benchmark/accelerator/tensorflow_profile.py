@@ -65,7 +65,7 @@ def _kernels(folder: str, on_cpu: bool) -> list[Kernel]:
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     (file,) = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
-    space = xplane_pb2.XSpace.FromString(Path(file).read_bytes())
+    space = xplane_pb2.XSpace.FromString(Path(file).read_bytes())  # pyright: ignore[reportAttributeAccessIssue]
     found = []
     for plane in space.planes:
         if ("CPU" in plane.name) != on_cpu:

@@ -201,7 +201,8 @@ def losses(
     strategy, _ = devices_of(machine, devices, in_processes)
     hparams = HPARAMS[hparams_set]().replace(**changes)
     model, optimizer = build_model(hparams, vocab_size, strategy, 1)
-    data = distribute_batches(strategy, tf.data.Dataset.from_tensor_slices(batches), MicroBatches())
+    dataset = tf.data.Dataset.from_tensor_slices(batches)  # pyright: ignore[reportArgumentType]
+    data = distribute_batches(strategy, dataset, MicroBatches())
     compiled = may_compile(strategy, None)
     step = TrainStep(strategy, model, optimizer, data.element_spec, 1, compiled)
     sums = [step(batch).sums for batch in data]
