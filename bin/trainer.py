@@ -14,13 +14,14 @@ from t2t_lite.bin.cli.option_flags import DEVICES, add_options, given, parse_wit
 from t2t_lite.data.problem import get_problem
 from t2t_lite.training.launcher import Launcher, is_launched
 from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.slurm import is_in_step, use_slurm
 from t2t_lite.training.tf_config import make_tf_configs, task_of_environment
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     # Other workers may still read data that this one sent.
-    has_workers = bool(os.environ.get("TF_CONFIG"))
+    has_workers = bool(os.environ.get("TF_CONFIG") or is_in_step(os.environ))
     return cli.run("trainer", _run, argv, exit_at_once=not has_workers)
 
 
@@ -97,6 +98,7 @@ def _run(flags: Sequence[str]) -> int:
         for number, config in enumerate(make_tf_configs(arguments.make_tf_config.split(","))):
             print(f"# worker {number}{', the chief' if number == 0 else ''}\nexport TF_CONFIG='{config}'")
         return 0
+    use_slurm()
     _check_flags(parser, arguments)
     if (arguments.processes_per_host != 1 or arguments.max_restarts) and not is_launched():
         log_dir = Path(arguments.output_dir) / "workers"

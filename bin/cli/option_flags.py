@@ -13,7 +13,15 @@ from t2t_lite.bin.cli.command_parser import early_value
 from t2t_lite.errors import as_flags
 from t2t_lite.options import Option, Options
 
-DEVICES = ("strategy", "num_gpus", "virtual_devices", "max_tokens_per_replica", "xla_compile", "peak_tflops")
+DEVICES = (
+    "strategy",
+    "worker_timeout",
+    "num_gpus",
+    "virtual_devices",
+    "max_tokens_per_replica",
+    "xla_compile",
+    "peak_tflops",
+)
 
 
 def add_options(add: Callable[..., argparse.Action], kind: type[Options], *names: str) -> None:

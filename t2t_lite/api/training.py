@@ -102,8 +102,10 @@ def train(
         memory is full, or the loss or gradients are not finite.
     """
     from t2t_lite.system.locks import training_in
+    from t2t_lite.training.slurm import use_slurm
     from t2t_lite.training.tf_config import workers_of_environment
 
+    use_slurm()
     workers, worker = workers_of_environment()
     generated = get_problem(problem) if isinstance(problem, str) else problem
     if generated.data_name not in PROBLEMS:
@@ -234,7 +236,13 @@ class _Run:
             from t2t_lite.training.trainer import train as train_run
 
             free_bytes = device_memory(options.virtual_devices)
-            made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
+            made = make_strategy(
+                options.strategy,
+                options.num_gpus,
+                options.virtual_devices,
+                options.xla_compile,
+                options.worker_timeout,
+            )
             compiled = may_compile(made, options.xla_compile)
             if run_dir is None:
                 run_dir = self._run_dir(manifest, self._with_precision(made, display), default_batch_by(compiled))

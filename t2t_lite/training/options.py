@@ -30,6 +30,9 @@ class TrainOptions(Options):
     strategy: str = option(
         "auto", "devices to use; multi_worker: the devices of all machines in TF_CONFIG", choices=_STRATEGIES
     )
+    worker_timeout: int = option(
+        600, "with several machines, end if not all of them have started after this many seconds", at_least=1
+    )
     num_gpus: int | None = option(None, "number of GPUs to use on this machine", unset="all", at_least=1)
     virtual_devices: int = option(
         0, "split the CPU into this many virtual devices and train on all of them", unset="none", at_least=0

@@ -22,7 +22,13 @@ from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.precision import slow_precision
 from t2t_lite.training.step.micro_batching import MicroBatches
-from t2t_lite.training.strategy import all_gather, describe_devices, num_parallel_micro_batches
+from t2t_lite.training.strategy import (
+    all_gather,
+    describe_devices,
+    describe_workers,
+    has_workers,
+    num_parallel_micro_batches,
+)
 from t2t_lite.training.tf_config import workers_of_environment
 from t2t_lite.training.warm_start import warm_start
 
@@ -57,6 +63,8 @@ def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, op
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     state = TrainingState(model, optimizer)
     notes = [*hparams.warnings(), _summary(model, strategy, manifest, hparams)]
+    if has_workers(strategy):
+        notes.append(f"workers: {describe_workers()}")
     if slow := slow_precision(hparams.precision):
         notes.append(slow)
     _initialize(state, model, run_dir, options, notes.append)

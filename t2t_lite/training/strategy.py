@@ -1,6 +1,7 @@
 """The devices of a training run, and reductions over its workers."""
 
 import contextlib
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +14,7 @@ from t2t_lite.system.gpus import warn_if_unused, why_unused
 from t2t_lite.system.quiet import is_prepared
 from t2t_lite.training import private_names
 from t2t_lite.training.launcher import processes_on_host
+from t2t_lite.training.meeting import meet_workers
 from t2t_lite.training.tf_config import workers_of_environment
 
 # Number of micro-batches that a CPU computes at once.
@@ -20,7 +22,11 @@ _PARALLEL_ON_CPU = 2
 
 
 def make_strategy(
-    name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0, xla_compile: bool | None = None
+    name: str = "auto",
+    num_gpus: int | None = None,
+    virtual_devices: int = 0,
+    xla_compile: bool | None = None,
+    worker_timeout: float = 0.0,
 ) -> tf.distribute.Strategy:
     """Returns the distribution strategy of this run. Call it before TensorFlow computes anything.
 
@@ -33,16 +39,17 @@ def make_strategy(
         only helps to try out training on several GPUs.
       xla_compile: whether steps are compiled; None: only on GPUs. If they are, a CPU computes one micro-batch at a
         time, with all cores.
+      worker_timeout: seconds to wait for the other workers; 0: as long as TensorFlow does.
 
     Raises:
-      UserError: if the requested devices do not exist, or TensorFlow is already initialized.
+      UserError: if the requested devices do not exist, other workers do not come, or TensorFlow is already initialized.
     """
     if not virtual_devices and num_gpus is None:
         warn_if_unused(LOG.warning)
     if not tf.config.list_physical_devices("GPU"):
         # On a CPU the meta optimizer adds a second or two to every start and does not speed up steps (within 2%).
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    workers, _ = workers_of_environment()
+    workers, index = workers_of_environment()
     if name == "auto":
         name = "multi_worker" if len(workers) > 1 else "mirrored"
     elif name == "multi_worker" and not workers:
@@ -62,6 +69,7 @@ def make_strategy(
         _hide_gpus(num_gpus)
         devices = [device.name for device in tf.config.list_logical_devices("GPU")] if name != "multi_worker" else []
     if name == "multi_worker":
+        meet_workers(workers, index, worker_timeout)
         with private_names.cpus_as_devices(virtual_devices):
             return tf.distribute.MultiWorkerMirroredStrategy()
     if len(devices) > 1 and name == "mirrored":
@@ -126,6 +134,23 @@ def describe_devices(strategy: tf.distribute.Strategy) -> str:
             f": {', '.join((first, *others))}" if first != kind else "",
         )
     )
+
+
+def describe_workers() -> str:
+    """Returns the addresses of all workers and their devices: "host1:2222 (8 GPUs), host2:2222 (8 GPUs)".
+
+    Call it after `make_strategy`, which connects the workers.
+    """
+    kinds: dict[tuple[str, int], list[str]] = {}
+    for device in tf.config.list_logical_devices():
+        if match := re.match(r"/job:(\w+)/replica:0/task:(\d+)/device:(CPU|GPU):", device.name):
+            kinds.setdefault((match[1], int(match[2])), []).append(match[3])
+    told = []
+    for address, (_, found) in zip(workers_of_environment()[0], sorted(kinds.items())):  # the chief's job is first
+        kind = "GPU" if "GPU" in found else "CPU"
+        number = found.count(kind)
+        told.append(f"{address} ({number} {kind}{'s' if number > 1 else ''})")
+    return ", ".join(told)
 
 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:

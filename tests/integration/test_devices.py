@@ -18,6 +18,7 @@ from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.training.evaluation.model_selection import read_evaluations
 from t2t_lite.training.monitoring.history import read_log
+from t2t_lite.training.tf_config import make_tf_configs
 
 # The learning rate rises fast enough that the compared parameters change, but not so fast that Adam amplifies the
 # rounding errors of gradients that are nearly 0, which depends on the order of the data.
@@ -256,6 +257,21 @@ def test_a_killed_worker_process_is_started_again_and_the_parameters_are_those_o
     last = [json.loads(path.read_text().splitlines()[-1]) for path in tmp_path.glob("workers/worker-1.jsonl")]
     assert [(line["part"], line["step"]) for line in last] == [("train", 10)]
     assert {line["slowest_worker"] for line in read_log(tmp_path).lines if line["part"] == "train"} <= {0.0, 1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 2])
+def test_workers_that_do_not_come_are_named(multi30k_data, tmp_path, index):
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    config = make_tf_configs(addresses)[index]
+    process = start(multi30k_data, tmp_path, "--worker_timeout=2", tf_config=config)
+    (output, _) = process.communicate(timeout=600)
+    assert process.returncode == 1
+    missing = ", ".join(f"{number} ({address})" for number, address in enumerate(addresses) if number != index)
+    assert f"error: workers {missing} have not come within 2 s; check that the same command runs there" in output
 
 
 # What Kubeflow's training operator sets for a chief and an evaluator; the chief's port is free on this machine.

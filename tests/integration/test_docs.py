@@ -1,11 +1,14 @@
 """The examples of the documentation run as printed, its links resolve, and the names that it mentions exist."""
 
+import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from support.commands import user_environment
 
 import t2t_lite as t2t
@@ -140,3 +143,18 @@ def test_the_plug_in_of_the_documentation_trains_and_decodes(tmp_path, process):
     assert trained.returncode == 0, trained.stderr
     decoding = (f"--t2t_usr_dir={tmp_path}", run, "--xla_compile=False")
     assert len(process("decoder", *decoding, stdin=b"1706\n").stdout.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_each_pod_of_the_manifest_has_the_tf_config_of_its_index(commands_environment):
+    (manifest,) = re.findall(r"```yaml\n(.*?)```", text_of("docs/cluster.md"), re.DOTALL)
+    service, job = yaml.safe_load_all(manifest)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    script, _, training = container["args"][0].partition("exec ")
+    assert training.startswith("t2t-lite-trainer --problem=wmt_ende ")
+    hosts = [f"{job['metadata']['name']}-{index}.{service['metadata']['name']}:2222" for index in range(2)]
+    assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
+    environment = os.environ | commands_environment | {"JOB_COMPLETION_INDEX": "1"}
+    command = [*container["command"], f'{script}\necho "$TF_CONFIG"']
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": 1}}
