@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options
 from t2t_lite.bin.decoder import attention
-from t2t_lite.bin.decoder.models import chosen_model
+from t2t_lite.bin.decoder.models import ChosenModel, chosen_model
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 
@@ -66,6 +66,7 @@ def make_parser() -> cli.CommandParser:
     _add_input(parser)
     _add_output(parser)
     attention.add_flags(parser)
+    _add_cluster(parser)
     return parser
 
 
@@ -118,11 +119,30 @@ def _add_output(parser: cli.CommandParser) -> None:
     )
 
 
+def _add_cluster(parser: cli.CommandParser) -> None:
+    add = parser.add_argument_group("a corpus of many files").add_argument
+    add(
+        "--runner",
+        help="decode the files 'DIR/*.txt' into the folder --decode_to_file on Apache Beam: direct, or a runner's name",
+    )
+    add("--beam_options", default="", help="flags for the Beam pipeline, separated by spaces")
+
+
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
-    _decode(arguments)
+    if arguments.runner:
+        from t2t_lite.plugins import load_all
+        from t2t_lite.system.installed import check_installed
+
+        check_installed(f"--runner={arguments.runner}", {"apache_beam": "Apache Beam"}, "beam")
+        load_all(arguments.t2t_usr_dir)
+        from t2t_lite.bin.decoder.corpus import decode_corpus
+
+        decode_corpus(arguments)
+    else:
+        _decode(arguments)
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
@@ -143,6 +163,20 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     if arguments.draw_trees and not arguments.decode_to_file:
         parser.error("--draw_trees needs --decode_to_file")
     attention.check(parser, arguments)
+    if arguments.runner:
+        _check_corpus(parser, arguments)
+    elif arguments.beam_options:
+        parser.error("--beam_options needs --runner")
+
+
+def _check_corpus(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    """Exits with an error if other flags do not suit --runner."""
+    for name in ("decode_from_file", "decode_to_file"):
+        if not getattr(arguments, name):
+            parser.error(f"--runner needs --{name}")
+    for name in ("prefix_file", "constraint_file", "alignments", "draw_trees", "draw_attention"):
+        if getattr(arguments, name):
+            parser.error(f"--runner and --{name} cannot be combined")
 
 
 def _decode(arguments: argparse.Namespace) -> None:
@@ -154,27 +188,32 @@ def _decode(arguments: argparse.Namespace) -> None:
     model = chosen_model(arguments)
     decode_trees.check(arguments, model)
     inputs, targets, picture = _files(arguments, model.files)
-    translator = model.load()
-    parser = None
-    if model.writes_trees:
-        from t2t_lite.parsing.parser import Parser
-        from t2t_lite.trees.tokenizer import TOKENIZERS
-
-        parser = Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
+    translator = loaded(arguments, model)
     if arguments.draw_attention:
         attention.check_model(arguments, translator)
     if arguments.decode_interactive:
         from t2t_lite.bin.decoder.streams import decode_interactively
 
-        decode_interactively(parser or translator)
+        decode_interactively(translator)
         return
-    pairs, lines = _decode_lines(arguments, parser or translator, inputs, targets)
-    if parser is not None and parser.parsed:
-        cli.warn(parser.report())
+    pairs, lines = _decode_lines(arguments, translator, inputs, targets)
+    if model.writes_trees and translator.parsed:
+        cli.warn(translator.report())
     if picture:
         decode_trees.draw_trees(targets[0], picture, cli.warn)
     if arguments.draw_attention:
-        attention.draw(arguments, parser or translator, pairs, lines)
+        attention.draw(arguments, translator, pairs, lines)
+
+
+def loaded(arguments: argparse.Namespace, model: ChosenModel) -> "Translator | Parser":
+    """Loads the model that the flags select."""
+    translator = model.load()
+    if not model.writes_trees:
+        return translator
+    from t2t_lite.parsing.parser import Parser
+    from t2t_lite.trees.tokenizer import TOKENIZERS
+
+    return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
 
 
 def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Path], list[Path], Path | None]:

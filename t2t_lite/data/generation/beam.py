@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
@@ -25,11 +24,10 @@ from t2t_lite.data.generation.shuffle import Plan
 from t2t_lite.data.generation.split_writer import SplitJob, split_pairs
 from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.vocab import open_vocabulary
-from t2t_lite.errors import UserError
 from t2t_lite.files import write_text, written_whole
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.system.installed import check_installed
+from t2t_lite.system.beam import new_pipeline
 
 RANGES = 16  # default number of ranges into which the text is divided
 _STATISTICS = -1  # the key of statistics; records use their shard number as key
@@ -74,7 +72,7 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
     """
     if not job.missing_shards() and job.name in job.manifest.splits:
         return
-    beam, pipeline = _new_pipeline(runner, options)
+    beam, pipeline = new_pipeline(runner, options)
     chunks = max(1, math.ceil((job.total or sum(1 for _ in job.pairs())) / job.plan.chunk_pairs))
     each = math.ceil(chunks / min(chunks, num_workers or RANGES))
     # The last range is open, because the number of pairs may be an estimate.
@@ -96,22 +94,7 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
 
 def check_runner(runner: str, options: str) -> None:
     """Raises UserError if Beam is not installed or does not know the runner. See `write_split_with_beam`."""
-    _new_pipeline(runner, options)
-
-
-def _new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
-    """Returns the module `apache_beam` and a new `Pipeline`."""
-    check_installed(f"`runner={runner}`", {"apache_beam": "Apache Beam"}, "beam")
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-
-    try:
-        # Avoids Beam's default for "direct", which tries to download a program.
-        made = FnApiRunner() if runner.lower() in ("direct", "directrunner") else runner
-        return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
-    except ValueError as error:
-        raise UserError(f"`runner={runner}`: {str(error).splitlines()[0]}", status=2) from error
+    new_pipeline(runner, options)
 
 
 def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any]]:
