@@ -2,6 +2,7 @@
 
 from t2t_lite.bin.cli.arguments import (
     choice_type,
+    is_remote,
     numbers,
     path,
     paths,
@@ -16,6 +17,7 @@ from t2t_lite.bin.cli.run import print_table, program, run, say, table, warn
 __all__ = [
     "CommandParser",
     "choice_type",
+    "is_remote",
     "numbers",
     "path",
     "paths",

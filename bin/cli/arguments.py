@@ -3,6 +3,7 @@
 import argparse
 import math
 import os
+import re
 from collections.abc import Callable, Sequence
 
 from t2t_lite.aliases import alias_hint
@@ -11,8 +12,17 @@ from t2t_lite.settings import parse_bool
 
 
 def path(text: str) -> str:
-    """Parses the path of a file or directory. "~" is the home directory."""
+    """Parses the path of a file or directory on this machine. "~" is the home directory."""
+    if is_remote(text):
+        raise argparse.ArgumentTypeError(
+            f"takes a path on this machine, not '{text}'; copy the files here, or mount the bucket"
+        )
     return os.path.expanduser(text)
+
+
+def is_remote(path: str) -> bool:
+    """Returns whether a path is in a file system such as gs:// or s3://."""
+    return re.match(r"[a-z][a-z0-9+.-]*://", path, re.IGNORECASE) is not None
 
 
 def paths(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options
 from t2t_lite.bin.decoder import attention
-from t2t_lite.bin.decoder.models import ChosenModel, chosen_model
+from t2t_lite.bin.decoder.models import chosen_model
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 
@@ -72,7 +72,7 @@ def make_parser() -> cli.CommandParser:
 
 def _add_input(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("input").add_argument
-    add("--decode_from_file", type=cli.path, help="text to translate, plain or .gz (default: standard input)")
+    add("--decode_from_file", type=_path, help="text to translate, plain or .gz (default: standard input)")
     add(
         "--decode_interactive",
         action="store_true",
@@ -102,9 +102,14 @@ def _add_input(parser: cli.CommandParser) -> None:
     )
 
 
+def _path(text: str) -> str:
+    """Parses a local path, or a path in a file system that only Beam reads."""
+    return text if cli.is_remote(text) else cli.path(text)
+
+
 def _add_output(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--decode_to_file", type=cli.path, help="the output file, which appears once it is complete (.gz: compressed)")
+    add("--decode_to_file", type=_path, help="the output file, which appears once it is complete (.gz: compressed)")
     add("--alignments", type=cli.path, help="write word alignments, as i-j, to this file (.gz: compressed)")
     add(
         "--draw_trees",
@@ -134,10 +139,10 @@ def _run(flags: Sequence[str]) -> None:
     _check(parser, arguments)
     if arguments.runner:
         from t2t_lite.plugins import load_all
-        from t2t_lite.system.installed import check_installed
+        from t2t_lite.system.beam import prepare_beam
 
-        check_installed(f"--runner={arguments.runner}", {"apache_beam": "Apache Beam"}, "beam")
         load_all(arguments.t2t_usr_dir)
+        prepare_beam(arguments.runner)
         from t2t_lite.bin.decoder.corpus import decode_corpus
 
         decode_corpus(arguments)
@@ -163,15 +168,22 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     if arguments.draw_trees and not arguments.decode_to_file:
         parser.error("--draw_trees needs --decode_to_file")
     attention.check(parser, arguments)
-    if arguments.runner:
-        _check_corpus(parser, arguments)
-    elif arguments.beam_options:
-        parser.error("--beam_options needs --runner")
+    _check_corpus(parser, arguments)
 
 
 def _check_corpus(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if other flags do not suit --runner."""
-    for name in ("decode_from_file", "decode_to_file"):
+    """Exits with an error if flags need --runner, or do not suit it."""
+    ends = ("decode_from_file", "decode_to_file")
+    if not arguments.runner:
+        if arguments.beam_options:
+            parser.error("--beam_options needs --runner")
+        for name in ends:
+            if cli.is_remote(path := getattr(arguments, name) or ""):
+                parser.error(
+                    f"--{name}={path}: pass --runner, with which Beam reads it, or copy the file to this machine"
+                )
+        return
+    for name in ends:
         if not getattr(arguments, name):
             parser.error(f"--runner needs --{name}")
     for name in ("prefix_file", "constraint_file", "alignments", "draw_trees", "draw_attention"):
@@ -188,28 +200,26 @@ def _decode(arguments: argparse.Namespace) -> None:
     model = chosen_model(arguments)
     decode_trees.check(arguments, model)
     inputs, targets, picture = _files(arguments, model.files)
-    translator = loaded(arguments, model)
+    translator = model.load()
+    parser = parser_of(translator, arguments) if model.writes_trees else None
     if arguments.draw_attention:
         attention.check_model(arguments, translator)
     if arguments.decode_interactive:
         from t2t_lite.bin.decoder.streams import decode_interactively
 
-        decode_interactively(translator)
+        decode_interactively(parser or translator)
         return
-    pairs, lines = _decode_lines(arguments, translator, inputs, targets)
-    if model.writes_trees and translator.parsed:
-        cli.warn(translator.report())
+    pairs, lines = _decode_lines(arguments, parser or translator, inputs, targets)
+    if parser is not None and parser.parsed:
+        cli.warn(parser.report())
     if picture:
         decode_trees.draw_trees(targets[0], picture, cli.warn)
     if arguments.draw_attention:
-        attention.draw(arguments, translator, pairs, lines)
+        attention.draw(arguments, parser or translator, pairs, lines)
 
 
-def loaded(arguments: argparse.Namespace, model: ChosenModel) -> "Translator | Parser":
-    """Loads the model that the flags select."""
-    translator = model.load()
-    if not model.writes_trees:
-        return translator
+def parser_of(translator: "Translator", arguments: argparse.Namespace) -> "Parser":
+    """Returns the parser that a model of trees and the flags make."""
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.tokenizer import TOKENIZERS
 

@@ -1,7 +1,8 @@
 """Decodes a corpus of many files on Apache Beam: for each file, the bytes that t2t-lite-decoder alone would write.
 
-Workers read blocks of lines, decode them with the model that each of them loads once, and write the outputs of a file
-when all of its blocks are there. A file whose output exists is not decoded again.
+Workers read blocks of lines, decode them with the model that each of them loads once, and write each block's outputs to
+the folder FILE.blocks. When all blocks of a file are there, they become the output file. So an interrupted run goes on
+after the last blocks, and a block that is decoded twice has the same outputs.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -31,6 +33,8 @@ from t2t_lite.system.beam import new_pipeline
 
 # In the output folder: what the outputs were made from.
 _RECORD = "decoded.json"
+# The end of the name of the folder with a file's blocks.
+_BLOCKS = ".blocks"
 _PROGRESS_SECONDS = 10.0
 
 
@@ -61,10 +65,13 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
 
     def load_model(self) -> OutputWriter:
         """Returns a writer with the loaded model."""
-        from t2t_lite.bin.decoder.command import loaded
+        from t2t_lite.bin.decoder.command import parser_of
 
         load_all(self._arguments.t2t_usr_dir)
-        return OutputWriter(loaded(self._arguments, chosen_model(self._arguments)), self._arguments)
+        model = chosen_model(self._arguments)
+        translator = model.load()
+        parser = parser_of(translator, self._arguments) if model.writes_trees else None
+        return OutputWriter(parser or translator, self._arguments)
 
     def run_inference(
         self, batch: Sequence[Block], model: OutputWriter, inference_args: dict[str, Any] | None = None
@@ -84,7 +91,8 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
     """
     shards = _shards(arguments.decode_from_file, arguments.decode_to_file)
     settings = chosen_model(arguments).settings
-    FileSystems.exists(arguments.decode_to_file) or FileSystems.mkdirs(arguments.decode_to_file)
+    if not FileSystems.exists(arguments.decode_to_file):
+        FileSystems.mkdirs(arguments.decode_to_file)
     waiting = _waiting(shards, arguments, vars(settings))
     cli.warn(f"{len(shards)} files, {len(shards) - len(waiting)} of them are already decoded")
     if not waiting:
@@ -93,35 +101,36 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
     counted = beam.metrics.Metrics.counter("t2t_lite", "lines")
     size = arguments.batch_lines or BLOCK_LINES
 
-    def blocks(number: int) -> Iterator[tuple[tuple[int, int], Block]]:
+    def blocks(number: int) -> Iterator[tuple[tuple[int, int], Block | None]]:
         for block in _blocks_of(waiting[number].source, size):
-            counted.inc(len(block.lines))
-            yield (number, block.first_line), block
+            is_done = FileSystems.exists(_block_path(waiting[number], block.first_line))
+            counted.inc(0 if is_done else len(block.lines))
+            yield (number, block.first_line), None if is_done else block
 
-    def by_shard(found: tuple[tuple[int, int], Any]) -> tuple[int, tuple[int, list[str]]]:
+    def write(found: tuple[tuple[int, int], list[str]]) -> tuple[tuple[int, int], None]:
         (number, first_line), outputs = found
-        return number, (first_line, outputs)
-
-    def write(number: int, outputs: Iterable[tuple[int, list[str]]]) -> None:
-        _write(waiting[number].target, [lines for _, lines in sorted(outputs)])
+        _write_block(_block_path(waiting[number], first_line), outputs)
+        return (number, first_line), None
 
     numbers = pipeline | beam.Create(range(len(waiting))) | beam.Reshuffle()
-    read = numbers | "read" >> beam.FlatMap(blocks) | "to workers" >> beam.Reshuffle()
-    decoded = read | RunInference(KeyedModelHandler(_Decoder(arguments)))
+    read = numbers | "read" >> beam.FlatMap(blocks)
+    done = read | "decoded before" >> beam.Filter(lambda found: found[1] is None)
+    new = read | "not decoded" >> beam.Filter(lambda found: found[1] is not None) | "to workers" >> beam.Reshuffle()
+    decoded = new | RunInference(KeyedModelHandler(_Decoder(arguments))) | "write" >> beam.Map(write)
+    of_file = (done, decoded) | beam.Flatten() | "by file" >> beam.MapTuple(lambda place, _: place)
     # A file without lines has no blocks, but an output.
-    empty = numbers | "all files" >> beam.Map(lambda number: (number, (0, [])))
-    all_blocks = (decoded | "by file" >> beam.Map(by_shard), empty) | beam.Flatten()
-    _ = all_blocks | beam.GroupByKey() | "write" >> beam.MapTuple(write)
+    empty = numbers | "all files" >> beam.Map(lambda number: (number, 0))
+    grouped = (of_file, empty) | "with all files" >> beam.Flatten() | beam.GroupByKey()
+    _ = grouped | "join" >> beam.MapTuple(lambda number, first_lines: _join(waiting[number], first_lines))
     start = time.monotonic()
-    with _progress(waiting):
+    with _progress(arguments.decode_to_file, size):
         try:
             result = pipeline.run()
             result.wait_until_finish()
         except Exception as error:  # runners raise anything
-            raise UserError(f"--runner={arguments.runner}: {_reason(error)}; the same command goes on") from error
-    lines = sum(
-        counter.result for counter in result.metrics().query()["counters"] if counter.key.metric.name == "lines"
-    )
+            raise UserError(f"--runner={arguments.runner}: {_reason(error)}; run the command again to go on") from error
+    found = result.metrics().query()["counters"]
+    lines = sum(counter.result for counter in found if counter.key.metric.name == "lines")
     seconds = time.monotonic() - start
     cli.warn(f"{lines:,} lines of {len(waiting)} files in {seconds:.1f} s, {lines / seconds:.1f} lines/s")
 
@@ -194,30 +203,55 @@ def _blocks_of(path: str, size: int) -> Iterator[Block]:
             yield Block(1 + number * size, lines)
 
 
-def _write(path: str, blocks: list[list[str]]) -> None:
-    """Writes an output file, which gets its final name only once it is complete."""
-    partial = f"{path}.incomplete"
+def _block_path(shard: Shard, first_line: int) -> str:
+    return FileSystems.join(f"{shard.target}{_BLOCKS}", f"{first_line:012d}")
+
+
+def _write_block(path: str, lines: list[str]) -> None:
+    """Writes the outputs of a block, compressed if those of the file will be."""
+    content = "".join(line + "\n" for line in lines).encode("utf-8", errors="replace")
+    is_compressed = FileSystems.split(path)[0].endswith(f".gz{_BLOCKS}")
+    with contextlib.suppress(OSError):  # another worker has made the folder
+        FileSystems.mkdirs(FileSystems.split(path)[0])
+    _write_whole(path, [gzip.compress(content, mtime=0) if is_compressed else content])
+
+
+def _join(shard: Shard, first_lines: Iterable[int]) -> None:
+    """Joins the blocks of a file, and removes them."""
+    paths = [_block_path(shard, first_line) for first_line in sorted(first_lines) if first_line]
+    nothing = [gzip.compress(b"", mtime=0)] if shard.target.endswith(".gz") else []
+    _write_whole(shard.target, map(_content, paths) if paths else nothing)
+    if paths:
+        FileSystems.delete([f"{shard.target}{_BLOCKS}"])
+
+
+def _content(path: str) -> bytes:
+    with FileSystems.open(path, compression_type="uncompressed") as file:
+        return file.read()
+
+
+def _write_whole(path: str, parts: Iterable[bytes]) -> None:
+    """Writes a file, which gets its final name only once it is complete."""
+    partial = f"{path}.incomplete-{os.getpid()}"
     with FileSystems.create(partial, compression_type="uncompressed") as file:
-        for lines in blocks:
-            content = "".join(line + "\n" for line in lines).encode("utf-8", errors="replace")
-            if lines or len(blocks) == 1:
-                file.write(gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
+        for part in parts:
+            file.write(part)
     if FileSystems.exists(path):
         FileSystems.delete([path])
     FileSystems.rename([partial], [path])
 
 
 @contextlib.contextmanager
-def _progress(shards: list[Shard]) -> Iterator[None]:
-    """Reports the number of finished files from time to time."""
+def _progress(folder: str, size: int) -> Iterator[None]:
+    """Reports the number of decoded blocks from time to time."""
     ended = threading.Event()
 
     def report() -> None:
         before = 0
         while not ended.wait(_PROGRESS_SECONDS):
-            done = sum(FileSystems.exists(shard.target) for shard in shards)
-            if done > before:
-                cli.warn(f"{done} of {len(shards)} files")
+            (matched,) = FileSystems.match([FileSystems.join(folder, f"*{_BLOCKS}", "*")])
+            if (done := len(matched.metadata_list)) > before:
+                cli.warn(f"{done:,} blocks of up to {size:,} lines are decoded")
             before = done
 
     thread = threading.Thread(target=report, daemon=True)

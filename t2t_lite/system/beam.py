@@ -1,10 +1,23 @@
 """Pipelines of Apache Beam, for data generation and decoding on clusters."""
 
+import logging
 from types import ModuleType
 from typing import Any
 
 from t2t_lite.errors import UserError
 from t2t_lite.system.installed import check_installed
+
+# The options of worker processes that Beam starts on this machine.
+_QUIET = {"beam:option:default_sdk_harness_log_level:v1": "CRITICAL"}
+
+
+def prepare_beam(runner: str) -> None:
+    """Makes Beam quiet; call it before importing Beam. Raises UserError if it is not installed."""
+    check_installed(f"`runner={runner}`", {"apache_beam": "Apache Beam"}, "beam")
+    # Beam reports each step and, when a worker is lost, several pages of it.
+    logging.getLogger().setLevel(logging.ERROR)
+    for name in ("apache_beam", "grpc"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
@@ -17,14 +30,24 @@ def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
     Raises:
       UserError: if Beam is not installed or does not know the runner.
     """
-    check_installed(f"`runner={runner}`", {"apache_beam": "Apache Beam"}, "beam")
+    prepare_beam(runner)
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
     try:
         # Avoids Beam's default for "direct", which tries to download a program.
-        made = FnApiRunner() if runner.lower() in ("direct", "directrunner") else runner
+        made = _local_runner() if runner.lower() in ("direct", "directrunner") else runner
         return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
     except ValueError as error:
         raise UserError(f"`runner={runner}`: {str(error).splitlines()[0]}", status=2) from error
+
+
+def _local_runner() -> Any:  # noqa: ANN401
+    from apache_beam.portability.api import beam_provision_api_pb2
+    from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
+    from google.protobuf.struct_pb2 import Struct
+
+    options = Struct()
+    options.update(_QUIET)
+    info = beam_provision_api_pb2.ProvisionInfo(pipeline_options=options)
+    return FnApiRunner(provision_info=ExtendedProvisionInfo(info))

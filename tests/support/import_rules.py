@@ -32,7 +32,7 @@ RULES = {
         ("tensorflow", "keras", "numpy"),
     ),
     "data": (
-        ("data", "plugins", "scoring.metric", "visualization.figures", *BASIS),
+        ("data", "plugins", "scoring.metric", "system.beam", "visualization.figures", *BASIS),
         (
             "tensorflow",
             "tensorflow_text",

@@ -1,0 +1,144 @@
+"""t2t-lite-decoder --runner: for each file of a corpus, the bytes of the decoder alone; lost workers; errors."""
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from support.commands import start_process
+
+pytest.importorskip("apache_beam", reason="needs apache_beam (pip install -e '.[dev]')")
+
+SMALL = ("--xla_compile=False", "--decode_hparams=beam_size=2,extra_length=5")
+WORKERS = "--beam_options=--direct_num_workers=3 --direct_running_mode=multi_processing"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A folder with text files: plain, compressed, without lines, and without a line break at the end."""
+    folder = tmp_path_factory.mktemp("corpus") / "in"
+    folder.mkdir()
+    lines = [f"the old man sees {word} {number} ." for number in range(3) for word in ("a dog", "", "the cats", "me")]
+    (folder / "a.txt").write_text("".join(line + "\n" for line in lines[:7]))
+    (folder / "b.txt").write_text("".join(line + "\n" for line in lines[3:]).rstrip("\n"))
+    (folder / "c.txt.gz").write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode()))
+    (folder / "empty.txt").touch()
+    (folder / "empty.txt.gz").write_bytes(gzip.compress(b""))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(corpus, small_run, command, tmp_path_factory):
+    """The bytes that the decoder alone writes for each file, in blocks of five lines."""
+    folder, found = tmp_path_factory.mktemp("alone"), {}
+    for path in corpus.iterdir():
+        flags = (f"--output_dir={small_run}", f"--decode_from_file={path}", f"--decode_to_file={folder / path.name}")
+        result = command("decoder", *flags, *SMALL, "--batch_lines=5")
+        assert result.returncode == 0, result.stderr
+        found[path.name] = (folder / path.name).read_bytes()
+    return found
+
+
+def outputs_in(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "decoded.json"}
+
+
+@pytest.mark.slow
+def test_each_file_has_the_bytes_of_the_decoder_alone_and_is_decoded_once(corpus, alone, small_run, command, tmp_path):
+    flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}/*", f"--decode_to_file={tmp_path}/out")
+    flags += (*SMALL, "--runner=direct")
+    result = command("decoder", *flags, "--batch_lines=5")
+    assert result.returncode == 0, result.stderr
+    assert "5 files, 0 of them are already decoded\n" in result.stderr
+    assert "28 lines of 5 files in " in result.stderr
+    assert outputs_in(tmp_path / "out") == alone
+
+    # A file whose output is missing, and one whose output comes from other text, are decoded again.
+    (tmp_path / "out" / "b.txt").unlink()
+    record = json.loads((tmp_path / "out" / "decoded.json").read_text())
+    record["inputs"]["a.txt"] = "another digest"
+    (tmp_path / "out" / "decoded.json").write_text(json.dumps(record))
+    (tmp_path / "out" / "a.txt").write_text("old\n")
+    result = command("decoder", *flags, "--batch_lines=5")
+    assert "5 files, 3 of them are already decoded\n" in result.stderr and "16 lines of 2 files" in result.stderr
+    assert outputs_in(tmp_path / "out") == alone
+    result = command("decoder", *flags, "--batch_lines=6")
+    assert result.returncode == 1
+    message = f"error: --decode_to_file={tmp_path}/out has outputs of another model or of other settings; pass another"
+    assert message in result.stderr
+
+
+@pytest.mark.heavy
+def test_a_lost_worker_ends_the_command_in_one_line_and_the_next_one_goes_on(corpus, alone, small_run, tmp_path):
+    flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}/*", f"--decode_to_file={tmp_path}/out")
+    flags += (*SMALL, "--runner=direct", WORKERS, "--batch_lines=5")
+    process = start_process("decoder", *flags)
+    while not (blocks := list(tmp_path.glob("out/*.blocks/*"))):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    workers = subprocess.run(["pgrep", "--parent", str(process.pid)], capture_output=True, text=True).stdout.split()
+    inner = [pid for parent in workers for pid in children_of(parent)] or workers
+    os.kill(int(inner[-1]), signal.SIGKILL)
+    output, _ = process.communicate(timeout=600)
+    if process.returncode:  # else the worker had nothing left to do
+        assert process.returncode == 1
+        assert re.search(r"t2t-lite-decoder: error: --runner=direct: .*; run the command again to go on\n$", output)
+        times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/*.blocks/*")}
+        assert times.keys() >= set(blocks)
+        process = start_process("decoder", *flags)
+        output, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, output
+        (lines,) = re.findall(r"^(\d+) lines of \d files in", output, re.MULTILINE)
+        assert int(lines) < 28
+    assert outputs_in(tmp_path / "out") == alone
+
+
+def children_of(pid):
+    return subprocess.run(["pgrep", "--parent", pid], capture_output=True, text=True).stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--runner=direct"], "--runner needs --decode_from_file"),
+        (["--runner=direct", "--decode_from_file=a"], "--runner needs --decode_to_file"),
+        (["--beam_options=--x"], "--beam_options needs --runner"),
+        (
+            ["--decode_from_file=gs://b/a.txt"],
+            "--decode_from_file=gs://b/a.txt: pass --runner, with which Beam reads it",
+        ),
+        (["--score_file=s3://b/a.txt"], "takes a path on this machine, not 's3://b/a.txt'; copy the files here"),
+        (
+            ["--runner=direct", "--decode_from_file=a", "--decode_to_file=b", "--alignments=c"],
+            "--runner and --alignments cannot be combined",
+        ),
+    ],
+)
+def test_flags_that_do_not_fit_together_are_an_error_of_usage(flags, message, command):
+    result = command("decoder", "--output_dir=run", *flags)
+    assert result.returncode == 2
+    assert message in result.stderr
+
+
+@pytest.mark.slow
+def test_files_that_cannot_be_decoded_are_an_error_of_one_line(corpus, small_run, command, tmp_path):
+    def error_of(source, target):
+        flags = (f"--output_dir={small_run}", f"--decode_from_file={source}", f"--decode_to_file={target}")
+        result = command("decoder", *flags, "--runner=direct")
+        assert result.returncode == 1
+        return result.stderr.splitlines()[-1].removeprefix("t2t-lite-decoder: error: ")
+
+    assert error_of(f"{tmp_path}/*.txt", f"{tmp_path}/out").endswith("/*.txt: there are no such files")
+    assert (
+        error_of(f"{corpus}/*", corpus)
+        == f"--decode_to_file={corpus} has the input {corpus}/a.txt; pass another folder"
+    )
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").touch()
+    assert "several files would be written to" in error_of(f"{tmp_path}/*/a.txt", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
