@@ -139,13 +139,15 @@ def _run(flags: Sequence[str]) -> None:
     _check(parser, arguments)
     if arguments.runner:
         from t2t_lite.plugins import load_all
-        from t2t_lite.system.beam import prepare_beam
+        from t2t_lite.system.beam import quiet_beam
+        from t2t_lite.system.installed import check_installed
 
         load_all(arguments.t2t_usr_dir)
-        prepare_beam(arguments.runner)
-        from t2t_lite.bin.decoder.corpus import decode_corpus
+        check_installed(f"--runner={arguments.runner}", {"apache_beam": "Apache Beam"}, "beam")
+        with quiet_beam():
+            from t2t_lite.bin.decoder.corpus import decode_corpus
 
-        decode_corpus(arguments)
+            decode_corpus(arguments)
     else:
         _decode(arguments)
 

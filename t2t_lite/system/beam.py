@@ -1,6 +1,8 @@
 """Pipelines of Apache Beam, for data generation and decoding on clusters."""
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -11,13 +13,19 @@ from t2t_lite.system.installed import check_installed
 _QUIET = {"beam:option:default_sdk_harness_log_level:v1": "CRITICAL"}
 
 
-def prepare_beam(runner: str) -> None:
-    """Makes Beam quiet; call it before importing Beam. Raises UserError if it is not installed."""
-    check_installed(f"`runner={runner}`", {"apache_beam": "Apache Beam"}, "beam")
-    # Beam reports each step and, when a worker is lost, several pages of it.
-    logging.getLogger().setLevel(logging.ERROR)
-    for name in ("apache_beam", "grpc"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+@contextlib.contextmanager
+def quiet_beam() -> Iterator[None]:
+    """Keeps Beam from logging each step inside the block and, when a worker is lost, several pages of it."""
+    loggers = {logging.getLogger(): logging.ERROR}
+    loggers |= {logging.getLogger(name): logging.CRITICAL for name in ("apache_beam", "grpc")}
+    before = {logger: logger.level for logger in loggers}
+    for logger, level in loggers.items():
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        for logger, level in before.items():
+            logger.setLevel(level)
 
 
 def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
@@ -30,7 +38,7 @@ def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
     Raises:
       UserError: if Beam is not installed or does not know the runner.
     """
-    prepare_beam(runner)
+    check_installed(f"`runner={runner}`", {"apache_beam": "Apache Beam"}, "beam")
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
