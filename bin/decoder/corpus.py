@@ -249,7 +249,7 @@ def _progress(folder: str, size: int) -> Iterator[None]:
     def report() -> None:
         before = 0
         while not ended.wait(_PROGRESS_SECONDS):
-            (matched,) = FileSystems.match([FileSystems.join(folder, f"*{_BLOCKS}", "*")])
+            (matched,) = FileSystems.match([FileSystems.join(folder, f"*{_BLOCKS}", "[0-9]" * 12)])
             if (done := len(matched.metadata_list)) > before:
                 cli.warn(f"{done:,} blocks of up to {size:,} lines are decoded")
             before = done

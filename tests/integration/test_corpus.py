@@ -80,7 +80,7 @@ def test_a_lost_worker_ends_the_command_in_one_line_and_the_next_one_goes_on(cor
     flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}/*", f"--decode_to_file={tmp_path}/out")
     flags += (*SMALL, "--runner=direct", WORKERS, "--batch_lines=5")
     process = start_process("decoder", *flags)
-    while not (blocks := list(tmp_path.glob("out/*.blocks/*"))):
+    while not (blocks := list(tmp_path.glob("out/*.blocks/" + "[0-9]" * 12))):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     workers = subprocess.run(["pgrep", "--parent", str(process.pid)], capture_output=True, text=True).stdout.split()
