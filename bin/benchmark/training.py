@@ -74,7 +74,9 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
     options = TrainOptions(
         **{name: getattr(arguments, name) for name in DEVICES}, free_bytes=device_memory(arguments.virtual_devices)
     )
-    strategy = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
+    strategy = make_strategy(
+        options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile, options.worker_timeout
+    )
     if hparams.precision == AUTO_PRECISION:
         hparams = hparams.replace(precision=choose_precision(strategy, None)[0])
     compiled = may_compile(strategy, options.xla_compile)

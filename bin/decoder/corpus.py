@@ -12,10 +12,12 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +29,11 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.decoder.files import BLOCK_LINES, read_aligned_lines
 from t2t_lite.bin.decoder.models import chosen_model
 from t2t_lite.bin.decoder.outputs import OutputWriter
+from t2t_lite.checkpoints.selection import select
+from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.errors import UserError
+from t2t_lite.exporting.export_dir import MANIFEST
+from t2t_lite.files import file_sha256
 from t2t_lite.plugins import load_all
 from t2t_lite.system.beam import new_pipeline
 
@@ -91,6 +97,8 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
     """
     shards = _shards(arguments.decode_from_file, arguments.decode_to_file)
     settings = chosen_model(arguments).settings
+    if os.path.isfile(arguments.decode_to_file):
+        raise UserError(f"--decode_to_file={arguments.decode_to_file} is a file; with --runner, pass a folder")
     if not FileSystems.exists(arguments.decode_to_file):
         FileSystems.mkdirs(arguments.decode_to_file)
     waiting = _waiting(shards, arguments, vars(settings))
@@ -151,8 +159,9 @@ def _shards(pattern: str, folder: str) -> list[Shard]:
 
 def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: dict[str, Any]) -> list[Shard]:
     """Returns the shards without an output, and records what the outputs are made from."""
-    names = ("output_dir", "export_dir", "engine", "checkpoint_path", "tokenizer", "batch_lines")
-    made_by = {"flags": {name: getattr(arguments, name) for name in names}, "settings": settings}
+    names = ("engine", "tokenizer", "batch_lines")
+    flags = {name: getattr(arguments, name) for name in names}
+    made_by = {"model": _fixed_model(arguments), "flags": flags, "settings": settings}
     digests = {shard.source.rpartition("/")[2]: _digest(shard.source) for shard in shards}
     path = FileSystems.join(arguments.decode_to_file, _RECORD)
     before = json.loads(FileSystems.open(path).read()) if FileSystems.exists(path) else None
@@ -168,12 +177,26 @@ def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: dict[
         if known.get(name := shard.source.rpartition("/")[2]) == digests[name] and FileSystems.exists(shard.target)
     ]
     record = json.dumps({"made_by": made_by, "inputs": known | digests}, indent=1)
-    for shard in set(shards) - set(done):
-        if FileSystems.exists(shard.target):
-            FileSystems.delete([shard.target])  # made from another input
-    with FileSystems.create(path) as file:
-        file.write(record.encode())
+    for shard in shards:
+        if known.get(name := shard.source.rpartition("/")[2]) != digests[name]:  # what is there is of another input
+            outputs = (shard.target, f"{shard.target}{_BLOCKS}")
+            FileSystems.delete([output for output in outputs if FileSystems.exists(output)])
+    _write_whole(path, [record.encode()])
     return [shard for shard in shards if shard not in done]
+
+
+def _fixed_model(arguments: argparse.Namespace) -> list[str]:
+    """Returns digests of the model's checkpoints, or of the export.
+
+    Sets --checkpoint_path to the checkpoint of a single run, because workers may start after the run has a new one.
+    """
+    if arguments.export_dir:
+        return [file_sha256(Path(arguments.export_dir) / MANIFEST)]
+    runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
+    chosen = [select(run, arguments.checkpoint_path or None, lambda line: None).path for run in runs]
+    if len(runs) == 1:
+        arguments.checkpoint_path = str(chosen[0])
+    return [file_sha256(Path(f"{path}{INDEX}")) for path in chosen]
 
 
 def _digest(path: str) -> str:
@@ -232,7 +255,7 @@ def _content(path: str) -> bytes:
 
 def _write_whole(path: str, parts: Iterable[bytes]) -> None:
     """Writes a file, which gets its final name only once it is complete."""
-    partial = f"{path}.incomplete-{os.getpid()}"
+    partial = f"{path}.incomplete-{uuid.uuid4().hex}"  # another worker may write the same block
     with FileSystems.create(partial, compression_type="uncompressed") as file:
         for part in parts:
             file.write(part)
@@ -266,4 +289,5 @@ def _progress(folder: str, size: int) -> Iterator[None]:
 def _reason(error: BaseException) -> str:
     """Returns the last line of an error, without the names of Beam's steps."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
+    last = re.sub(r"\s*\[while running .*", "", lines[-1]).strip() if lines else type(error).__name__
+    return last.removeprefix("t2t_lite.errors.").removeprefix("UserError: ")

@@ -55,7 +55,7 @@ def tf_config_of_step(environment: Mapping[str, str]) -> str:
     if max(tasks) > _TASKS_PER_NODE:
         raise UserError(f"srun starts {max(tasks)} tasks on a machine; start at most {_TASKS_PER_NODE}")
     # With --distribution=block, SLURM's default, tasks have consecutive numbers on each machine.
-    if environment.get("SLURM_DISTRIBUTION", "block").split(":")[0] != "block" and max(tasks) > 1 < len(hosts):
+    if re.split("[:,]", environment.get("SLURM_DISTRIBUTION", "block"))[0] != "block" and max(tasks) > 1 < len(hosts):
         raise UserError("srun distributes the tasks in another order than by machine; pass it --distribution=block")
     addresses = [
         f"{host}:{first + local * _PORTS_PER_TASK}" for host, number in zip(hosts, tasks) for local in range(number)

@@ -69,10 +69,22 @@ def test_each_file_has_the_bytes_of_the_decoder_alone_and_is_decoded_once(corpus
     result = command("decoder", *flags, "--batch_lines=5")
     assert "5 files, 3 of them are already decoded\n" in result.stderr and "16 lines of 2 files" in result.stderr
     assert outputs_in(tmp_path / "out") == alone
+    # Blocks that an interrupted run has left are not joined with those of another text.
+    (tmp_path / "out" / "a.txt.blocks").mkdir()
+    (tmp_path / "out" / "a.txt.blocks" / f"{1:012d}").write_text("old\n")
+    (tmp_path / "out" / "a.txt").unlink()
+    record = json.loads((tmp_path / "out" / "decoded.json").read_text())
+    record["inputs"]["a.txt"] = "another digest"
+    (tmp_path / "out" / "decoded.json").write_text(json.dumps(record))
+    result = command("decoder", *flags, "--batch_lines=5")
+    assert "7 lines of 1 files" in result.stderr
+    assert outputs_in(tmp_path / "out") == alone
     result = command("decoder", *flags, "--batch_lines=6")
     assert result.returncode == 1
     message = f"error: --decode_to_file={tmp_path}/out has outputs of another model or of other settings; pass another"
     assert message in result.stderr
+    result = command("decoder", *flags, "--batch_lines=5", "--checkpoint_path=ckpt-2")
+    assert result.returncode == 1 and message in result.stderr
 
 
 @pytest.mark.heavy
@@ -145,3 +157,7 @@ def test_files_that_cannot_be_decoded_are_an_error_of_one_line(corpus, small_run
         (tmp_path / name / "a.txt").touch()
     assert "several files would be written to" in error_of(f"{tmp_path}/*/a.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+    (tmp_path / "z").write_bytes("a\n".encode("utf-16"))
+    message = f"--runner=direct: {tmp_path}/z is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8; run the command again"
+    assert error_of(tmp_path / "z", tmp_path / "out").startswith(message)
+    assert error_of(tmp_path / "z", tmp_path / "x" / "a.txt").endswith("a.txt is a file; with --runner, pass a folder")

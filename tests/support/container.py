@@ -61,7 +61,9 @@ class Container:
             (self.root / rest.lstrip("/")).mkdir(parents=True, exist_ok=True)
         elif kind == "FROM" and is_new:
             release = re.fullmatch(r"debian:(\w+)-slim", rest)[1]
-            subprocess.run(["debootstrap", "--variant=minbase", release, self.root, MIRROR], check=True, stdout=-3)
+            subprocess.run(
+                ["debootstrap", "--variant=minbase", release, self.root, MIRROR], check=True, stdout=subprocess.DEVNULL
+            )
         elif kind == "COPY" and is_new:
             *sources, target = rest.split()
             for source in sources:

@@ -67,7 +67,7 @@ def test_a_batch_script_and_a_single_task_have_no_other_workers(environment):
         ({"SLURM_STEP_NODELIST": "gpu[1-2"}, "cannot be read (the brackets in gpu[1-2 are not balanced)"),
         ({"SLURM_STEP_TASKS_PER_NODE": "2(3)"}, "cannot be read (2(3) is not a list of numbers of tasks)"),
         ({"SLURM_STEP_TASKS_PER_NODE": "33,1,1"}, "srun starts 33 tasks on a machine; start at most 32"),
-        ({"SLURM_DISTRIBUTION": "cyclic"}, "srun distributes the tasks in another order than by machine;"),
+        ({"SLURM_DISTRIBUTION": "cyclic:block"}, "srun distributes the tasks in another order than by machine;"),
     ],
 )
 def test_variables_that_cannot_be_read_are_an_error_of_one_line(changes, message):
@@ -75,6 +75,10 @@ def test_variables_that_cannot_be_read_are_an_error_of_one_line(changes, message
         tf_config_of_step(STEP | changes)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_order_of_sockets_does_not_matter():
+    assert tf_config_of_step(STEP | {"SLURM_DISTRIBUTION": "block,Pack"}) == tf_config_of_step(STEP)
 
 
 def test_a_missing_variable_is_named():

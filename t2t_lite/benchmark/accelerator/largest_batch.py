@@ -36,6 +36,9 @@ def main(file: str, seconds: str) -> None:
         standard = [case for case in plan.cases if case == Case(hparams_set, case.target_tokens)]
         points = [(case.target_tokens, steps.get(case.name, {}).get("memory_bytes")) for case in standard]
         points = [(tokens, memory) for tokens, memory in points if memory]
+        if not results.has_time():
+            results.note_no_time("largest batch", hparams_set)
+            continue
         with results.noted("largest batch", hparams_set):
             for share in _SHARES if len(points) > 1 else ():
                 case = Case(hparams_set, fitting_tokens(points, share * limit))

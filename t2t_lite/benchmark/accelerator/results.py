@@ -30,6 +30,11 @@ class Results:
         """Returns whether a measurement that takes the given time can still start."""
         return self._deadline is None or time.monotonic() + seconds <= self._deadline
 
+    def note_no_time(self, *where: str) -> None:
+        """Records that there was no time for a measurement."""
+        self.figures.setdefault("errors", {})[": ".join(where)] = ["no time left"]
+        self.write()
+
     @contextlib.contextmanager
     def noted(self, *where: str) -> Iterator[None]:
         """Writes the file after the block. Records an error in the block, so that other measurements continue."""

@@ -4,6 +4,7 @@ import dataclasses
 import pickle
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -152,8 +153,6 @@ def devices_of(
 
 def all_reduce_rate(num_bytes: int, machine: Machine) -> float:
     """Returns the rate of a sum over all devices, see `jax_machine.all_reduce_rate`. Called in a process of its own."""
-    import time
-
     import tensorflow as tf
 
     strategy, _ = devices_of(machine, machine.count)
@@ -212,8 +211,6 @@ def losses(
 
 def search_rate(about: "Search", vocab_size: int, xla_compile: bool) -> dict[str, float]:
     """Returns the speed of the decoder's beam search with random weights. Called in a process of its own."""
-    import time
-
     from t2t_lite.decoding.search.beam_search import BeamSearch
     from t2t_lite.decoding.search.beam_state import SearchInputs
     from t2t_lite.decoding.search.searcher import Searcher

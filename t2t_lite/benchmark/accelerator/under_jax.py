@@ -73,7 +73,7 @@ class Measurement:
         start = StartingModel(self.plan.curves_set, batches.vocab_size, export_dir)
         for precision in (FLOAT32, BFLOAT16):
             if not self._results.has_time():
-                self._figures.setdefault("curves", {})["not measured"] = "no time left"
+                self._results.note_no_time("curves")
                 break
             with self._results.noted("curves", precision):
                 model = start.model(precision)

@@ -47,6 +47,7 @@ class Measurement:
         self._results, self._wait_for, self._figures = results, wait_for, results.figures
         self._machine = measured(find_machine, _VIRTUAL)
         self._plan = plan_for(self._machine.gpus > 0)
+        self._on_one = np.zeros(0)  # the weights that `_compare` found on one device
         self._figures["machine"] = {"devices": self._machine.names, **self._machine.versions}
 
     def run(self, batches: StoredBatches | None) -> None:
@@ -82,23 +83,24 @@ class Measurement:
         case = plan.scaling._replace(devices=machine.count)
         name = f"{plan.scaling.name}, {machine.count} processes"
         self._time(name, StepRequest(case, plan.vocab_size, in_processes=True))
-        if parameters := self._figures["steps"][case.name].get("parameters"):
+        if parameters := self._figures["steps"].get(case.name, {}).get("parameters"):
             self._note("all-reduce", lambda: self._set("all_reduce", self._all_reduce(4 * parameters)))
         for devices, what in ((1, "device"), (machine.count, "devices"), (machine.count, "processes")):
             self._note("equality", lambda how=(devices, what): self._compare(*how), f"{devices} {what}")
 
     def _note(self, what: str, measure: Callable[[], object], *where: str) -> None:
         """Runs a measurement if there is time left, and records its error if it fails."""
+        if not self._results.has_time(_SECONDS_OF_STARTING):
+            self._results.note_no_time(what, *where)
+            return
         with self._results.noted(what, *where):
-            if self._results.has_time(_SECONDS_OF_STARTING):
-                measure()
+            measure()
 
     def _set(self, name: str, value: Any) -> None:  # noqa: ANN401
         self._figures[name] = value
 
     def _time(self, name: str, request: StepRequest) -> None:
         steps = self._figures.setdefault("steps", {})
-        steps[name] = {"not measured": "no time left"}
         self._note("steps", lambda: steps.update({name: time_steps(request, self._machine)}), name)
 
     def _search(self, xla_compile: bool) -> dict[str, float]:
