@@ -1,7 +1,6 @@
 """The examples of the documentation run as printed, its links resolve, and the names that it mentions exist."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -154,7 +153,7 @@ def test_each_pod_of_the_manifest_has_the_tf_config_of_its_index(commands_enviro
     assert training.startswith("t2t-lite-trainer --problem=wmt_ende ")
     hosts = [f"{job['metadata']['name']}-{index}.{service['metadata']['name']}:2222" for index in range(2)]
     assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
-    environment = os.environ | commands_environment | {"JOB_COMPLETION_INDEX": "1"}
+    environment = user_environment(JOB_COMPLETION_INDEX="1", **commands_environment)
     command = [*container["command"], f'{script}\necho "$TF_CONFIG"']
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": 1}}

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from integration.test_devices import HPARAMS, parameters, undivided  # noqa: F401  a fixture
+from support.commands import user_environment
 
 pytestmark = [
     pytest.mark.heavy,
@@ -66,7 +67,7 @@ def slurm(tmp_path_factory):
     (folder / "slurm.conf").write_text(CONFIG.format(folder=folder, host=host, ports=ports))
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o400)
-    environment = os.environ | {"SLURM_CONF": f"{folder}/slurm.conf"}
+    environment = user_environment(SLURM_CONF=f"{folder}/slurm.conf")
     files = {"key-file": "munge.key", "socket": "munge.socket", "log-file": "munged.log", "seed-file": "munge.seed"}
     munge = [f"--{name}={folder}/{file}" for name, file in files.items()] + [f"--pid-file={folder}/munged.pid"]
     daemons = [["munged", "--force", "--foreground", *munge], ["slurmctld", "-D"], ["slurmd", "-D"]]

@@ -44,9 +44,10 @@ def program(name: str) -> Path:
 
 
 def user_environment(**more: str) -> dict[str, str]:
-    """Returns the environment of a user's shell: without what tests set for TensorFlow in their own process."""
+    """Returns the environment of a user's shell, which finds the commands and lacks what tests set for TensorFlow."""
     ours = ("TF_CPP_MIN_LOG_LEVEL", "TF_XLA_FLAGS")
-    return {name: value for name, value in os.environ.items() if name not in ours} | more
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {name: value for name, value in os.environ.items() if name not in ours} | {"PATH": path} | more
 
 
 def run_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess:
