@@ -27,13 +27,10 @@ from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunIn
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.decoder.files import BLOCK_LINES, read_aligned_lines
-from t2t_lite.bin.decoder.models import chosen_model
+from t2t_lite.bin.decoder.models import chosen_model, fixed_model
 from t2t_lite.bin.decoder.outputs import OutputWriter
-from t2t_lite.checkpoints.selection import select
-from t2t_lite.checkpoints.versions import INDEX
+from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
-from t2t_lite.exporting.export_dir import MANIFEST
-from t2t_lite.files import file_sha256
 from t2t_lite.plugins import load_all
 from t2t_lite.system.beam import new_pipeline
 
@@ -71,13 +68,10 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
 
     def load_model(self) -> OutputWriter:
         """Returns a writer with the loaded model."""
-        from t2t_lite.bin.decoder.command import parser_of
+        from t2t_lite.bin.decoder.command import loaded
 
         load_all(self._arguments.t2t_usr_dir)
-        model = chosen_model(self._arguments)
-        translator = model.load()
-        parser = parser_of(translator, self._arguments) if model.writes_trees else None
-        return OutputWriter(parser or translator, self._arguments)
+        return OutputWriter(loaded(chosen_model(self._arguments), self._arguments), self._arguments)
 
     def run_inference(
         self, batch: Sequence[Block], model: OutputWriter, inference_args: dict[str, Any] | None = None
@@ -101,7 +95,7 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
         raise UserError(f"--decode_to_file={arguments.decode_to_file} is a file; with --runner, pass a folder")
     if not FileSystems.exists(arguments.decode_to_file):
         FileSystems.mkdirs(arguments.decode_to_file)
-    waiting = _waiting(shards, arguments, vars(settings))
+    waiting = _waiting(shards, arguments, settings)
     cli.warn(f"{len(shards)} files, {len(shards) - len(waiting)} of them are already decoded")
     if not waiting:
         return
@@ -157,15 +151,13 @@ def _shards(pattern: str, folder: str) -> list[Shard]:
     return shards
 
 
-def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: dict[str, Any]) -> list[Shard]:
+def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: DecodeHParams) -> list[Shard]:
     """Returns the shards without an output, and records what the outputs are made from."""
-    names = ("engine", "tokenizer", "batch_lines")
-    flags = {name: getattr(arguments, name) for name in names}
-    made_by = {"model": _fixed_model(arguments), "flags": flags, "settings": settings}
+    made_by = fixed_model(arguments, settings)
     digests = {shard.source.rpartition("/")[2]: _digest(shard.source) for shard in shards}
     path = FileSystems.join(arguments.decode_to_file, _RECORD)
     before = json.loads(FileSystems.open(path).read()) if FileSystems.exists(path) else None
-    if before and before["made_by"] != json.loads(json.dumps(made_by)):
+    if before and before["made_by"] != made_by:
         raise UserError(
             f"--decode_to_file={arguments.decode_to_file} has outputs of another model or of other settings; pass "
             f"another folder"
@@ -183,20 +175,6 @@ def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: dict[
             FileSystems.delete([output for output in outputs if FileSystems.exists(output)])
     _write_whole(path, [record.encode()])
     return [shard for shard in shards if shard not in done]
-
-
-def _fixed_model(arguments: argparse.Namespace) -> list[str]:
-    """Returns digests of the model's checkpoints, or of the export.
-
-    Sets --checkpoint_path to the checkpoint of a single run, because workers may start after the run has a new one.
-    """
-    if arguments.export_dir:
-        return [file_sha256(Path(arguments.export_dir) / MANIFEST)]
-    runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
-    chosen = [select(run, arguments.checkpoint_path or None, lambda line: None).path for run in runs]
-    if len(runs) == 1:
-        arguments.checkpoint_path = str(chosen[0])
-    return [file_sha256(Path(f"{path}{INDEX}")) for path in chosen]
 
 
 def _digest(path: str) -> str:

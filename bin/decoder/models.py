@@ -1,15 +1,17 @@
 """Returns the model that the decoder's flags select: run directories or an export."""
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
 from t2t_lite.errors import UserError
+from t2t_lite.files import file_sha256
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -35,6 +37,28 @@ def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
     runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
     trust_plugins(arguments, [str(run) for run in runs])
     return _of_run(arguments, runs) if arguments.engine == "ctranslate2" else _of_runs(arguments, runs)
+
+
+def fixed_model(arguments: argparse.Namespace, settings: DecodeHParams) -> dict[str, Any]:
+    """Returns, as a JSON object, the model and the settings that outputs depend on, the same on every machine.
+
+    Sets --checkpoint_path to the checkpoint of a single run, because workers may start after the run has a new one.
+    """
+    from t2t_lite.checkpoints.selection import select
+    from t2t_lite.checkpoints.versions import INDEX
+    from t2t_lite.exporting.export_dir import MANIFEST
+
+    if arguments.export_dir:
+        files = [Path(arguments.export_dir) / MANIFEST]
+    else:
+        runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
+        chosen = [select(run, arguments.checkpoint_path or None, lambda line: None).path for run in runs]
+        if len(runs) == 1:
+            arguments.checkpoint_path = str(chosen[0])
+        files = [Path(f"{path}{INDEX}") for path in chosen]
+    flags = {name: getattr(arguments, name) for name in ("engine", "tokenizer", "batch_lines", "alignment_layer")}
+    found = {"model": [file_sha256(path) for path in files], "flags": flags, "settings": vars(settings)}
+    return json.loads(json.dumps(found))
 
 
 def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
