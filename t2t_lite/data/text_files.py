@@ -16,6 +16,11 @@ from t2t_lite.errors import UserError
 # The decoder keeps at most this many bytes of a line in memory. Its model reads far less (`max_input_length`).
 MAX_BYTES = 2**20
 _GZIP = b"\x1f\x8b"  # the first bytes of gzip files
+# UTF-32 first, because its mark begins with that of UTF-16.
+_OTHER_ENCODINGS = {
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 
 
 class ByteLines(Protocol):
@@ -103,17 +108,18 @@ def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> 
 def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
     """Opens a file for reading bytes; recognises gzip by content, whatever the file's name.
 
-    Raises a UserError if the file does not exist, is in UTF-16, or is a damaged gzip file.
+    Raises a UserError if the file does not exist, is in UTF-16 or UTF-32, or is a damaged gzip file.
     """
     try:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(open(path, "rb"))
-            start = file.peek(2)[:2]
-            if path.suffix == ".gz" or start == _GZIP:
+            start = file.peek(4)[:4]
+            if path.suffix == ".gz" or start.startswith(_GZIP):
                 file = stack.enter_context(gzip.open(file))
-                start = b"" if path.suffix == ".gz" and start != _GZIP else file.peek(2)[:2]
-            if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                raise UserError(f"{path} is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
+                start = b"" if path.suffix == ".gz" and not start.startswith(_GZIP) else file.peek(4)[:4]
+            for encoding, marks in _OTHER_ENCODINGS.items():
+                if start.startswith(marks):
+                    raise UserError(f"{path} is in {encoding}; convert it: iconv -f {encoding} -t UTF-8")
             yield file
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error

@@ -42,8 +42,9 @@ class CTranslate2Engine:
     """An `Engine` that runs a model in CTranslate2's format, from a folder with model.bin.
 
     `positions_limit` is the name of the limit `max_positions` in messages. `alignment_layer` is the only decoder layer
-    whose attention the model returns, and `digest` is the checksum of the model. `options.warn` also receives a line
-    if sampling ignores random_seed.
+    whose attention the model returns, and `digest` is the checksum of the model. `quantization` is that of its weights.
+    `options.warn` also receives a line if sampling ignores random_seed, searches differ from those of TensorFlow, or
+    the processor computes with another quantization.
     """
 
     name = "ctranslate2"
@@ -58,6 +59,7 @@ class CTranslate2Engine:
         alignment_layer: int,
         options: EngineOptions = EngineOptions(),  # noqa: B008  frozen
         digest: str = "",
+        quantization: str | None = None,
     ) -> None:
         ctranslate2 = imported()
         self.max_positions: int | None = max_positions
@@ -66,7 +68,7 @@ class CTranslate2Engine:
         self.num_threads = options.num_threads or num_cores()
         self.model_name = f"{folder.name} ({self.name})"
         self._alignment_layer, self._digest, self._warn = alignment_layer, digest, options.warn
-        self._has_warned = False
+        self._warned: set[str] = set()
         self._tokens, self._inputs_tokens = vocabulary.tokens(), inputs_vocabulary.tokens()
         self._has_unknown = vocabulary.unknown_id is not None
         self._ids = {token: id for id, token in enumerate(self._tokens)}
@@ -77,6 +79,9 @@ class CTranslate2Engine:
             )
         except (RuntimeError, ValueError) as error:
             raise UserError(f"CTranslate2 cannot load {folder}: {error}") from error
+        computed = self._translator.compute_type.partition("_")[0]
+        if quantization and computed != quantization:
+            self._warn(f"{folder} is in {quantization}, but CTranslate2 computes in {computed} on this processor")
 
     def check(self, settings: DecodeHParams, needs: Needs) -> None:
         """See `Engine`."""
@@ -88,9 +93,13 @@ class CTranslate2Engine:
 
     def search(self, query: Query) -> Outcome:
         """See `Engine`."""
-        if query.settings.sampling_method == "random" and not self._has_warned:
-            self._has_warned = True
-            self._warn("CTranslate2 samples with its own random numbers; random_seed has no effect")
+        if query.settings.sampling_method == "random":
+            self._warn_once("CTranslate2 samples with its own random numbers; random_seed has no effect")
+        elif query.settings.min_length_ratio or query.settings.min_length > 1:
+            self._warn_once(
+                "below a minimum length, CTranslate2 divides the probability of the end symbol among all tokens, so it "
+                "may find other translations than TensorFlow"
+            )
         requests = [_Request.of(query, row, self._limit) for row in query.rows]
         hypotheses = self._searched(query, requests)
         # A batch has one length limit, the largest of its lines' limits. Lines whose outputs exceed their own limit are
@@ -113,6 +122,11 @@ class CTranslate2Engine:
             if len(ids) == self._limit < longest and ids[-1] != EOS_ID:
                 warnings[request.row] = f"the output was cut at {self._limit} tokens, which is {self.positions_limit}"
         return Outcome(hypotheses, warnings)
+
+    def _warn_once(self, line: str) -> None:
+        if line not in self._warned:
+            self._warned.add(line)
+            self._warn(line)
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
         """See `Engine`."""

@@ -50,9 +50,9 @@ class LineSearch:
     def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each line: best first, or samples in drawing order.
 
-        `num_wanted` is the number of hypotheses per line that must be the best ones; 0: all. Raises UserError if a
-        setting is out of range, the number of prefixes or lists of phrases is not the number of lines, or the engine or
-        the vocabulary does not support the request.
+        `num_wanted` is the number of hypotheses per line that must be the best ones; 0: all, each text once. Raises
+        UserError if a setting is out of range, the number of prefixes or lists of phrases is not the number of lines,
+        or the engine or the vocabulary does not support the request.
         """
         lines, settings = self._checked(lines, settings)
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
@@ -71,6 +71,8 @@ class LineSearch:
         for row in rows:
             prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
             results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
+        if num_wanted == 0 and settings.sampling_method == "argmax":
+            return list(map(_distinct, results))
         return results
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
@@ -116,6 +118,14 @@ class LineSearch:
             for text, each in zip(texts, engine_hypotheses)
         ]
         return hypotheses or [CutHypothesis(prefix, float("-inf"), float("-inf"))]
+
+
+def _distinct(beams: list[Hypothesis]) -> list[Hypothesis]:
+    """Returns the best hypothesis of each text: different tokens, or diverse groups, may have the same text."""
+    found: dict[str, Hypothesis] = {}
+    for each in beams:
+        found.setdefault(each.text, each)
+    return list(found.values())
 
 
 def _check_phrases(lines: Lines, settings: DecodeHParams) -> None:

@@ -33,6 +33,7 @@ def load_export(path: Path, decode_hparams: str | Mapping[str, SettingValue], op
             content["alignment_layer"],
             options,
             digest=content["files"]["model.bin"]["sha256"],
+            quantization=content.get("quantization"),
         )
     elif export.format == "keras":
         engine = _keras_engine(export, vocabularies, settings, options)

@@ -2,10 +2,11 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
 from t2t_lite.arrays import Forwarded
+from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.line_search import Hypothesis
@@ -59,7 +60,7 @@ def or_a_single_text(
 
     Returns:
       a decorator. If all arguments in `names` are single texts, the decorated method returns one result instead of a
-      list. It raises TypeError if some of them are single texts and others are lists.
+      list. It raises TypeError if some of them are single texts and others are lists, and UserError if one is neither.
     """
 
     def decorate(method: Callable[..., list[_Result]]) -> Any:  # noqa: ANN401  the method, of another type
@@ -68,6 +69,9 @@ def or_a_single_text(
         @functools.wraps(method)
         def of_texts(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  (what the method returns)
             bound = signature.bind(*args, **kwargs)
+            for name in names:
+                if name in bound.arguments and bound.arguments[name] is not signature.parameters[name].default:
+                    _check_texts(f"{method.__name__}: `{name}`", bound.arguments[name])
             present = [name for name in names if bound.arguments.get(name) is not None]
             single = [name for name in present if isinstance(bound.arguments[name], str)]
             if not single:
@@ -86,6 +90,23 @@ def or_a_single_text(
         return of_texts
 
     return decorate
+
+
+def _check_texts(what: str, given: object) -> None:
+    """Raises UserError unless `given` is a text or a sequence of texts."""
+    if isinstance(given, str):
+        return
+    if isinstance(given, bytes | bytearray | Mapping) or not (
+        hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    ):
+        raise UserError(f"{what} is {_named(given)}; pass a text or a list of texts")
+    for number, text in enumerate(cast(Sequence[object], given)):
+        if not isinstance(text, str):
+            raise UserError(f"{what}[{number}] is {_named(text)}; pass texts")
+
+
+def _named(given: object) -> str:
+    return "None" if given is None else f"of the type {type(given).__name__}"
 
 
 def translates(method: Callable[..., Any]) -> Translates:

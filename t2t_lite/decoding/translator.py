@@ -234,7 +234,8 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """Translates lines and returns all hypotheses of each: best first, or samples in the order they were drawn.
 
-        Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
+        Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist or
+        some have the same text: then only the best of them is returned.
         """
         lines_to_search = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
         return self._search_lines(lines_to_search, self._settings(settings), 0)
@@ -277,6 +278,8 @@ class Translator:
     @or_a_single_text("inputs", "targets")
     def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
         """Scores given translations.
+
+        The texts are tokenized. If a search found the same text as other tokens, it gave it another score.
 
         Args:
           inputs: source lines.

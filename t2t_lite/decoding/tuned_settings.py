@@ -27,7 +27,9 @@ class TunedSettings(NamedTuple):
         return self._replace(settings={name: value for name, value in self.settings.items() if name in names})
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={value:g}" for name, value in self.settings.items())
+        return ", ".join(
+            f"{name}={value:g}" if type(value) is float else f"{name}={value}" for name, value in self.settings.items()
+        )
 
 
 def search_settings(

@@ -61,6 +61,11 @@ def read_export(path: str | os.PathLike) -> ExportDir:
             raise UserError(f"{path / MANIFEST}: unknown format '{content['format']}'; install a newer t2t-lite")
         _ = export.vocabulary, export.inputs_vocabulary, export.decode_hparams, content["checkpoint"]["name"]
         _ = [content[name] for name in ("problem", "has_inputs", "writes_trees", "max_positions", "alignment_layer")]
+        for name in (*content["files"], content["vocabulary"], content["inputs_vocabulary"]):
+            if not (path / name).resolve().is_relative_to(path.resolve()):
+                raise UserError(f"{path / MANIFEST} names {name}, which is not in the export; export the model again")
+            if name not in content["files"]:
+                raise UserError(f"{path / MANIFEST} has no checksum of {name}; export the model again")
         return export
     except OSError as error:
         raise UserError(

@@ -7,7 +7,7 @@ with_alpha         the same inputs and outputs, plus the input alpha: float32 []
 token_ids          inputs: int32 [batch, length], padded with 0 -> ids: int32 [batch, beam, length], scores, log_probs
 
 Scores and log_probs are float32 [batch, beam]. The beam size and the other search settings are fixed. A beam slot
-without a hypothesis has an empty output and the score -1e9.
+without a hypothesis has an empty output and the score -1e9; a blank line has one hypothesis, "" with the score 0.
 """
 
 import dataclasses
@@ -86,10 +86,12 @@ class _Translator(tf.Module):
         ids = self._cut(self._inputs_vocabulary.encode(inputs))
         blank = tf.strings.regex_full_match(inputs, r"[\s\pZ]*")
         result = self._search(tf.where(blank[:, tf.newaxis], PAD_ID, ids), alpha)
+        # The only output for a blank line is a blank line.
+        is_it = blank[:, tf.newaxis] & (tf.range(tf.shape(result.scores)[1]) == 0)
         return {
             "outputs": self._decoded(result.ids),
-            "scores": tf.where(blank[:, tf.newaxis], 0.0, result.scores),
-            "log_probs": tf.where(blank[:, tf.newaxis], 0.0, result.log_probs),
+            "scores": tf.where(is_it, 0.0, result.scores),
+            "log_probs": tf.where(is_it, 0.0, result.log_probs),
         }
 
     @tf.function(autograph=False)

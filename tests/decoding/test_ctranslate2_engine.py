@@ -2,6 +2,7 @@
 
 import re
 
+import ctranslate2
 import numpy as np
 import pytest
 from support.exported import WORDS, engines, random_model, translators, word_vocabulary
@@ -9,10 +10,12 @@ from support.exported import WORDS, engines, random_model, translators, word_voc
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
 from t2t_lite.decoding.engine import Needs, Pairs
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.constraints import MinLength
 from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
+from t2t_lite.exporting import ctranslate2_model
 from t2t_lite.parsing.parser import Parser
 
 
@@ -121,6 +124,27 @@ def test_given_outputs_have_the_same_scores_and_attention(both, lines):
     lines, outputs = [*lines, "", "w1 w2", ""], [*outputs, "", "", "w3"]
     assert both[0].align(lines, outputs) == both[1].align(lines, outputs)
     assert both[1].align("", "") == ""
+
+
+def test_what_the_processor_computes_in_and_how_the_search_differs_is_said(vocabulary, lines, tmp_path):
+    model, tokens = random_model(vocabulary.size), vocabulary.tokens()
+    for name in ("int8", "int16"):
+        (tmp_path / name).mkdir()
+        ctranslate2_model.write(model, tokens, tokens, tmp_path / name, name)
+        said = []
+        options = EngineOptions(warn=said.append, num_threads=1)
+        engine = CTranslate2Engine(
+            tmp_path / name, vocabulary, vocabulary, 64, "the limit", model.alignment_layer, options, quantization=name
+        )
+        runs = [each.partition("_")[0] for each in ctranslate2.get_supported_compute_types("cpu")]
+        differs = f"{tmp_path / name} is in {name}, but CTranslate2 computes in int8 on this processor"
+        assert said == ([] if name in runs else [differs])
+    said.clear()
+    translator = Translator(engine, vocabulary, DecodeHParams(extra_length=4))
+    for settings in ({}, {"min_length": 2}, {"min_length_ratio": 1.5}):
+        translator.translate(lines[:2], **settings)
+        assert len(said) == (1 if settings else 0)
+    assert said[0].startswith("below a minimum length, CTranslate2 divides the probability of the end symbol")
 
 
 def test_samples_are_outputs_of_the_model(both, lines):

@@ -80,6 +80,11 @@ def test_tuned_settings_are_the_defaults_and_given_ones_win(tmp_path):
     assert search_settings(tmp_path, usual, "", said.append) == usual.replace(alpha=1.2, beam_size=8)
     assert said == [f"alpha=1.2, beam_size=8 were tuned on dev with average-9 ({file})"]
     said.clear()
+    remember(tmp_path, TunedSettings({"alpha": 1.0, "sampling_method": "random", "allow_unk": True}), {})
+    assert search_settings(tmp_path, usual, "", said.append).sampling_method == "random"
+    assert said == [f"alpha=1, sampling_method=random, allow_unk=True were tuned on dev ({file})"]
+    said.clear()
+    remember(tmp_path, tuned, {})
     assert search_settings(tmp_path, usual, {"beam_size": 4}, said.append) == usual.replace(alpha=1.2)
     assert said == [f"alpha=1.2 was tuned on dev with average-9 ({file})"]
     said.clear()

@@ -159,6 +159,9 @@ DAMAGE = {
     "damaged": lambda folder: (folder / "export.json").write_text("{"),
     "not an export directory": lambda folder: (folder / "export.json").unlink(),
     "unknown format": lambda folder: rewritten(folder / "export.json", format="onnx"),
+    "names ../vocab, which is not in the export": lambda folder: renamed(folder, "../vocab"),
+    "names /vocab, which is not in the export": lambda folder: renamed(folder, "/vocab"),
+    "has no checksum of export.json": lambda folder: rewritten(folder / "export.json", vocabulary="export.json"),
 }
 WORDS = {"truncated": "has [0-9,]+ bytes instead of [0-9,]+", "changed": "was changed since the export"}
 
@@ -171,6 +174,13 @@ def flip_a_bit(path):
 
 def rewritten(path, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def renamed(folder, name):
+    """Moves the vocabulary's entry in export.json, with its checksum, to another name."""
+    content = json.loads((folder / "export.json").read_text())
+    content["files"][name] = content["files"].pop(content["vocabulary"])
+    rewritten(folder / "export.json", files=content["files"], vocabulary=name, inputs_vocabulary=name)
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -159,6 +159,32 @@ def test_lines_with_more_than_two_columns_are_reported_and_use_the_first_two(tex
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
+def test_what_is_left_of_web_pages_is_counted_with_advice_that_works(texts, datagen, tmp_path):
+    clean = (texts / "train.tsv").read_text()
+    lines = clean.splitlines()
+    changes = {3: "&nbsp;", 7: "&#39;", 20: "&amp; <br>", 30: "<br/>", 41: "\u200b", 42: "\u2060", 43: "\ufeff"}
+    for number, added in changes.items():
+        place = 0 if number % 2 else len(lines[number - 1])  # on either side
+        lines[number - 1] = f"{lines[number - 1][:place]}{added}{lines[number - 1][place:]}"
+    lines[49] += " می\u200cخواهم 👩\u200d👩"
+    (tmp_path / "web.tsv").write_text("".join(f"{line}\n" for line in lines))
+    report = datagen(tmp_path, train_tsv="web.tsv")
+    assert row(report, "an HTML entity, such as &amp;") == ("3", "0.98%", "kept", "3, 7, 20")
+    assert row(report, "an HTML or XML tag, such as <br>") == ("2", "0.66%", "kept", "20, 30")
+    assert row(report, "an invisible character (U+200B, U+2060 or U+FEFF)") == ("3", "0.98%", "kept", "41, 42, 43")
+    assert re.search(r"^Line 3 has &nbsp;\. .*decode them .*html\.unescape\.$", report, re.MULTILINE)
+    assert re.search(r"^Line 20 has <br>\. .*remove them from all files", report, re.MULTILINE)
+    remedy = re.search(r"^Line 41 has U\+200B\. .*: LC_ALL=C sed '(.*)'$", report, re.MULTILINE)[1]
+    cleaned = subprocess.run(
+        ["sed", remedy, tmp_path / "web.tsv"], capture_output=True, check=True, env=os.environ | {"LC_ALL": "C"}
+    ).stdout.decode()
+    assert cleaned.splitlines()[40:43] == clean.splitlines()[40:43] and cleaned.splitlines()[49] == lines[49]
+    for file in (tmp_path / "data").iterdir():
+        file.unlink()
+    report = datagen(texts, train_tsv="train.tsv")
+    assert "HTML" not in report and "invisible" not in report
+
+
 def test_a_vocabulary_smaller_than_requested_is_reported_and_named_by_its_real_size(texts, command, tmp_path):
     flags = (f"--train_tsv={texts / 'train.tsv'}", f"--data_dir={tmp_path / 'data'}", "--vocab_size=999999")
     result = command("datagen", "--problem=text_pairs", *flags)
@@ -272,12 +298,12 @@ def test_the_place_of_a_missing_line_is_found_by_comparing_lengths(multi30k_dir,
     assert "the lengths of the two sides" not in datagen(tmp_path, train_source="a.en", train_target="a.de")
 
 
-def test_utf_16_is_refused_with_a_remedy_and_gzip_is_read_under_any_name(texts, datagen, tmp_path):
+def test_utf_16_and_utf_32_are_refused_with_a_remedy_and_gzip_is_read_under_any_name(texts, datagen, tmp_path):
     text = (texts / "train.tsv").read_text()
-    (tmp_path / "wide.tsv").write_text(text, encoding="utf-16")
-    assert "wide.tsv is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8" in datagen(
-        tmp_path, train_tsv="wide.tsv", status=1
-    )
+    for encoding in ("UTF-16", "UTF-32"):
+        (tmp_path / "wide.tsv").write_text(text, encoding=encoding)
+        message = f"wide.tsv is in {encoding}; convert it: iconv -f {encoding} -t UTF-8"
+        assert message in datagen(tmp_path, train_tsv="wide.tsv", status=1)
     (tmp_path / "bare.tsv").write_bytes(text.encode("utf-16-le"))
     assert "a line with NUL characters, possibly UTF-16" in datagen(tmp_path, train_tsv="bare.tsv", status=1)
     (tmp_path / "packed.tsv").write_bytes(gzip.compress(text.encode()))
