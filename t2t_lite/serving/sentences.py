@@ -10,8 +10,11 @@ from sentencex import segment  # type: ignore[attr-defined]  compiled
 _LINES = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
-# Longer paragraphs are not split, because the rules for quotation marks take quadratic time.
-MAX_PARAGRAPH = 50_000
+# The rules for quotation marks take quadratic time, in which no other thread runs. So longer paragraphs are first cut
+# into parts of at most this many characters.
+MAX_PART = 10_000
+# Where a part ends if possible: after the last sentence, else after the last blank.
+_PART_ENDS = [re.compile(pattern, re.DOTALL) for pattern in (r".*[.!?…。！？]['\"”’»)\]]{0,3}\s", r".*\s")]
 
 
 class SplitText(NamedTuple):
@@ -29,7 +32,7 @@ class SplitText(NamedTuple):
 
 
 def split_sentences(text: str, language: str) -> SplitText:
-    """Splits a text of any number of lines. A line of more than `MAX_PARAGRAPH` characters is one sentence.
+    """Splits a text of any number of lines. Every sentence has at most `MAX_PART` characters.
 
     `language` is its BCP 47 code, which selects the rules for sentence ends; "": unknown, the rules of English.
     """
@@ -56,8 +59,12 @@ def _pieces(text: str, language: str) -> Iterator[str]:
     yield from _sentences(text[end:], language)
 
 
-def _sentences(paragraph: str, language: str) -> list[str]:
-    if len(paragraph) > MAX_PARAGRAPH:
-        return [paragraph]
-    pieces = segment(language, paragraph)
-    return pieces if "".join(pieces) == paragraph else [paragraph]  # keep every character
+def _sentences(paragraph: str, language: str) -> Iterator[str]:
+    while paragraph:
+        part = paragraph[:MAX_PART]
+        if len(part) < len(paragraph):
+            ends = (found.end() for pattern in _PART_ENDS if (found := pattern.match(part)))
+            part = part[: next(ends, MAX_PART)]
+        pieces = segment(language, part)
+        yield from pieces if "".join(pieces) == part else [part]  # keep every character
+        paragraph = paragraph[len(part) :]

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite.serving import languages
 from t2t_lite.serving.html import Html
-from t2t_lite.serving.sentences import split_sentences
+from t2t_lite.serving.sentences import MAX_PART, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,16 @@ def test_no_character_of_any_text_is_lost(language):
         split = split_sentences(text, language)
         assert split.joined(split.sentences) == text
         assert all(sentence == sentence.strip() != "" and "\n" not in sentence for sentence in split.sentences)
+
+
+def test_a_long_paragraph_is_cut_between_sentences_and_bounded_without_them():
+    sentences = [f"The old man saw {number} dogs." for number in range(2_000)]
+    assert split_sentences(" ".join(sentences), "en").sentences == sentences
+    for text in ("' " * 60_000, '"' * 60_000, "a" * 30_000 + " b." * 10_000):
+        split = split_sentences(text, "en")
+        assert split.joined(split.sentences) == text
+        # Time is quadratic in the longest part.
+        assert max(map(len, split.sentences)) <= MAX_PART
 
 
 def translated(markup):
@@ -87,11 +97,6 @@ def test_deep_nesting_is_no_problem():
 def test_html_can_be_joined_with_several_translations():
     page = Html("<p>a <b>b</b></p>")
     assert [page.with_texts([text, text]) for text in "xy"] == ["<p>x<b>x</b></p>", "<p>y<b>y</b></p>"]
-
-
-def test_a_paragraph_that_would_take_long_is_one_sentence():
-    text = "« A. " * 20_000
-    assert split_sentences(text, "en").sentences == [text.strip()]
 
 
 def test_languages_are_named_and_found():
