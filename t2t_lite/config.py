@@ -16,7 +16,7 @@ from t2t_lite.registry import (
     REGISTRIES_OF_SETTINGS,
     SCORERS,
 )
-from t2t_lite.settings import Settings, check_settings_class
+from t2t_lite.settings import Settings, combined_class
 
 # Warnings begin at a batch smaller than one long sentence, and at a beam wider than any paper finds useful.
 FEW_TOKENS = 32
@@ -37,8 +37,8 @@ def choices() -> dict[str, tuple[str, ...]]:
     """
     others = (MODELS, OPTIMIZERS, LEARNING_RATE_SCHEDULES)
     parts = {name: registry for name, registry in REGISTRIES_OF_SETTINGS.items() if registry not in others}
-    names = [name for name in HParams.names() if name != "batch_by"]
-    fixed = {name: values for name in names if (values := HParams.option(name).choices)}
+    fixed = {name: values for name in HParams.names() if (values := HParams.option(name).choices)}
+    del fixed["batch_by"]
     return {name: tuple(registry.names()) for name, registry in parts.items()} | fixed | {"precision": PRECISIONS}
 
 
@@ -182,21 +182,21 @@ class HParams(Settings):
 
     @classmethod
     def class_for(cls, values: Mapping[str, object]) -> "type[HParams]":
-        """Returns the class of settings that the model in `values` was registered with."""
-        model = values.get("model", cls.model)
-        if not isinstance(model, str) or model not in MODELS:
-            return cls
-        kind = MODELS.fact(model, "hparams_class", HParams)
-        if kind is not HParams:
-            check_settings_class(kind, f"model '{model}'")
-        return kind
+        """Returns the class with the settings of all registered parts that `values` select."""
+        kinds = {}
+        for name, registry in REGISTRIES_OF_SETTINGS.items():
+            if not isinstance(value := values.get(name, getattr(cls, name)), str) or value not in registry:
+                return cls
+            kinds[f"{registry.kind} '{value}'"] = registry.fact(value, "hparams_class", HParams)
+        return combined_class(HParams, kinds)
 
     @classmethod
     def hint(cls, name: str) -> str:
         """Returns the hint for an error message about an unknown setting."""
-        for model in MODELS:
-            if name in cls.class_for({"model": model}).names():
-                return f"; the model {model} has this setting: add model={model}"
+        for setting, registry in REGISTRIES_OF_SETTINGS.items():
+            for value in registry:
+                if name in cls.class_for({setting: value}).names():
+                    return f"; the {registry.kind} {value} has this setting: add {setting}={value}"
         return super().hint(name)
 
     def warnings(self) -> list[str]:

@@ -234,20 +234,28 @@ class SetRegistry(Registry):
 PROBLEMS = Registry("problem", "problem")
 HPARAMS = SetRegistry("hparam set", "hparams_set", facts=("recipe",))
 MODELS = Registry("model", "model", facts=("hparams_class",))
-SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_type", facts=("requires",))
-FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type", facts=("requires",))
-POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding", facts=("requires", "is_limited"))
-NORM_TYPES = Registry("norm type", "hparams=norm_type", facts=("requires",))
+SELF_ATTENTION_TYPES = Registry(
+    "self-attention type", "hparams=self_attention_type", facts=("requires", "hparams_class")
+)
+FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type", facts=("requires", "hparams_class"))
+POSITION_ENCODINGS = Registry(
+    "position encoding", "hparams=position_encoding", facts=("requires", "is_limited", "hparams_class")
+)
+NORM_TYPES = Registry("norm type", "hparams=norm_type", facts=("requires", "hparams_class"))
 METRICS = Registry(
     "metric",
     "eval_metric",
     facts=("needs", "higher_is_better", "figure", "label", "options", "several_references", "beside", "evaluated_with"),
 )
-OPTIMIZERS = Registry("optimizer", "hparams=optimizer", facts=("requires", "moments", "decays_weights", "reads_adam"))
+OPTIMIZERS = Registry(
+    "optimizer",
+    "hparams=optimizer",
+    facts=("requires", "moments", "decays_weights", "reads_adam", "hparams_class"),
+)
 LEARNING_RATE_SCHEDULES = Registry(
     "learning rate schedule",
     "hparams=learning_rate_schedule",
-    facts=("requires", "needs_decay_steps", "ends_at_0"),
+    facts=("requires", "needs_decay_steps", "ends_at_0", "hparams_class"),
 )
 CONSTRAINTS = Registry("constraint", "decode_hparams=constraints", facts=("setting",))
 SCORERS = Registry("scorer", "decode_hparams=scorers")

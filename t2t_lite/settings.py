@@ -1,9 +1,10 @@
 """The base class of all settings: frozen, typed and flat; "name=value,..." on command lines, JSON in files."""
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeAlias, get_type_hints
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, get_type_hints
 
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
@@ -111,7 +112,12 @@ class Settings(Options):
         try:
             values = json.loads(text)
             kind = cls.class_for(values)
-            return kind(**{kind.current_name(name): value for name, value in values.items()})
+            values = {kind.current_name(name): value for name, value in values.items()}
+            # Checked first, because an unknown name may be the setting of an unknown part.
+            settings = kind(**{name: value for name, value in values.items() if name in kind.names()})
+            if unknown := next((name for name in values if name not in kind.names()), None):
+                raise UserError(f"unknown setting '{unknown}'{kind.hint(unknown)}")
+            return settings
         except (ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(
                 f"{where} does not contain settings of this version: {error}; replace it with an intact copy"
@@ -122,6 +128,40 @@ class Settings(Options):
         mine, theirs = self._values(), other._values()
         common = [name for name in mine if name in theirs]
         return [f"{name}: {mine[name]}, not {theirs[name]}" for name in common if mine[name] != theirs[name]]
+
+
+K = TypeVar("K", bound=Settings)
+
+
+def combined_class(base: type[K], kinds: Mapping[str, type[K]]) -> type[K]:
+    """Returns a class with the settings of all classes, which extend `base`; the keys name their origins in messages.
+
+    Raises:
+      UserError: if a class is no class of settings, or two of them have a setting of the same name.
+    """
+    own: dict[type[K], str] = {}
+    for what, kind in kinds.items():
+        if kind is not base:
+            check_settings_class(kind, what)
+            own.setdefault(kind, what)
+    # Without those that another one extends.
+    own = {kind: what for kind, what in own.items() if not any(kind in other.__mro__[1:] for other in own)}
+    owners: dict[str, tuple[str, type | None]] = {}
+    for kind, what in own.items():
+        for name in kind.names():
+            other, owner = owners.setdefault(name, (what, kind.owner(name)))
+            if owner is not kind.owner(name):
+                raise UserError(f"{other} and {what} both have a setting {name}; rename one of them")
+    return _combined(base, tuple(own))
+
+
+@functools.cache
+def _combined(base: type[K], kinds: tuple[type[K], ...]) -> type[K]:
+    if len(kinds) < 2:
+        return kinds[0] if kinds else base
+    renamed = {old: new for kind in kinds for old, new in kind.RENAMED.items()}
+    made: Any = type("And".join(kind.__name__ for kind in kinds), kinds, {"RENAMED": renamed})
+    return dataclasses.dataclass(frozen=True)(made)
 
 
 def check_settings_class(kind: object, what: str) -> None:

@@ -7,7 +7,7 @@ import typing
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.registry import HPARAMS, METRICS, MODELS, PROBLEMS, REGISTRIES, REGISTRIES_OF_SETTINGS, Registry
+from t2t_lite.registry import HPARAMS, METRICS, PROBLEMS, REGISTRIES, REGISTRIES_OF_SETTINGS, Registry
 from t2t_lite.scoring.metric import figure_name, metric_needs
 
 _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPARAMS)]
@@ -41,16 +41,13 @@ def _print_entry(name: str) -> None:
     """Prints all registered entries and settings with this name."""
     name = HParams.current_name(name)
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
-    describers |= dict.fromkeys(_OTHERS, _describe_summary) | {MODELS: _describe_model, METRICS: _describe_metric}
+    describers |= dict.fromkeys(_OTHERS, _describe_summary) | {METRICS: _describe_metric}
     registries = [registry for registry in describers if _is_in(name, registry)]
-    settings = [
-        each
-        for each in dict.fromkeys((HParams, DecodeHParams, *_settings_of_models().values()))
-        if each.owner(name) is each
-    ]
+    owned = _settings_of_entries()
+    settings = [each for each in dict.fromkeys((HParams, DecodeHParams, *owned.values())) if each.owner(name) is each]
     for each in settings:
-        of_model = "".join(f" of model {model}" for model, kind in _settings_of_models().items() if kind is each)
-        print(f"setting {name}{of_model} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
+        of_entry = "".join(f" of {entry}" for entry, kind in owned.items() if kind is each)
+        print(f"setting {name}{of_entry} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
         print(each.option(name).help or name.replace("_", " "))
         if each is HParams and (values := REGISTRIES_OF_SETTINGS.get(name) or each.option(name).choices):
             print(f"one of {', '.join(values)}")
@@ -112,24 +109,25 @@ def _describe_summary(registry: Registry, name: str) -> None:
     print(registry.summary(name) or "no documentation")
     if setting := registry.fact(name, "setting", ""):
         print(f"choose it with its own setting: --decode_hparams={setting}=VALUE")
-    if (origin := registry.origin(name)) is not None:
-        print(f"from the plug-in {origin.where}")
-
-
-def _describe_model(registry: Registry, name: str) -> None:
-    _describe_summary(registry, name)
-    kind = HParams.class_for({"model": name})
+    setting_of = {registry: setting for setting, registry in REGISTRIES_OF_SETTINGS.items()}
+    kind = HParams.class_for({setting_of[registry]: name}) if registry in setting_of else HParams
     own = [setting for setting in kind.names() if setting not in HParams.names()]
     if own:
         print("its own settings:")
     for setting in own:
         print(f"  {setting} = {getattr(kind, setting)}  {kind.option(setting).help}")
+    if (origin := registry.origin(name)) is not None:
+        print(f"from the plug-in {origin.where}")
 
 
-def _settings_of_models() -> dict[str, type[HParams]]:
-    """Returns the classes of model-specific settings, by the name of the model."""
-    kinds = {name: HParams.class_for({"model": name}) for name in MODELS}
-    return {name: kind for name, kind in kinds.items() if kind is not HParams}
+def _settings_of_entries() -> dict[str, type[HParams]]:
+    """Returns the classes of settings that only some entries have, such as "model length_transformer"."""
+    return {
+        f"{registry.kind} {name}": HParams.class_for({setting: name})
+        for setting, registry in REGISTRIES_OF_SETTINGS.items()
+        for name in registry
+        if registry.fact(name, "hparams_class", HParams) is not HParams
+    }
 
 
 def _describe_metric(registry: Registry, name: str) -> None:

@@ -133,15 +133,33 @@ def test_the_problems_in_the_documentation_can_be_registered_verbatim(page, name
 
 
 @pytest.mark.heavy
-def test_the_plug_in_of_the_documentation_trains_and_decodes(tmp_path, process):
-    (example,) = [example for example in examples("docs/plugins.md") if "PROBLEMS.register" in example]
-    (tmp_path / "digits.py").write_text(example, encoding="utf-8")
-    run = f"--output_dir={tmp_path / 'run'}"
-    flags = ("--problem=digits_in_words", "--hparams_set=transformer_tiny", "--train_steps=1", "--generate_data")
-    trained = process("trainer", f"--t2t_usr_dir={tmp_path}", *flags, f"--data_dir={tmp_path / 'data'}", run)
-    assert trained.returncode == 0, trained.stderr
-    decoding = (f"--t2t_usr_dir={tmp_path}", run, "--xla_compile=False")
-    assert len(process("decoder", *decoding, stdin=b"1706\n").stdout.splitlines()) == 1
+def test_the_plug_ins_of_the_documentation_train_resume_decode_and_are_exported(tmp_path, process):
+    """The problem of docs/plugins.md, with its layer, which has a setting of its own."""
+    for part in ("PROBLEMS.register", "class AverageAttention"):
+        (example,) = [example for example in examples("docs/plugins.md") if part in example]
+        (tmp_path / f"part_{len(part)}.py").write_text(example, encoding="utf-8")
+    plug_in, run = f"--t2t_usr_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}"
+
+    def succeeded(name, *flags, **options):
+        result = process(name, plug_in, *flags, **options)
+        assert result.returncode == 0, result.stderr
+        return result
+
+    flags = ("--problem=digits_in_words", "--hparams_set=transformer_tiny", "--generate_data")
+    flags += ("--hparams=self_attention_type=average,average_decay=0.9", f"--data_dir={tmp_path / 'data'}", run)
+    succeeded("trainer", *flags, "--train_steps=1")
+    assert "resuming from" in succeeded("trainer", *flags, "--train_steps=2").stdout
+    assert json.loads((tmp_path / "run" / "hparams.json").read_text())["average_decay"] == 0.9
+    decoded = succeeded("decoder", run, "--xla_compile=False", stdin=b"1706\n").stdout
+    assert len(decoded.splitlines()) == 1
+    export = f"--export_dir={tmp_path / 'export'}"
+    succeeded("export", run, export, "--format=keras")
+    assert succeeded("decoder", export, "--xla_compile=False", stdin=b"1706\n").stdout == decoded
+    result = process("export", plug_in, run, f"{export}-2", "--format=ctranslate2")
+    assert result.returncode == 1 and "CTranslate2 has no equivalent of self_attention_type=average" in result.stderr
+    assert "\n  average_decay = 1.0  how much" in succeeded("trainer", "--registry_help=average").stdout
+    result = process("decoder", export, stdin=b"1706\n")
+    assert result.returncode == 1 and "self_attention_type=average is out of range: it must be" in result.stderr
 
 
 @pytest.mark.slow

@@ -153,6 +153,57 @@ def test_settings_of_the_same_name_belong_to_their_models(two_models):
     assert OneHParams.option("size").help == "numbers"
 
 
+@dataclasses.dataclass(frozen=True)
+class WindowHParams(HParams):
+    RENAMED = {**HParams.RENAMED, "old_window": "window"}
+    window: int = option(4, "positions", at_least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class StepHParams(HParams):
+    step_size: float = option(0.5, "of the optimizer", above=0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.require("step_size", self.step_size < self.num_heads, f"below num_heads={self.num_heads}")
+
+
+@pytest.fixture
+def parts(two_models, registered):
+    registered(SELF_ATTENTION_TYPES, "near", lambda *a, **k: None, hparams_class=WindowHParams)
+    registered(OPTIMIZERS, "slow", lambda hparams: None, hparams_class=StepHParams)
+    registered(POSITION_ENCODINGS, "sized", lambda *a, **k: None, hparams_class=OtherHParams)
+
+
+def test_parts_have_settings_of_their_own(parts):
+    near = HParams().override("self_attention_type=near,window=2")
+    assert type(near) is WindowHParams and near.window == 2
+    all_three = near.override("optimizer=slow,model=one,step_size=0.25,size=16")
+    assert (all_three.window, all_three.step_size, all_three.size) == (2, 0.25, 16)
+    assert HParams.from_json(all_three.to_json(), "here") == all_three
+    assert (
+        HParams.from_json('{"self_attention_type": "near", "optimizer": "slow", "old_window": 9}', "here").window == 9
+    )
+    assert all_three.replace(optimizer="adam", model="transformer") == near
+    assert all_three.override("self_attention_type=full,model=transformer,optimizer=adam") == HParams()
+    with pytest.raises(UserError, match="window=0 is out of range: it must be at least 1"):
+        all_three.replace(window=0)
+    with pytest.raises(UserError, match=r"step_size=7.* below num_heads=4"):
+        all_three.override("step_size=7,num_heads=4")
+    with pytest.raises(
+        UserError, match="unknown name 'window'; the self-attention type near has this setting: add self_"
+    ):
+        HParams().override("window=3")
+    with pytest.raises(UserError, match="position encoding 'sized' both have a setting size; rename one of them"):
+        all_three.replace(position_encoding="sized")
+
+
+def test_a_setting_of_an_unknown_part_names_the_part(parts):
+    text = HParams().override("self_attention_type=near,window=2").to_json().replace('"near"', '"absent"')
+    with pytest.raises(UserError, match="self_attention_type=absent is out of range"):
+        HParams.from_json(text, "here")
+
+
 def test_renamed_settings_of_a_model_are_read(two_models):
     assert HParams.from_json('{"model": "one", "old_size": 5}', "here").size == 5
     assert HParams().override("model=one,old_size=3").size == 3
