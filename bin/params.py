@@ -41,7 +41,7 @@ def _run(flags: Sequence[str]) -> None:
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import HPARAMS, MODELS
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.training.cost import cost_model
     from t2t_lite.visualization.figures import COLORS, check_plot_file
 
     parser = make_parser()
@@ -59,10 +59,7 @@ def _run(flags: Sequence[str]) -> None:
         check_plot_file(Path(arguments.plot_file))
         if len(names) > len(COLORS):
             raise UserError(f"`plot_file` shows at most {len(COLORS)} sets, not {len(names)}; pass fewer", status=2)
-    import_tensorflow()
-    from t2t_lite.models.parameters import count_parameters
-
-    counts = {name: count_parameters(hparams, arguments.vocab_size) for name, hparams in sets.items()}
+    counts = {name: cost_model(hparams, arguments.vocab_size).parameter_parts() for name, hparams in sets.items()}
     printed = {} if arguments.hparams else {name: _printed(name) for name in names}
     if len(names) == 1 and arguments.hparams_set:
         _print_one(counts[names[0]], printed.get(names[0]))

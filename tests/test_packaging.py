@@ -68,6 +68,29 @@ def test_every_folder_with_modules_is_a_package():
             assert (file.parent / "__init__.py").exists(), f"{file.parent} has no __init__.py"
 
 
+def test_the_documentation_adds_extras_by_one_command_that_needs_no_index():
+    extras = "|".join(setup_cfg()["options.extras_require"])
+    seen = set()
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        if page.name == "install.md":  # it also has the wheel's command, and several examples in a line
+            text = re.sub(r"pip install 't2t_lite-[\d.]+-py3-none-any\.whl\[serve\]'", "", text).replace("or `'.[", "")
+        found = re.findall(rf"(\S*)\[((?:{extras})(?:,(?:{extras}))*)\]'", text)
+        assert {start for start, _ in found} <= {"'."}, page
+        assert len(found) == len(re.findall(rf"pip install -e '\.\[(?:{extras})", text)), page
+        seen |= {name for _, names in found for name in names.split(",")}
+    assert {"plot", "serve", "ctranslate2", "ray", "beam", "jax"} <= seen
+
+
+def test_a_package_that_is_not_installed_names_the_command_of_the_documentation(tmp_path):
+    (tmp_path / "t2t_lite").symlink_to(ROOT / "t2t_lite")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from t2t_lite.system import installed; " + (
+        "print(*map(installed.install_command, ('plot', '')), sep='\\n')"
+    )
+    printed = run(sys.executable, "-I", "-S", "-c", program, cwd=tmp_path).stdout.splitlines()
+    assert [line.partition("pip install ")[2] for line in printed] == ["-e '.[plot]'", "-e ."]
+
+
 def run(*command, cwd, status=0, **environment):
     finished = subprocess.run(
         [str(part) for part in command],
@@ -246,6 +269,8 @@ def test_a_serving_machine_decodes_scores_and_serves_without_tensorflow(serving,
         cwd=tmp_path,
     )
     assert scored.stdout.count("100.00") >= 3
+    assert "transformer_base" in run(serving / "t2t-lite-params", cwd=tmp_path).stdout
+    assert "3.3e18 FLOPs" in run(serving / "t2t-lite-benchmark", "--cost", cwd=tmp_path).stdout
     languages = "--languages=en-de"
     with Server(f"--export_dir={export}", languages, program=serving / "t2t-lite-serve") as server:
         assert server.translate(SENTENCES) == expected
@@ -260,8 +285,7 @@ def test_a_serving_machine_says_in_one_line_what_needs_tensorflow(serving, small
         ("eval", f"--output_dir={small_run}", f"--data_dir={grammar_data}"),
         ("avg", f"--output_dir={small_run}", "--n=3"),
         ("export", f"--output_dir={small_run}", "--export_dir=out"),
-        ("params", "--hparams_set=transformer_tiny"),
-        ("benchmark", "--cost"),
+        ("benchmark", "--layers"),
         ("datagen", "--problem=algorithmic_copy", "--data_dir=copy"),
         ("report", f"--output_dir={small_run}", "--report_file=r.html"),
     ):

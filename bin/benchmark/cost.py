@@ -8,8 +8,14 @@ from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
-from t2t_lite.system.quiet import import_tensorflow
-from t2t_lite.training.cost import ASSUMED_UTILISATION, Rate, estimated_flops, find_rate, training_step_flops
+from t2t_lite.training.cost import (
+    ASSUMED_UTILISATION,
+    Rate,
+    cost_model,
+    estimated_flops,
+    find_rate,
+    training_step_flops,
+)
 
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
@@ -20,12 +26,9 @@ def show(arguments: argparse.Namespace) -> None:
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
     steps = {"train_steps": arguments.train_steps} if arguments.train_steps else {}
     sets = {name: HPARAMS[name]().override(arguments.hparams).replace(**steps) for name in names}
-    import_tensorflow()
-    from t2t_lite.models.parameters import symbolic_model
-
     for name, hparams in sets.items():
         print(f"{name}{' with ' + arguments.hparams if arguments.hparams else ''}, {hparams.train_steps:,} steps")
-        model = symbolic_model(hparams, arguments.vocab_size)
+        model = cost_model(hparams, arguments.vocab_size)
         parts = training_step_flops(model, arguments.source_length, arguments.target_length)
         estimate = _print_time(name, hparams, arguments, sum(parts.values()))
         _print_count(hparams, arguments, parts, estimate)

@@ -3,11 +3,18 @@
 from collections.abc import Mapping
 
 from t2t_lite.bin import cli
-from t2t_lite.data.generation.text_checks import REPEATED, TextChecks, in_split
+from t2t_lite.data.generation.text_checks import ENTITY, INVISIBLE, REPEATED, TAG, TextChecks, in_split
 from t2t_lite.data.problem import SPLITS
 from t2t_lite.data.token_statistics import mean, quantile
 
 MANY_DROPPED = 0.1  # share of all pairs
+# What to do about what is left of web pages, by kind of finding.
+_REMEDIES = {
+    ENTITY: "HTML entities are kept as they are: decode them in all files, for example with Python's html.unescape.",
+    TAG: "Tags are kept as they are: remove them from all files, unless the model is to read and write them.",
+    INVISIBLE: "Invisible characters make other tokens of the same words; remove them from all files: "
+    r"LC_ALL=C sed 's/\xE2\x80\x8B\|\xE2\x81\xA0\|\xEF\xBB\xBF//g'",
+}
 
 
 def print_report(checks: TextChecks) -> None:
@@ -47,7 +54,7 @@ def print_report(checks: TextChecks) -> None:
 
 def _advice(checks: TextChecks) -> list[str]:
     """Returns advice about the findings, one line for each."""
-    kept = {finding.kind for finding in checks.findings() if finding.count and not finding.dropped}
+    findings = {finding.kind: finding for finding in checks.findings() if finding.count and not finding.dropped}
     advice = [
         f"Lines {first:,} to {last:,}: the lengths of the two sides are uncorrelated, so they may not be translations "
         f"of each other. Check whether an earlier line is missing or a file is out of order."
@@ -59,8 +66,11 @@ def _advice(checks: TextChecks) -> list[str]:
         advice.append(
             "Text that is not UTF-8 is often Windows-1252 (Latin-1); convert it: iconv -f WINDOWS-1252 -t UTF-8"
         )
-    if REPEATED in kept or kept & {in_split(split) for split in SPLITS}:
+    if findings.keys() & {REPEATED, *map(in_split, SPLITS)}:
         advice.append("--drop_duplicates drops repeated pairs, and pairs whose source is also in dev or test.")
+    for kind, remedy in _REMEDIES.items():
+        if finding := findings.get(kind):
+            advice.append(f"Line {finding.lines[0]:,} has {finding.example}. {remedy}")
     return advice
 
 

@@ -50,7 +50,11 @@ def make_parser() -> cli.CommandParser:
     add(
         "--rows", default="", metavar="NAME,...", help="only these rows of the table, such as base,h1,l2 (default: all)"
     )
-    add("--seeds", type=cli.whole_number(1), help="number of training runs per row (default: 3)")
+    add(
+        "--seeds",
+        type=cli.whole_number(1),
+        help="number of training runs per row (default: 3; with --scale=paper 1, as in the paper)",
+    )
     add("--budget_minutes", type=cli.positive_number, metavar="M", help="stop after M minutes")
     add("--dry_run", action="store_true", help="show the runs, their time and their disk space, and exit")
     add(
@@ -130,7 +134,7 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
     rows = [row for row in arguments.rows.split(",") if row.strip()]
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     data, devices, trees = ({name: given[name] for name in names if name in given} for names in (DATA, DEVICES, TREES))
-    runs = planned_runs(table, scale, rows, arguments.seeds or 3, folder, data | trees, devices)
+    runs = planned_runs(table, scale, rows, arguments.seeds or scale.seeds, folder, data | trees, devices)
     if arguments.dry_run or (scale.name == "paper" and not arguments.run):
         _print_plan(runs, scale, costs(runs, scale, spent(folder, "trainer")), folder)
         return

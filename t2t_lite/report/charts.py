@@ -32,15 +32,12 @@ _OF_TRAINING = {
     "target_tokens_per_second": ("Speed", "target tokens per second", 1.0),
     "memory_bytes": ("Memory in use, the maximum so far", "GiB", 1 / _GIB),
 }
-# In the plot for --curve: the training metrics, the dev metrics of tokens, and the metric that is smoothed.
-_PLOTTED = {
-    "loss": "training loss (smoothed)",
-    "learning_rate": "learning rate",
-    "target_tokens_per_second": "target tokens/s",
-}
+# In the plot for --curve: the training metrics, the dev metrics of tokens, and the metric that is smoothed. The speed
+# is left out, because on a shared machine it says more about the other work than about the run.
+_PLOTTED = {"loss": "training loss (smoothed)", "learning_rate": "learning rate"}
 _OF_TOKENS, _SMOOTHED = ("loss", "perplexity"), "loss"
 _HALF_WINDOW = 2  # the moving average of the training loss includes this many reports before and after each
-_COLUMNS = 3  # columns of panels
+_COLUMNS = 3  # maximum number of columns of panels
 
 
 class Chart(NamedTuple):
@@ -224,7 +221,7 @@ def read_curves(run: Path, name: str) -> Curves:
 def plot_curves(runs: Sequence[Curves], file: Path) -> None:
     """Plots a panel for each metric, with a line for each run. The file is written atomically.
 
-    The panels are training loss (a moving average over at most 5 reports), learning rate and speed, then dev loss, dev
+    The panels are training loss (a moving average over at most 5 reports) and learning rate, then dev loss, dev
     perplexity and, if evaluations decoded, the metrics of outputs. Metrics that no run has are left out. A run has
     the same colour in all panels. Raises a UserError if there is nothing to plot.
     """
@@ -241,7 +238,8 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
         raise UserError(
             "there is nothing to plot because no checkpoint was evaluated; run t2t-lite-trainer --schedule=eval"
         )
-    rows, columns = math.ceil(len(drawn) / _COLUMNS), min(len(drawn), _COLUMNS)
+    rows = math.ceil(len(drawn) / _COLUMNS)
+    columns = math.ceil(len(drawn) / rows)
     figure = make_figure(4.5 * columns, 3.5 * rows)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in panels[len(drawn) :]:

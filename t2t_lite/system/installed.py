@@ -55,13 +55,16 @@ def install_command(extra: str) -> str:
     """Returns the command that installs an extra in this package's environment; "": the plain install.
 
     The command names the wheel or checkout that this package was installed from (PEP 610). If that is gone or unknown,
-    or if an extra is added to a serving install, it names the missing packages instead.
+    or if an extra is added to a serving install, it names the missing packages instead. If this package is imported
+    without being installed, it is the command of docs/install.md. It never names this package's own requirement, such
+    as t2t-lite[plot], because the package is on no index.
     """
     origin, is_editable = _origin()
     if origin is not None and (not extra or importlib.util.find_spec("tensorflow") is not None):
         what = [*(["-e"] if is_editable else []), f"{origin}[{extra}]" if extra else str(origin)]
+    elif (requirements := _requirements(extra)) is None:
+        what = ["-e", f".[{extra}]" if extra else "."]
     else:
-        requirements = _requirements(extra)
         what = [each for each in requirements if not _is_installed(each)] or requirements
     return " ".join([_pip(), "install", *map(_quoted, what)])
 
@@ -81,12 +84,12 @@ def _origin() -> tuple[Path | None, bool]:
     return path, bool(about.get("dir_info", {}).get("editable"))
 
 
-def _requirements(extra: str) -> list[str]:
-    """Returns the requirements of the package or of an extra, such as "jinja2<4,>=3.1.4"."""
+def _requirements(extra: str) -> list[str] | None:
+    """Returns the requirements of the package, or of an extra, such as "jinja2<4,>=3.1.4"; None if they are unknown."""
     try:
         entries = metadata.requires(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
-        return [f"{_DISTRIBUTION}[{extra}]" if extra else _DISTRIBUTION]
+        return None
     wanted = f'extra == "{extra}"' if extra else ""
     split = (entry.partition(";") for entry in entries)
     return [requirement.strip() for requirement, _, marker in split if marker.strip() == wanted]

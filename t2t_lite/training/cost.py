@@ -1,9 +1,25 @@
 """Training cost in FLOPs (table 2 of the paper), estimated from time and devices or counted from the model."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:  # not at run time, so that --help answers at once
-    from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.config import HParams
+
+
+class CostModel(Protocol):
+    """What the cost of training needs to know: a built `Seq2SeqModel`, or the formulas of `TransformerFormulas`."""
+
+    @property
+    def hparams(self) -> HParams:
+        """The settings."""
+        ...
+
+    def parameter_parts(self) -> dict[str, int]:
+        """Returns the number of parameters by part."""
+        ...
+
+    def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
+        """Returns the operations of a training step for a sentence pair, by part."""
+        ...
 
 
 class Rate(NamedTuple):
@@ -56,12 +72,33 @@ def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
     return seconds * devices * tflops * 1e12
 
 
-def training_step_flops(model: "Seq2SeqModel", source_length: float, target_length: float) -> dict[str, float]:
+def cost_model(hparams: HParams, vocab_size: int) -> CostModel:
+    """Returns the model of the given settings, with one vocabulary, to count its parameters and operations.
+
+    For the built-in layers of the Transformer, these are formulas. Other models are built, without values, which
+    imports TensorFlow.
+
+    Raises:
+      UserError: if the model does not exist, or if TensorFlow is needed but not installed.
+    """
+    from t2t_lite.training.cost_formulas import TransformerFormulas, have_formulas
+
+    if have_formulas(hparams):
+        return TransformerFormulas(hparams, vocab_size)
+    from t2t_lite.system.quiet import import_tensorflow
+
+    import_tensorflow()
+    from t2t_lite.models.parameters import symbolic_model
+
+    return symbolic_model(hparams, vocab_size)
+
+
+def training_step_flops(model: CostModel, source_length: float, target_length: float) -> dict[str, float]:
     """Returns the FLOPs of one optimizer step, forward and backward, by part of the model; see `step_flops`.
 
     Assumes that all sentences have the given average lengths in tokens, including the end symbol, and that there is no
-    padding. A step has `batch_tokens` target tokens, and source tokens in proportion. The model must be built, but its
-    variables need no values.
+    padding. A step has `batch_tokens` target tokens, and source tokens in proportion. A `Seq2SeqModel` must be built,
+    but its variables need no values.
     """
     pairs = model.hparams.batch_tokens / target_length * (2 if model.hparams.rdrop_alpha else 1)
     return {part: pairs * count for part, count in model.step_flops(source_length, target_length).items()}

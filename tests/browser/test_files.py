@@ -37,6 +37,13 @@ def report_file(tmp_path_factory):
     return t2t.write_report(run, folder / "report.html")
 
 
+@pytest.fixture(scope="module")
+def compared_file(report_file):
+    folder = report_file.parent
+    other = shutil.copytree(folder / "run", folder / "other_run_with_a_longer_name")
+    return t2t.write_report([folder / "run", other], folder / "compared.html")
+
+
 def test_the_file_draws_the_weights_and_begins_as_asked(attention_file, open_page, translator):
     page = open_page(attention_file.as_uri())
     assert page.get_by_label("whole words").is_checked()
@@ -92,6 +99,28 @@ def test_files_are_accessible_fit_and_run_no_text(
     check_accessible(report)
     assert report.evaluate("document.documentElement.scrollWidth") <= width
     assert report.locator("svg").count() > 4
+
+
+def test_on_a_phone_two_runs_are_seen_side_by_side_and_wider_tables_scroll(compared_file, open_page, check_accessible):
+    page = open_page(compared_file.as_uri(), 375)
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    tables = page.evaluate(
+        """[...document.querySelectorAll('.facts, .settings, .scores')].map(
+            each => [each.className, each.parentElement.scrollWidth - each.parentElement.clientWidth])"""
+    )
+    assert {name for name, _ in tables} == {"facts", "settings", "scores"}
+    assert [name for name, hidden in tables if hidden > 0] == []
+    # Whatever else is wider than the window is in a part that scrolls, also with the keyboard.
+    beyond = page.evaluate(
+        """[...document.querySelectorAll('main *')].filter(each => each.getBoundingClientRect().right > innerWidth)
+            .map(each => [each.outerHTML.slice(0, 60), Boolean(each.closest('.scroll[tabindex="0"]'))])"""
+    )
+    assert [html for html, scrolls in beyond if not scrolls] == []
+    wide = page.locator(".scroll:has(> .checkpoints)").first
+    wide.evaluate("each => each.scrollLeft = each.scrollWidth")
+    last = wide.locator("th").filter(has_text="remarks")
+    assert last.evaluate("each => each.getBoundingClientRect().right <= innerWidth")
+    check_accessible(page)
 
 
 def test_on_paper_there_are_no_controls(attention_file, open_page):

@@ -41,6 +41,24 @@ def test_it_translates_as_one_types(page, translator):
     assert page.locator("#alternatives").is_hidden()
 
 
+def test_the_number_of_an_alternative_is_beside_its_first_line(server, open_page):
+    page = open_page(server.url, 220)
+    type_text(page, LINE)
+    # An empty box at the start of an item ends at the baseline of its number.
+    lines = page.evaluate(
+        """[...document.querySelectorAll('#hypotheses li')].map(item => {
+            const box = document.createElement('span'), text = document.createRange();
+            box.style.display = 'inline-block';
+            item.prepend(box);
+            const {bottom} = box.getBoundingClientRect();
+            box.remove();
+            text.selectNodeContents(item.querySelector('button'));
+            return [...text.getClientRects()].map(line => line.top < bottom && bottom < line.bottom);
+        })"""
+    )
+    assert any(len(each) > 1 for each in lines) and all(each[0] for each in lines)
+
+
 def test_hovering_a_word_shows_its_alignment(page, translator):
     type_text(page, LINE)
     output = translator.translate(LINE)

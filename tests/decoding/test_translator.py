@@ -258,17 +258,6 @@ def test_settings_can_be_changed_for_one_call(translator):
         translator.translate(LINES, precision="mixed_bfloat16")
 
 
-def test_an_n_best_list_has_each_text_once_with_its_best_score(translator):
-    settings = {"beam_size": 6, "diverse_beam_groups": 3, "diverse_beam_strength": 0.1}
-    beams = translator.n_best(LINES, **settings)
-    assert all(len({each.text for each in line}) == len(line) for line in beams)
-    assert any(len(line) < 6 for line in beams if line[0].text)  # else the groups found nothing twice
-    best = translator.translate(LINES, return_scores=True, **settings)
-    assert [line[0].text for line in beams] == [each.text for each in best]
-    for line in beams:
-        assert [each.score for each in line] == sorted((each.score for each in line), reverse=True)
-
-
 @pytest.mark.heavy
 def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
     beams = translator.n_best(LINES, beam_size=3)

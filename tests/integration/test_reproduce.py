@@ -45,7 +45,7 @@ def test_a_dry_run_shows_runs_time_disk_and_commands_and_changes_nothing(command
 
 @pytest.mark.slow
 def test_the_papers_scale_prints_the_papers_commands_and_costs(command, tmp_path):
-    done = command("reproduce", "--table=2", "--scale=paper", "--seeds=1", f"--output_dir={tmp_path}")
+    done = command("reproduce", "--table=2", "--scale=paper", f"--output_dir={tmp_path}")
     assert done.returncode == 0, done.stderr
     commands = [flags_of(line) for line in done.stdout.splitlines() if line.startswith("t2t-lite-")]
     trainers = [flags for name, flags in commands if name == "t2t-lite-trainer"]
@@ -62,6 +62,25 @@ def test_the_papers_scale_prints_the_papers_commands_and_costs(command, tmp_path
     assert {flags["split"] for flags in evaluations} == {"test"}
     assert {flags["checkpoint_path"] for flags in evaluations} == {"average"}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "seeds"),
+    [
+        (["--table=2", "--scale=paper"], [1]),  # as in the paper
+        (["--table=3", "--scale=paper", "--rows=base,l2"], [1]),
+        (["--table=2", "--scale=paper", "--seeds=2"], [1, 2]),
+        (["--table=2", "--scale=tiny"], [1, 2, 3]),
+    ],
+)
+def test_the_papers_scale_has_one_run_per_row_unless_asked(command, tmp_path, flags, seeds):
+    done = command("reproduce", *flags, "--dry_run", f"--output_dir={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    commands = [flags_of(line) for line in done.stdout.splitlines() if line.startswith("t2t-lite-trainer ")]
+    rows = {flags["output_dir"].rpartition(".")[0] for _, flags in commands}
+    planned = [(flags["output_dir"], flags["random_seed"]) for _, flags in commands]
+    assert sorted(planned) == sorted((f"{row}.seed{seed}", str(seed)) for row in rows for seed in seeds)
 
 
 @pytest.mark.parametrize(

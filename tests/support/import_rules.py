@@ -247,6 +247,7 @@ RULES_AT_LOADING = {
     "data.problem": (("config", "registry", "errors", "files", "scoring.metric"), ()),
     "scoring.metric": (("registry", "errors"), ()),
     "training.cost": (("config", "errors"), ()),
+    "training.cost_formulas": (("config", "registry"), ()),
     "run_dir": (("data.problem", "plugins", "checkpoints.versions", "plugins.trust", *BASIS), ()),
     "checkpoints.versions": (("errors", "files"), ()),
     "checkpoints.best_checkpoints": (("scoring.metric", *BASIS), ()),

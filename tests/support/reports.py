@@ -3,7 +3,7 @@
 import html.parser
 from pathlib import Path
 
-_EMPTY = {"meta", "link", "br", "img", "hr", "input"}
+_EMPTY = {"meta", "link", "br", "img", "hr", "input", "wbr"}
 
 
 class Report(html.parser.HTMLParser):
@@ -52,6 +52,9 @@ class Report(html.parser.HTMLParser):
         if self._open and self._open[-1] == "figcaption":
             self._title += data
         if not {"style", "script", "svg"} & set(self._open):
+            # A place for a line break inside a word does not divide the text.
+            if self._texts and self.elements[-1][0] == "wbr":
+                data = self._texts.pop() + data
             self._texts.append(data)
 
     @property

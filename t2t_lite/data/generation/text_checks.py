@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from t2t_lite.data.generation.markup import find_entity, find_invisible, find_tag
 from t2t_lite.data.problem import Example, Unusable, WithMore
 
 BLOCK = 200  # number of pairs per correlation of lengths
@@ -69,6 +70,10 @@ MAX_JUDGED = 10_000  # maximum number of pairs whose direction is judged
 SWAPPED_MARGIN = 0.3
 _LINES = 5  # number of example lines to show
 REPEATED = "a repeated pair"
+ENTITY, TAG = "an HTML entity, such as &amp;", "an HTML or XML tag, such as <br>"
+INVISIBLE = "an invisible character (U+200B, U+2060 or U+FEFF)"
+# What is left of web pages: for each kind, the function that returns the first in a text.
+_MARKUP = {ENTITY: find_entity, TAG: find_tag, INVISIBLE: find_invisible}
 
 
 @dataclass
@@ -81,10 +86,12 @@ class Finding:
     lines: list[int] = field(default_factory=list)  # the line numbers of the first such pairs, from 1
     is_estimate: bool = False  # whether the count is estimated from a sample
     of: int | None = None  # number of pairs checked, if not all pairs in the training text
+    example: str = ""  # what the first of these pairs has, if the description does not say it
 
-    def note(self, line: int) -> None:
+    def note(self, line: int, example: str = "") -> None:
         """Counts one more pair."""
         self.count += 1
+        self.example = self.example or example
         if len(self.lines) < _LINES:
             self.lines.append(line)
 
@@ -110,6 +117,7 @@ class TextChecks:
         self._distinct = _DistinctCount()
         self._swapped = Finding("the sides seem to be swapped", dropped=False)
         self._more_columns = Finding("more than two columns: the first two are used", dropped=False)
+        self._markup = {kind: Finding(kind, dropped=False) for kind in _MARKUP}
         self._alignment = LineAlignment()
         self._others = {split: _Split(split, pairs) for split, pairs in splits.items()}
         self.reversed_splits: list[str] = []
@@ -131,6 +139,9 @@ class TextChecks:
         self.words["targets"][len(targets.split())] += 1
         if inputs.strip() == targets.strip():
             self._identical.note(self.pairs)
+        for kind, find in _MARKUP.items():
+            if found := find(inputs) or find(targets):
+                self._markup[kind].note(self.pairs, found)
         self._alignment.add(self.pairs, inputs, targets)
         self._distinct.add(self.pairs, pair)
         for other in self._others.values():
@@ -170,7 +181,7 @@ class TextChecks:
         findings += [self._identical, self._swapped]
         findings += [each.overlap for each in self._others.values() if each.overlap.kind not in self._dropped]
         # Rare defects are listed only if they occur.
-        rare = [self._more_columns, *(each.swapped for each in self._others.values())]
+        rare = [self._more_columns, *self._markup.values(), *(each.swapped for each in self._others.values())]
         return findings + [each for each in rare if each.count]
 
     def stretches_apart(self) -> list[Stretch]:
