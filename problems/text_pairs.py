@@ -58,6 +58,7 @@ class TextPairs(Problem):
         "held_out": "number of training pairs, with different sources, to hold out for each split without files "
         "(default: 5%% of all sources, at most 2000)",
         "split_seed": f"seed that selects the held-out pairs (default: {_NUMBERS['split_seed']})",
+        "symbols": "texts that are always one token, separated by commas, such as tags before the sources: <2de>,<2fr>",
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
     }
     switches = frozenset({"drop_duplicates"})
@@ -79,6 +80,11 @@ class TextPairs(Problem):
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
             self._check_options(split)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The texts given by --symbols, each of which is one token."""
+        return tuple(filter(None, (symbol.strip() for symbol in self.options.get("symbols", "").split(","))))
 
     def _check_options(self, split: str) -> None:
         source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
@@ -235,6 +241,8 @@ class TextPairs(Problem):
 
     def _split_off(self) -> list[str]:
         """Returns the splits without files, which are held out from the training text."""
+        if self.train_only:
+            return []
         return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.options.keys()]
 
     def _hash(self, pair: Example) -> int:

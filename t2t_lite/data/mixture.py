@@ -20,12 +20,16 @@ class Part:
       weight: its share of the training pairs, relative to the weights of the other parts; 0: its size decides.
       tag: a token to put before each source sentence, such as "<2de>"; a space follows it.
       splits: the splits that it contributes to; a corpus of back-translations contributes only to "train".
+      options: values of the problem's flags, as pairs.
+      name: what messages call it; "": the problem's name.
     """
 
     problem: str
     weight: float = 0.0
     tag: str = ""
     splits: tuple[str, ...] = SPLITS
+    options: tuple[tuple[str, str], ...] = ()
+    name: str = ""
 
 
 class Mixture(Problem):
@@ -49,7 +53,7 @@ class Mixture(Problem):
         if len({bool(part.weight) for part in self.parts}) > 1 or any(part.weight < 0 for part in self.parts):
             raise UserError(f"'{self.data_name}': set a weight above 0 for all parts or for none")
         self._sizes: dict[int, int] = {}
-        self._problems: dict[str, Problem] = {}
+        self._problems: dict[Part, Problem] = {}
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -80,29 +84,35 @@ class Mixture(Problem):
         """Returns the notes of the parts."""
         notes = []
         for part in self.parts:
-            notes += [f"{part.problem}: {note}" for note in self._problem(part).notes(files)]
+            notes += [f"{part.name or part.problem}: {note}" for note in self._problem(part).notes(files)]
         return notes
 
+    def keep_streams(self, tmp_dir: Path) -> None:
+        """Keeps the streams of the parts."""
+        for part in self.parts:
+            self._problem(part).keep_streams(tmp_dir)
+
     def _problem(self, part: Part) -> Problem:
-        if part.problem not in self._problems:
+        if part not in self._problems:
             flags = get_problem(part.problem).flags
-            options = {name: value for name, value in self.options.items() if name in flags}
-            problem = self._problems[part.problem] = get_problem(part.problem, **options)
+            options = {name: value for name, value in self.options.items() if name in flags} | dict(part.options)
+            problem = self._problems[part] = get_problem(part.problem, **options)
+            problem.train_only = part.splits == SPLITS[:1]
             if problem.has_inputs != self.has_inputs:
                 raise UserError(
                     f"'{self.data_name}': has_inputs is {self.has_inputs}, but differs in its part '{problem.name}'; "
                     f"combine only parts with the same has_inputs"
                 )
-        self._problems[part.problem].tmp_dir = self.tmp_dir
-        return self._problems[part.problem]
+        self._problems[part].tmp_dir = self.tmp_dir
+        return self._problems[part]
 
     def _size(self, number: int, files: Mapping[str, Path]) -> int:
         if number not in self._sizes:
             self._sizes[number] = sum(1 for _ in self._pairs(number, "train", files))
             if not self._sizes[number]:
                 raise UserError(
-                    f"'{self.data_name}': the part '{self.parts[number].problem}' has no train examples; "
-                    f"check its sources"
+                    f"'{self.data_name}': the part '{self.parts[number].name or self.parts[number].problem}' has no "
+                    f"train examples; check its sources"
                 )
         return self._sizes[number]
 

@@ -1,0 +1,93 @@
+"""A problem for several corpora of the user's own, or registered problems, which a file lists."""
+
+import functools
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.data.mixture import Mixture, Part
+from t2t_lite.data.problem import SPLITS, AnySource, OwnFile, get_problem
+from t2t_lite.errors import UserError
+from t2t_lite.registry import PROBLEMS
+
+_OF_PART = {"name": str, "problem": str, "weight": float, "tag": str, "train_only": bool}
+_NAMES = {str: "a text", float: "a number", int: "a number", bool: "true or false"}
+
+
+@PROBLEMS.register
+class TextMixture(Mixture):
+    """Your own corpora together, with weights and tags: --mixture=FILE lists them (docs/data.md)."""
+
+    flags = {
+        "mixture": "a TOML file with the parts; each [[parts]] has flags of text_pairs, or of another problem, and "
+        "problem, weight, tag, train_only or name"
+    }
+
+    def __init__(self, is_reversed: bool = False, **options: str) -> None:
+        if "mixture" in options:  # absolute, because the manifest records it and workers read it
+            options["mixture"] = str(Path(options["mixture"]).expanduser().absolute())
+        self._file = options.get("mixture", "")
+        super().__init__(is_reversed, **options)
+
+    @functools.cached_property
+    def parts(self) -> tuple[Part, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]  read on first use
+        """The parts that the file lists; none while training, which needs only the generated data."""
+        return _read_parts(Path(self._file)) if self._file else ()
+
+    def check_options(self) -> None:
+        """Raises UserError if there is no file, or a required flag of a part is missing."""
+        if not self._file:
+            raise UserError(f"problem '{self.data_name}' needs `mixture=FILE`, a list of its parts", status=2)
+        for part in self.parts:
+            try:
+                self._problem(part).check_options()
+            except UserError as error:
+                raise UserError(f"{part.name}: {error}") from error
+
+    @property
+    def sources(self) -> tuple[AnySource, ...]:
+        """The file, and the sources of all parts."""
+        return (OwnFile(Path(self._file)), *super().sources) if self._file else ()
+
+
+def _read_parts(file: Path) -> tuple[Part, ...]:
+    """Reads the parts of a mixture.
+
+    Raises:
+      UserError: if the file cannot be read, or a part has an unknown key, a value of the wrong type, or a flag that its
+        problem does not have.
+    """
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"`mixture`: cannot read {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"{file} is not a TOML file: {error}") from error
+    tables = content.get("parts")
+    if not isinstance(tables, list) or not tables or content.keys() != {"parts"}:
+        raise UserError(f"{file} must have one table [[parts]] for each part, and nothing else")
+    return tuple(_read_part(f"{file}, part {number}", table) for number, table in enumerate(tables, start=1))
+
+
+def _read_part(where: str, table: dict[str, Any]) -> Part:
+    flags = {name: value for name, value in table.items() if name not in _OF_PART}
+    own = {name: table[name] for name in _OF_PART if name in table}
+    for name, value in own.items():
+        if type(value) is not _OF_PART[name] and not (type(value) is int and _OF_PART[name] is float):
+            raise UserError(f"{where}: {name} must be {_NAMES[_OF_PART[name]]}, not {value!r}")
+    for name, value in flags.items():
+        if type(value) not in _NAMES:
+            raise UserError(f"{where}: {name} must be a text or a number, not {value!r}")
+    part = Part(
+        own.get("problem", "text_pairs"),
+        own.get("weight", 0.0),
+        own.get("tag", ""),
+        SPLITS[:1] if own.get("train_only") else SPLITS,
+        tuple((name, str(value)) for name, value in flags.items()),
+        f"{where} ({own['name']})" if own.get("name") else where,
+    )
+    try:
+        get_problem(part.problem, **dict(part.options))
+    except UserError as error:
+        raise UserError(f"{part.name}: {error}") from error
+    return part

@@ -1,0 +1,121 @@
+"""Mixtures of the user's own corpora, described in a file: parts, weights, tags, held-out pairs, mistakes."""
+
+import collections
+import json
+
+import pytest
+from support.vocabularies import vocabulary_paths
+
+from t2t_lite.data.problem import SPLITS, get_problem
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.errors import UserError
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes numbered pairs of a word to two files, and returns the lines that name them in a mixture."""
+
+    def write(word, count, split="train"):
+        for side, text in (("source", word), ("target", word.upper())):
+            (tmp_path / f"{word}.{split}.{side}").write_text("".join(f"{text} {each}\n" for each in range(count)))
+        return "\n".join(f'{split}_{side} = "{tmp_path}/{word}.{split}.{side}"' for side in ("source", "target"))
+
+    return write
+
+
+@pytest.fixture
+def datagen(tmp_path, command):
+    def datagen(text, status=0):
+        (tmp_path / "mixture.toml").write_text(text)
+        flags = (f"--mixture={tmp_path}/mixture.toml", f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp")
+        result = command("datagen", "--problem=text_mixture", *flags, "--vocab_size=320")
+        assert result.returncode == status, result.stderr
+        return result
+
+    return datagen
+
+
+def test_parts_have_tags_weights_and_splits_of_their_own(tmp_path, write, datagen):
+    """German has its own dev; Latin, which needs no tag, holds pairs out; the back-translations only train."""
+    datagen(
+        f"""
+        [[parts]]
+        tag = "<2de>"
+        weight = 2
+        max_ratio = 9
+        {write("german", 300)}
+        {write("germandev", 4, "dev")}
+        [[parts]]
+        weight = 1
+        held_out = 20
+        {write("latin", 100)}
+        [[parts]]
+        name = "back"
+        tag = "<2de>"
+        weight = 0.5
+        train_only = true
+        {write("back", 10)}
+        """
+    )
+    problem = get_problem("text_mixture", mixture=str(tmp_path / "mixture.toml"))
+    pairs = {split: list(problem.examples(split, {})) for split in SPLITS}
+    found = {
+        split: collections.Counter((*pair.inputs.split()[:-1], pair.targets.split()[0]) for pair in pairs[split])
+        for split in SPLITS
+    }
+    # Of the German pairs, 15 are held out for test; of the Latin ones, 20 each for dev and test.
+    german, latin, back = ("<2de>", "german", "GERMAN"), ("latin", "LATIN"), ("<2de>", "back", "BACK")
+    assert found["train"] == {german: 285, latin: 142, back: 71}
+    assert found["dev"] == {("<2de>", "germandev", "GERMANDEV"): 4, latin: 20}
+    assert found["test"] == {german: 15, latin: 20}
+    assert len({pair for pair in pairs["train"] if "back" in pair.inputs}) == 10
+    vocabulary = open_vocabulary(vocabulary_paths(tmp_path / "data", get_problem("text_mixture"))[0])
+    assert "<2de>" in vocabulary.tokens()
+    manifest = json.loads((tmp_path / "data" / "manifest.text_mixture.json").read_text())
+    assert {f"{tmp_path}/mixture.toml", f"{tmp_path}/back.train.source"} <= set(map(str, manifest["sources"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[parts", "mixture.toml is not a TOML file: "),
+        ("parts = 3", "mixture.toml must have one table [[parts]] for each part, and nothing else"),
+        ("tag = 'x'\n[[parts]]", "mixture.toml must have one table [[parts]] for each part, and nothing else"),
+        ("[[parts]]\nproblem='multi30k_ende'\nweight='2'", "mixture.toml, part 1: weight must be a number, not '2'"),
+        ("[[parts]]\ntrain_only=1", "mixture.toml, part 1: train_only must be true or false, not 1"),
+        ("[[parts]]\ntrain_source=['a']", "mixture.toml, part 1: train_source must be a text or a number, not ['a']"),
+        (
+            "[[parts]]\nname='old'\ntrian_tsv='a'",
+            "mixture.toml, part 1 (old): problem 'text_pairs' has no option 'trian",
+        ),
+        ("[[parts]]\nproblem='multi30k_endd'", "mixture.toml, part 1: unknown problem 'multi30k_endd'"),
+        ("[[parts]]\ntrain_source='a'", "mixture.toml, part 1: --train_source needs --train_target; pass both"),
+        ("[[parts]]\nname='x'", "mixture.toml, part 1 (x): problem 'text_pairs' needs your text; pass --train_source"),
+    ],
+)
+def test_a_mistake_in_the_file_is_an_error_of_one_line_that_names_the_part(datagen, text, message):
+    for status in (1, 2):
+        try:
+            said = datagen(text, status).stderr
+            break
+        except AssertionError:
+            continue
+    assert message in said and said.count("\n") == 1
+
+
+def test_the_file_is_needed_to_generate_data_only(command, tmp_path):
+    result = command("datagen", "--problem=text_mixture", f"--data_dir={tmp_path}")
+    assert result.returncode == 2 and "needs --mixture=FILE, a list of its parts" in result.stderr
+    assert get_problem("text_mixture").symbols == ()
+    with pytest.raises(UserError, match=r"cannot read .*/absent: No such file or directory"):
+        get_problem("text_mixture", mixture="absent")
+
+
+def test_symbols_of_own_text_are_single_tokens(tmp_path, command, write):
+    source, target = (line.split('"')[1] for line in write("<2de> word", 400).splitlines())
+    flags = (f"--train_source={source}", f"--train_target={target}", f"--data_dir={tmp_path}/data", "--vocab_size=300")
+    assert command("datagen", "--problem=text_pairs", "--symbols=<2de>, <2fr>", *flags).returncode == 0
+    vocabulary = open_vocabulary(vocabulary_paths(tmp_path / "data", get_problem("text_pairs"))[0])
+    assert {"<2de>", "<2fr>"} <= set(vocabulary.tokens())
+    (ids,) = vocabulary.ids_of(["<2de>"])
+    assert "<2de>" in vocabulary.tokens_of(ids)
