@@ -35,6 +35,8 @@ _PAGES = {
     "Options of `t2t-lite-datagen` and `t2t_lite.generate_data`": GenerateOptions,
 }
 
+OPTION_CLASSES = tuple(_PAGES.values())
+
 
 def reference() -> str:
     """Returns the text of the page."""
