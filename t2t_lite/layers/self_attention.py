@@ -68,7 +68,9 @@ class SelfAttention(MultiHeadAttention):
         return attention_weights(self.scores(queries, keys, positions, positions), self._mask(positions, padding_mask))
 
     def _mask(self, positions: Array, padding_mask: Array | None) -> Array:
-        return causal_mask(positions) if self.causal else padding_mask
+        if self.causal:
+            return causal_mask(positions)
+        return ops.ones((1, 1), "bool") if padding_mask is None else padding_mask
 
     def heads(self, x: Array, positions: Array) -> tuple[Array, tuple[Array, Array]]:
         """Projects float [batch, length, hidden] at int positions [length] to (queries, (keys, values))."""

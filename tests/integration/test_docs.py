@@ -85,6 +85,30 @@ def test_every_page_can_be_reached_from_the_readme():
 
 
 @pytest.mark.slow
+def test_the_blocks_of_the_paper_in_code_print_what_the_page_says(capsys):
+    names = {}
+    for example in examples("docs/paper.md"):
+        exec(compile(example, "docs/paper.md", "exec"), names)
+        said = re.findall(r"^(?:print.*?)?# (.*)$", example, re.MULTILINE)
+        assert capsys.readouterr().out.splitlines() == said
+    assert len(examples("docs/paper.md")) == 8
+
+
+def test_the_files_and_names_of_the_paper_in_code_exist():
+    (table,) = re.findall(r"^\| in the paper .*?\n\n", text_of("docs/paper.md"), re.MULTILINE | re.DOTALL)
+    for cell in re.findall(r"^\|[^|]*\|([^|]*)\|", table, re.MULTILINE):
+        folder = None
+        for name in re.findall(r"`([\w/.]+)`", cell):
+            if "/" in name:
+                assert (ROOT / name).exists(), name
+                folder = (ROOT / name).parent
+            elif name.endswith(".py"):
+                assert (folder / name).exists(), name
+    for name, file in re.findall(r"`(\w+)` in `([\w/]+\.py)`", table):
+        assert re.search(rf"^(def|class) {name}\b", text_of(file), re.MULTILINE), name
+
+
+@pytest.mark.slow
 def test_the_example_of_decoding_runs(small_run, tmp_path, monkeypatch, capsys):
     (example,) = [example for example in examples("docs/decoding.md") if "RUN" in example]
     (tmp_path / "RUN").symlink_to(small_run)

@@ -36,6 +36,15 @@ def test_self_attention_is_multi_head_attention_of_a_sequence_to_itself(causal, 
         np.testing.assert_allclose(result[row], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"rotary": True}])
+def test_without_a_padding_mask_there_is_no_padding(options, paper):
+    layer = built(SelfAttention(HIDDEN, HEADS, causal=False, **options), paper, HIDDEN)
+    x = random(2, LENGTH, HIDDEN)
+    everything = np.ones((2, 1, 1, LENGTH), bool)
+    np.testing.assert_array_equal(layer(x), layer(x, everything))
+    np.testing.assert_array_equal(layer.attention(x), layer.attention(x, everything))
+
+
 def test_a_causal_layer_needs_no_padding_mask(paper):
     layer = built(SelfAttention(HIDDEN, HEADS, causal=True), paper, HIDDEN)
     x = random(2, LENGTH, HIDDEN)
