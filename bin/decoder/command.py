@@ -270,6 +270,7 @@ def _decode_part(arguments: argparse.Namespace, model: ChosenModel, inputs: list
         return
     part = parts[arguments.shard_index]
     outputs = [part.path(target) for target in targets]
+    model = chosen_model(arguments)  # of the checkpoint that `made_by` names, although the run may have a new one
     _decode_lines(arguments, loaded(model, arguments), inputs, outputs, part.lines)
     shards.write_record(part, inputs, targets, made_by)
 

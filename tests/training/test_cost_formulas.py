@@ -4,8 +4,9 @@ import subprocess
 import sys
 
 import pytest
+from training.test_cost import SMALL as SIZES
 
-from t2t_lite.config import HParams, choices
+from t2t_lite.config import choices
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
@@ -14,22 +15,7 @@ from t2t_lite.training.cost import cost_model
 from t2t_lite.training.cost_formulas import TransformerFormulas, have_formulas
 
 # All sizes differ, so that none can be confused; the lengths are not multiples of the blocks of `local`.
-SMALL = HParams(
-    num_encoder_layers=2,
-    num_decoder_layers=3,
-    hidden_size=18,
-    filter_size=22,
-    num_heads=2,
-    attention_key_size=6,
-    attention_value_size=10,
-    neighborhood_size=4,
-    kernel_size=5,
-    parameter_heads=3,
-    parameter_head_size=14,
-    parameter_pairs=7,
-    max_relative_position=8,
-    max_length=20,
-)
+SMALL = SIZES.replace(hidden_size=18, max_relative_position=8, max_length=20)
 VOCAB, INPUTS_VOCAB, LENGTHS = 23, 29, (12.5, 9)
 CHANGES = [
     *({name: word} for name, words in choices().items() if name not in ("model", "precision") for word in words),
