@@ -17,6 +17,9 @@ from t2t_lite.data.problem import Example, Unusable, WithMore
 BLOCK = 200  # number of pairs per correlation of lengths
 # Of Multi30k's 145 blocks, the least correlated has 0.82; with one side shuffled, the most correlated has 0.19.
 ALIGNED, APART = 0.5, 0.2
+# Of blocks of unrelated lengths, at most this share reaches APART: the standard deviation of a correlation is
+# 1 / sqrt(BLOCK), so 0.2% are expected, and more if neighboring lines are alike.
+BY_CHANCE = 0.05
 
 
 class Stretch(NamedTuple):
@@ -47,18 +50,22 @@ class LineAlignment:
 
     def stretches(self) -> list[Stretch]:
         """Returns the stretches whose sides do not seem to correspond; [] if there is too little text to judge."""
+        if len(self._blocks) < 2:
+            return []
+        together = [correlation for _, _, correlation in self._blocks if correlation >= APART]
+        if len(together) <= BY_CHANCE * len(self._blocks):
+            together = []
+        elif statistics.median(together) < ALIGNED:
+            return []
         apart: list[Stretch] = []
         for first, last, correlation in self._blocks:
-            if correlation >= APART:
+            if together and correlation >= APART:
                 continue
             if apart and first - apart[-1].last <= BLOCK:  # the next block, possibly after dropped lines
                 apart[-1] = Stretch(apart[-1].first, last)
             else:
                 apart.append(Stretch(first, last))
-        if len(self._blocks) < 2:
-            return []
-        together = [correlation for _, _, correlation in self._blocks if correlation >= APART]
-        return apart if not together or statistics.median(together) >= ALIGNED else []
+        return apart
 
 
 # Up to this number, distinct pairs are counted exactly; above it, the number is estimated from a random subset.

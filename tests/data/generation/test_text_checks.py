@@ -14,7 +14,7 @@ from t2t_lite.data.generation.corpus_statistics import (
     CorpusStatistics,
     corpus_statistics,
 )
-from t2t_lite.data.generation.text_checks import MAX_HASHES, MAX_JUDGED, TextChecks, pair_hash, swapped
+from t2t_lite.data.generation.text_checks import BLOCK, MAX_HASHES, MAX_JUDGED, TextChecks, pair_hash, swapped
 from t2t_lite.data.problem import Example, Problem, Unusable, get_problem
 from t2t_lite.data.text_files import read_any_parallel
 
@@ -132,6 +132,18 @@ def test_lines_missing_from_one_file_and_lines_not_utf_8_are_counted(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("by_chance", [0, 1])
+def test_a_text_that_is_shifted_from_its_first_line_is_apart_as_a_whole(by_chance):
+    """Among many blocks of unrelated lengths, one may be correlated by chance."""
+    draw, checks = random.Random(1), TextChecks({})
+    for block in range(100):
+        for _ in range(BLOCK):
+            source = draw.randrange(5, 60)
+            target = source if block == 50 and by_chance and draw.random() < 0.35 else draw.randrange(5, 60)
+            checks.add(Example("a" * source, "b" * target), None)
+    assert checks.stretches_apart() == [(1, 100 * BLOCK)]
+
+
 def test_repeats_are_exact_while_all_distinct_pairs_fit_in_memory():
     checks = checked(numbered_pairs(1, MAX_HASHES))
     for pair in itertools.chain(numbered_pairs(1, 1000), numbered_pairs(1, 500)):
