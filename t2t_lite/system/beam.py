@@ -1,8 +1,12 @@
 """Pipelines of Apache Beam, for data generation and decoding on clusters."""
 
+import concurrent.futures
 import contextlib
 import logging
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +15,9 @@ from t2t_lite.system.installed import check_installed
 
 # The options of worker processes that Beam starts on this machine.
 _QUIET = {"beam:option:default_sdk_harness_log_level:v1": "CRITICAL"}
+
+# When a worker process has ended, the pipeline has this long to end, too.
+_SECONDS_AFTER_A_LOSS = 20
 
 
 @contextlib.contextmanager
@@ -48,6 +55,45 @@ def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
         return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
     except ValueError as error:
         raise UserError(f"`runner={runner}`: {str(error).splitlines()[0]}", status=2) from error
+
+
+def run_to_end(pipeline: Any) -> Any:  # noqa: ANN401  of Beam
+    """Runs a `Pipeline` and returns its result.
+
+    Raises:
+      UserError: if a worker process on this machine has ended and the pipeline has not: Beam may then wait forever.
+      Exception: whatever the runner raises.
+    """
+    ended: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            result = pipeline.run()
+            result.wait_until_finish()
+            ended.set_result(result)
+        except BaseException as error:  # raised in the caller's thread
+            ended.set_exception(error)
+
+    before = _child_processes()
+    threading.Thread(target=run, daemon=True).start()
+    workers, last = set[str](), 0.0
+    while not concurrent.futures.wait([ended], timeout=1).done:
+        running = _child_processes() - before
+        if not workers <= running:
+            last = last or time.monotonic()
+            if time.monotonic() - last > _SECONDS_AFTER_A_LOSS:
+                raise UserError("a worker process ended early")
+        workers |= running
+    return ended.result()
+
+
+def _child_processes() -> set[str]:
+    """Returns the ids of this process' child processes."""
+    found = set[str]()
+    for file in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found |= set(file.read_text().split())
+    return found
 
 
 def _local_runner() -> Any:  # noqa: ANN401

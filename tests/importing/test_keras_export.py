@@ -1,6 +1,7 @@
 """Exports in the format keras become run directories again; other exports and options are refused in one line."""
 
 import json
+import shutil
 
 import pytest
 
@@ -42,8 +43,7 @@ def test_what_cannot_be_imported_is_refused_in_one_line(export, tmp_path):
         refused(tmp_path)
         == f"{tmp_path} is not an export directory: it has no export.json; create one with t2t-lite-export"
     )
-    other = tmp_path / "other"
-    other.mkdir()
-    content = json.loads((export / "export.json").read_text()) | {"format": "saved_model", "files": {}}
+    other = shutil.copytree(export, tmp_path / "other")
+    content = json.loads((export / "export.json").read_text()) | {"format": "saved_model"}
     (other / "export.json").write_text(json.dumps(content))
     assert refused(other) == f"{other} has the format saved_model; export the run with --format=keras"
