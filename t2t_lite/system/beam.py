@@ -16,9 +16,6 @@ from t2t_lite.system.installed import check_installed
 # The options of worker processes that Beam starts on this machine.
 _QUIET = {"beam:option:default_sdk_harness_log_level:v1": "CRITICAL"}
 
-# When a worker process has ended, the pipeline has this long to end, too.
-_SECONDS_AFTER_A_LOSS = 20
-
 
 @contextlib.contextmanager
 def quiet_beam() -> Iterator[None]:
@@ -57,8 +54,12 @@ def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
         raise UserError(f"`runner={runner}`: {str(error).splitlines()[0]}", status=2) from error
 
 
-def run_to_end(pipeline: Any) -> Any:  # noqa: ANN401  of Beam
+def run_to_end(pipeline: Any, seconds_after_a_loss: float = 20) -> Any:  # noqa: ANN401  of Beam
     """Runs a `Pipeline` and returns its result.
+
+    Args:
+      pipeline: the pipeline.
+      seconds_after_a_loss: how long it may run on after a worker process on this machine has ended.
 
     Raises:
       UserError: if a worker process on this machine has ended and the pipeline has not: Beam may then wait forever.
@@ -81,7 +82,7 @@ def run_to_end(pipeline: Any) -> Any:  # noqa: ANN401  of Beam
         running = _child_processes() - before
         if not workers <= running:
             last = last or time.monotonic()
-            if time.monotonic() - last > _SECONDS_AFTER_A_LOSS:
+            if time.monotonic() - last > seconds_after_a_loss:
                 raise UserError("a worker process ended early")
         workers |= running
     return ended.result()
