@@ -64,7 +64,8 @@ def _read_parts(file: Path) -> tuple[Part, ...]:
     except ValueError as error:
         raise UserError(f"{file} is not a TOML file: {error}") from error
     tables = content.get("parts")
-    if not isinstance(tables, list) or not tables or content.keys() != {"parts"}:
+    tables = tables if isinstance(tables, list) else []
+    if not tables or not all(isinstance(table, dict) for table in tables) or content.keys() != {"parts"}:
         raise UserError(f"{file} must have one table [[parts]] for each part, and nothing else")
     return tuple(_read_part(f"{file}, part {number}", table) for number, table in enumerate(tables, start=1))
 
@@ -87,7 +88,8 @@ def _read_part(where: str, table: dict[str, Any]) -> Part:
         f"{where} ({own['name']})" if own.get("name") else where,
     )
     try:
-        get_problem(part.problem, **dict(part.options))
+        if isinstance(get_problem(part.problem, **dict(part.options)), TextMixture):
+            raise UserError("a part cannot be a text_mixture; list its parts here")
     except UserError as error:
         raise UserError(f"{part.name}: {error}") from error
     return part

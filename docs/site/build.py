@@ -21,6 +21,8 @@ def main() -> int:
     """Builds the site from docs/, from the generated pages, and from some files of the checkout."""
     import_tensorflow()  # without its log
     target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "site").resolve()
+    if target.exists() and any(target.iterdir()) and not (target / "objects.inv").exists():
+        sys.exit(f"bin/docs: {target} has files and is not a site of an earlier build; pass another folder")
     with tempfile.TemporaryDirectory() as name:
         source, built = Path(name) / "source", Path(name) / "site"
         source.mkdir()

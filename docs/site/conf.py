@@ -13,17 +13,15 @@ html_theme = "furo"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 # Links to headings are those of GitHub.
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_inline"]
 # In docstrings, `x` is code.
 default_role = "literal"
-napoleon_custom_sections = [("Call arguments", "params_style"), ("Methods", "params_style")]
+napoleon_custom_sections = [("Call arguments", "params_style")]
 napoleon_use_rtype = False
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
-copybutton_exclude = ".linenos, .gp, .go"
 html_show_sphinx = False
 html_copy_source = html_show_sourcelink = False
 html_css_files = ["site.css"]

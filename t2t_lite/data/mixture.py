@@ -1,5 +1,6 @@
 """Mixtures: problems that combine other problems, by weight or by size."""
 
+import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -50,7 +51,9 @@ class Mixture(Problem):
             raise UserError(
                 f"'{self.data_name}' cannot be reversed, because the tags of its sources would be in the targets"
             )
-        if len({bool(part.weight) for part in self.parts}) > 1 or any(part.weight < 0 for part in self.parts):
+        if len({bool(part.weight) for part in self.parts}) > 1 or not all(
+            0 <= part.weight < math.inf for part in self.parts
+        ):
             raise UserError(f"'{self.data_name}': set a weight above 0 for all parts or for none")
         self._sizes: dict[int, int] = {}
         self._problems: dict[Part, Problem] = {}

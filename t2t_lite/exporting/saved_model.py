@@ -87,11 +87,11 @@ class _Translator(tf.Module):
         blank = tf.strings.regex_full_match(inputs, r"[\s\pZ]*")
         result = self._search(tf.where(blank[:, tf.newaxis], PAD_ID, ids), alpha)
         # The only output for a blank line is a blank line.
-        is_it = blank[:, tf.newaxis] & (tf.range(tf.shape(result.scores)[1]) == 0)
+        is_blank_output = blank[:, tf.newaxis] & (tf.range(tf.shape(result.scores)[1]) == 0)
         return {
             "outputs": self._decoded(result.ids),
-            "scores": tf.where(is_it, 0.0, result.scores),
-            "log_probs": tf.where(is_it, 0.0, result.log_probs),
+            "scores": tf.where(is_blank_output, 0.0, result.scores),
+            "log_probs": tf.where(is_blank_output, 0.0, result.log_probs),
         }
 
     @tf.function(autograph=False)

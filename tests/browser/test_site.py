@@ -31,6 +31,14 @@ def site(tmp_path_factory):
     return folder / "site"
 
 
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    (tmp_path / "mine.txt").touch()
+    build = [sys.executable, ROOT / "docs" / "site" / "build.py", tmp_path]
+    done = subprocess.run(build, env=user_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and f"{tmp_path} has files and is not a site" in done.stderr
+    assert (tmp_path / "mine.txt").exists()
+
+
 def sections(page):
     """The first cells of the tables of a page, by the heading of second level above them."""
     parts = re.split(r"<h2>(.*?)<a", page.read_text(encoding="utf-8"))[1:]

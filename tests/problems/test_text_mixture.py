@@ -79,6 +79,12 @@ def test_parts_have_tags_weights_and_splits_of_their_own(tmp_path, write, datage
     ("text", "message"),
     [
         ("[[parts", "mixture.toml is not a TOML file: "),
+        ("parts = [1]", "mixture.toml must have one table [[parts]] for each part, and nothing else"),
+        ("[[parts]]\nproblem='text_mixture'", "mixture.toml, part 1: a part cannot be a text_mixture; list its parts"),
+        (
+            "[[parts]]\nproblem='grammar_ende'\nweight=nan",
+            "'text_mixture': set a weight above 0 for all parts or for n",
+        ),
         ("parts = 3", "mixture.toml must have one table [[parts]] for each part, and nothing else"),
         ("tag = 'x'\n[[parts]]", "mixture.toml must have one table [[parts]] for each part, and nothing else"),
         ("[[parts]]\nproblem='multi30k_ende'\nweight='2'", "mixture.toml, part 1: weight must be a number, not '2'"),

@@ -27,7 +27,7 @@ from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.files import write_text, written_whole
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.system.beam import new_pipeline
+from t2t_lite.system.beam import new_pipeline, run_to_end
 
 RANGES = 16  # default number of ranges into which the text is divided
 _STATISTICS = -1  # the key of statistics; records use their shard number as key
@@ -79,10 +79,10 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
     ranges = [(first, first + each if first + each < chunks else None) for first in range(0, chunks, each)]
     statistics_path = job.work.absolute() / "statistics.json"
     task = _Task.of(job)
-    with pipeline:
-        encode, write = functools.partial(_encode, task), functools.partial(_write, task, statistics_path)
-        encoded = pipeline | beam.Create(ranges) | beam.Reshuffle() | beam.FlatMapTuple(encode)
-        _ = encoded | beam.GroupByKey() | beam.MapTuple(write)
+    encode, write = functools.partial(_encode, task), functools.partial(_write, task, statistics_path)
+    encoded = pipeline | beam.Create(ranges) | beam.Reshuffle() | beam.FlatMapTuple(encode)
+    _ = encoded | beam.GroupByKey() | beam.MapTuple(write)
+    run_to_end(pipeline)
     statistics = Statistics.from_json(json.loads(statistics_path.read_text(encoding="utf-8")))
     job.check(statistics)
     for shard, path in task.shards.items():
