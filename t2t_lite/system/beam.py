@@ -3,6 +3,8 @@
 import concurrent.futures
 import contextlib
 import logging
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -19,17 +21,21 @@ _QUIET = {"beam:option:default_sdk_harness_log_level:v1": "CRITICAL"}
 
 @contextlib.contextmanager
 def quiet_beam() -> Iterator[None]:
-    """Keeps Beam from logging each step inside the block and, when a worker is lost, several pages of it."""
+    """Keeps Beam from logging each step inside the block and, when a worker is lost, several pages of it.
+
+    Errors of threads are not printed: `run_to_end` raises the pipeline's own, and the others report closed connections
+    and lost workers. Beam stays quiet if the block ends with an error, because its threads go on.
+    """
     loggers = {logging.getLogger(): logging.ERROR}
     loggers |= {logging.getLogger(name): logging.CRITICAL for name in ("apache_beam", "grpc")}
     before = {logger: logger.level for logger in loggers}
     for logger, level in loggers.items():
         logger.setLevel(level)
-    try:
-        yield
-    finally:
-        for logger, level in before.items():
-            logger.setLevel(level)
+    hook, threading.excepthook = threading.excepthook, lambda _: None
+    yield
+    threading.excepthook = hook
+    for logger, level in before.items():
+        logger.setLevel(level)
 
 
 def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
@@ -57,6 +63,9 @@ def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
 def run_to_end(pipeline: Any, seconds_after_a_loss: float = 20) -> Any:  # noqa: ANN401  of Beam
     """Runs a `Pipeline` and returns its result.
 
+    If the pipeline fails, its worker processes on this machine are killed: each would print a traceback when this
+    process ends.
+
     Args:
       pipeline: the pipeline.
       seconds_after_a_loss: how long it may run on after a worker process on this machine has ended.
@@ -75,25 +84,32 @@ def run_to_end(pipeline: Any, seconds_after_a_loss: float = 20) -> Any:  # noqa:
         except BaseException as error:  # raised in the caller's thread
             ended.set_exception(error)
 
-    before = _child_processes()
+    before = _children_of(os.getpid())
     threading.Thread(target=run, daemon=True).start()
-    workers, last = set[str](), 0.0
-    while not concurrent.futures.wait([ended], timeout=1).done:
-        running = _child_processes() - before
-        if not workers <= running:
-            last = last or time.monotonic()
-            if time.monotonic() - last > seconds_after_a_loss:
-                raise UserError("a worker process ended early")
-        workers |= running
-    return ended.result()
+    workers, last = set[int](), 0.0
+    try:
+        while not concurrent.futures.wait([ended], timeout=1).done:
+            running = _children_of(os.getpid()) - before
+            if not workers <= running:
+                last = last or time.monotonic()
+                if time.monotonic() - last > seconds_after_a_loss:
+                    raise UserError("a worker process ended early")
+            workers |= running
+        return ended.result()
+    except BaseException:
+        running = _children_of(os.getpid()) - before
+        for worker in running.union(*map(_children_of, running)):  # Beam starts each through a shell
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+        raise
 
 
-def _child_processes() -> set[str]:
-    """Returns the ids of this process' child processes."""
-    found = set[str]()
-    for file in Path("/proc/self/task").glob("*/children"):
+def _children_of(process: int) -> set[int]:
+    """Returns the ids of the child processes of a process."""
+    found = set[int]()
+    for file in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has ended
-            found |= set(file.read_text().split())
+            found |= set(map(int, file.read_text().split()))
     return found
 
 

@@ -1,12 +1,13 @@
-"""Pipelines of Beam: one that waits forever for a lost worker is ended."""
+"""Pipelines of Beam: one that waits forever for a lost worker is ended, and a failed one stays quiet."""
 
+import logging
 import subprocess
 import threading
 
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.system.beam import run_to_end
+from t2t_lite.system.beam import quiet_beam, run_to_end
 
 
 class Waits:
@@ -45,3 +46,30 @@ def test_results_and_errors_of_a_pipeline_are_those_of_beam():
     assert run_to_end(pipeline) is pipeline
     with pytest.raises(ValueError, match="of the runner"):
         run_to_end(Fails())
+
+
+def test_threads_of_a_failed_pipeline_do_not_print_after_its_error(capfd, monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    loggers = [logging.getLogger(name) for name in ("apache_beam", "grpc", None)]
+    levels = [logger.level for logger in loggers]
+
+    def fail():
+        logging.getLogger("apache_beam.runners").error("a log line")
+        raise ValueError("of a thread")
+
+    def printed():
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+        return capfd.readouterr().err
+
+    try:
+        with quiet_beam():
+            assert printed() == ""
+        assert "of a thread" in printed()
+        with pytest.raises(ValueError, match="of the pipeline"), quiet_beam():
+            raise ValueError("of the pipeline")
+        assert printed() == ""
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
