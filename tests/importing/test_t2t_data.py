@@ -170,7 +170,7 @@ def commands_of_page(heading):
     """The command lines, as lists of words, from a heading of the page on."""
     page = Path(__file__).resolve().parents[2] / "docs" / "from-tensor2tensor.md"
     _, _, text = page.read_text(encoding="utf-8").partition(f"## {heading}\n")
-    lines = "".join(re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)).replace("\\\n", " ").splitlines()
+    lines = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)).replace("\\\n", " ").splitlines()
     return [shlex.split(line) for line in lines if line.startswith("t2t-lite-")]
 
 

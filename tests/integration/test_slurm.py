@@ -103,7 +103,7 @@ def submitted(slurm, multi30k_data, tmp_path):
     """A function that submits the sbatch file of the docs, with other flags; returns the job and its output file."""
 
     def submit(steps):
-        (script,) = re.findall(r"^```\n(#!/bin/bash\n#SBATCH.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
+        (script,) = re.findall(r"^```sh\n(#!/bin/bash\n#SBATCH.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
         script = script.replace("--nodes=2", "--nodes=1").replace("--ntasks-per-node=1", "--ntasks-per-node=2")
         script = re.sub(r"#SBATCH --(gpus|cpus|time|mem)\S*\n", "", script)
         flags = f"--problem=multi30k_ende --hparams_set=transformer_multi30k --hparams={HPARAMS} --train_steps={steps}"

@@ -12,7 +12,7 @@ import pytest
 from t2t_lite.problems.grammar import GrammarEnde
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-FENCE = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?:sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The lines of the page's blocks, and its code in sentences, which may be broken into lines.
 QUOTES = "".join(FENCE.findall(PAGE)).splitlines()
 QUOTES += [" ".join(each.split()) for each in re.findall(r"`([^`]+)`", FENCE.sub("", PAGE))]

@@ -93,8 +93,8 @@ def _comments(source: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _paragraphs(page: str) -> Iterator[tuple[int, str]]:
-    """Yields paragraphs, items of lists and rows of tables, without blocks of code."""
-    text = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), page, flags=re.DOTALL)
+    """Yields paragraphs, items of lists and rows of tables, without blocks of code and comments."""
+    text = re.sub(r"```.*?```|<!--.*?-->", lambda block: "\n" * block[0].count("\n"), page, flags=re.DOTALL)
     for block in re.finditer(r"(?:^[|\-] ?.*(?:\n  .*)*|(?:^(?![#|\-\s]).+\n?)+)", text, re.MULTILINE):
         yield text.count("\n", 0, block.start()) + 1, block[0].strip()
 

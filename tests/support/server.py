@@ -27,16 +27,17 @@ class Answer(NamedTuple):
 
 
 class Server:
-    """t2t-lite-serve at a free port of this machine, ready to answer.
+    """t2t-lite-serve at a port of this machine, ready to answer.
 
     Args:
       flags: of the command.
       program: its path, if it is one of another environment.
       environment: of its process.
+      port: 0 chooses a free one.
     """
 
-    def __init__(self, *flags, program="serve", environment=None):
-        self.process = start_process(program, *flags, "--port=0", environment=environment)
+    def __init__(self, *flags, program="serve", environment=None, port=0):
+        self.process = start_process(program, *flags, f"--port={port}", environment=environment)
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
