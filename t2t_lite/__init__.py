@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from t2t_lite.report.writing import write_report
     from t2t_lite.training.callbacks import Callback
 
-__version__ = "0.9.0"
+__version__ = "0.10.0"
 
 # Maps each module to the public names that it defines. A module that lists its own name is itself public.
 _NAMES = {

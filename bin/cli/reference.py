@@ -18,6 +18,8 @@ from t2t_lite.training.options import TrainOptions
 
 _HEAD = """# Settings and options
 
+This page answers which settings and options there are, with their defaults and ranges.
+
 An option is a flag of the command and a keyword of the function in its heading. A setting is passed in the flag or
 class in its heading; `--registry_help=NAME` describes it. This page is generated from the declarations by
 `python -m t2t_lite.bin.cli.reference docs/options.md`.

@@ -50,9 +50,9 @@ def _with_links_of_the_site(text: str) -> str:
     """Returns a page whose links lead to pages of the site; other files of the checkout become their paths."""
     text = re.sub(r"\]\((?:\.\./)?docs/", "](", text)
     for path, page in _OUTSIDE.items():
-        anchor = r"(?:#[^)]*)?" if page == "index.md" else ""
-        text = re.sub(rf"\]\((?:\.\./)?{path}{anchor}(?=[)#])", f"]({page}", text)
-    return re.sub(r"\[([^\]]+)\]\((?:\.\./|(?=tests/))([^)]+)\)", r"\1 (`\2`)", text)
+        end = r"(?=\))" if page == "index.md" else "(?=[)#])"  # the start page lacks the sections of README.md
+        text = re.sub(rf"\]\((?:\.\./)?{path}{end}", f"]({page}", text)
+    return re.sub(r"\[([^\]]+)\]\((?:\.\./|(?=tests/))([^)#]+)(?:#[^)]*)?\)", r"\1 (`\2`)", text)
 
 
 def _accessible(html: str) -> str:

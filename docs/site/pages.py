@@ -83,7 +83,8 @@ def _row(action: argparse.Action) -> tuple[str, str]:
 def registry_page() -> str:
     """Returns the page with everything that is registered."""
     parts = [
-        "# Registered names\n\nSettings and flags select these by name; `--registry_help=NAME` describes one of them, "
+        "# Registered names\n\nThis page answers which problems, hparam sets, layers and so on there are. Settings "
+        "and flags select them by name; `--registry_help=NAME` describes one of them, "
         "and [plug-ins](plugins.md) add others.\n"
     ]
     for registry in REGISTRIES:
@@ -109,7 +110,8 @@ def _escaped(text: str) -> str:
 
 def api_page() -> str:
     """Returns the page with the signatures and docstrings of the Python API."""
-    parts, listed = ["# Python API\n\n[Python](python.md) has examples. `t2t` stands for `t2t_lite`.\n"], set[int]()
+    about = "This page answers which functions and classes there are. [Python](python.md) has examples."
+    parts, listed = [f"# Python API\n\n{about} `t2t` stands for `t2t_lite`.\n"], set[int]()
     for title, module in _MODULES.items():
         found = importlib.import_module(module)
         parts.append(f"\n## {title}\n\n{inspect.getdoc(found)}\n\n```{{eval-rst}}\n.. currentmodule:: {module}\n\n")

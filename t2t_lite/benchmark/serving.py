@@ -139,7 +139,10 @@ async def _first_pair(address: tuple[str, int]) -> tuple[str, str]:
     for language in known:
         if language.get("targets"):
             return language["code"], language["targets"][0]
-    raise UserError(f"the server at http://{address[0]}:{address[1]} lists no language pairs; pass another `url`")
+    raise UserError(
+        f"the server at http://{address[0]}:{address[1]} lists no language pairs; start it with --languages=en-de, or "
+        "pass another `url`"
+    )
 
 
 async def _sample_memory(address: tuple[str, int], started: float, figures: ServingFigures) -> None:

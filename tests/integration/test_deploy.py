@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
@@ -94,6 +95,9 @@ class Site:
         process = subprocess.Popen(self.nginx)
         self._stack.callback(process.wait)
         self._stack.callback(process.terminate)
+        while subprocess.run(["curl", "-ks", f"https://127.0.0.1:{self.port}/health"], capture_output=True).returncode:
+            assert process.poll() is None
+            time.sleep(0.02)
         request = check.partition("\n")[2]
         self.curl = changed(
             request, {"/etc/nginx": str(self.folder), ":443:": f":{self.port}:", f"{HOST}/": f"{HOST}:{self.port}/"}
@@ -149,7 +153,7 @@ def test_the_model_and_the_servers_are_updated_behind_nginx_without_a_lost_reque
     for client in clients:
         client.start()
     try:
-        (exchange,) = re.findall(r"`(mv /srv.*?)`", PAGE)
+        (exchange,) = re.findall(r"`(rm -rf /srv.*?)`", PAGE)
         subprocess.run(changed(exchange, {"/srv/models": str(site.folder)}), shell=True, check=True)
         for server in site.servers:
             server.process.send_signal(signal.SIGHUP)

@@ -142,7 +142,7 @@ def test_the_script_of_the_readme_is_the_one_whose_output_it_states():
     "page, name",
     [
         ("docs/plugins.md", "digits_in_words"),
-        ("docs/data.md", "captions_into_two"),
+        ("docs/mixtures.md", "captions_into_two"),
         ("docs/data.md", "my_pairs"),
         ("CONTRIBUTING.md", "recipes_ende"),
     ],

@@ -58,7 +58,7 @@ ELSEWHERE = {
     ),
     ("docs/cluster.md", "yaml", ""): f"{DOCS}test_each_pod_of_the_manifest_has_the_tf_config_of_its_index",
     ("docs/data.md", "python", "from t2t_lite.data.problem"): VERBATIM,
-    ("docs/data.md", "python", "from t2t_lite.data.mixture"): VERBATIM,
+    ("docs/mixtures.md", "python", ""): VERBATIM,
     ("docs/data.md", "python", "from t2t_lite.registry"): f"{OWN}test_the_sets_of_the_pages_can_be_registered",
     ("docs/reproduce.md", "python", ""): f"{OWN}test_the_sets_of_the_pages_can_be_registered",
     ("docs/decoding.md", "python", ""): f"{DOCS}test_the_example_of_decoding_runs",

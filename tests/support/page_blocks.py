@@ -92,7 +92,8 @@ class Shell:
         if kind == "python":
             return self._process([sys.executable, "-c", content])
         if kind == "toml":
-            Path("both.toml").write_text(content, encoding="utf-8")  # the name that the page gives it
+            name = content.partition("\n")[0].removeprefix("# ")  # the first line names the file
+            Path(name).write_text(content, encoding="utf-8")
             return ""
         return "".join(self.line(line, status) for line in command_lines(content))
 

@@ -90,12 +90,6 @@ RUNS = {
             {"wmt_ende": "grammar_ende", "=data": "={grammar_data}", "of-00100": "of-00010"},
             prints=("side  ",),
         ),
-        Run("[[parts]]", writes=("both.toml",)),
-        Run(
-            "t2t-lite-datagen --problem=text_mixture",
-            {"--tmp_dir=downloads": "--tmp_dir={multi30k_dir} --vocab_size=600 --max_cases=2000"} | TRAIN,
-            ("both/run/ckpt-2.index",),
-        ),
     ],
     "docs/decoding.md": [
         Run("t2t-lite-avg", {"t2t-lite-avg ": "t2t-lite-avg --n=3 "}, ("out.txt", "RUN/average-6.index")),
@@ -131,6 +125,29 @@ RUNS = {
             ("BLEU.* = ", "ready after"),
             "cp -r {grammar_data} data",
         ),
+    ],
+    "docs/mixtures.md": [
+        Run("# adapt.toml"),
+        Run(
+            "t2t-lite-datagen --problem=text_mixture --mixture=adapt",
+            {"t2t-lite-trainer ": FEW, "--train_steps=200 ": "", "=run ": "=RUN "},
+            ("run2/ckpt-2.index", "adapted/vocab.*"),
+            ("old", "new", "weights loaded", "BLEU"),
+            "mkdir data; cp RUN/vocab.* data/vocab.text_pairs.8000.subwords",
+        ),
+        Run("# both.toml"),
+        Run(
+            "t2t-lite-datagen --problem=text_mixture --mixture=both",
+            {"--tmp_dir=downloads": "--tmp_dir={multi30k_dir} --vocab_size=600 --max_cases=2000"} | TRAIN,
+            ("both/run/ckpt-2.index",),
+        ),
+        Run(
+            "t2t-lite-datagen --problem=text_pairs",
+            TRAIN,
+            ("reverse/run/ckpt-2.index", "back.en"),
+        ),
+        Run("# back.toml"),
+        Run("t2t-lite-datagen --problem=text_mixture --mixture=back", TRAIN, ("more/run/ckpt-2.index",)),
     ],
     "docs/parsing.md": [
         Run(
