@@ -38,7 +38,8 @@ def run(
       body: executes the command with the flags. It returns the exit status (None for 0) or raises `SystemExit`.
       argv: the flags; None: those of this process, which is then the command's own.
       exit_at_once: whether to end the process here, if it is the command's own and no exception was raised. Otherwise,
-        Python frees TensorFlow's graphs one by one, which takes two seconds for a small model and ten for the paper's.
+        Python frees TensorFlow's graphs one by one, which takes two seconds for a small model and ten for the paper's,
+        and waits for the compilation of a search in the background.
 
     Returns:
       the exit status: 0; 2 for wrong usage; 1, or the error's own status, after an error that the user can fix. Such

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
-    return cli.run("eval", _run, argv)
+    return cli.run("eval", _run, argv, exit_at_once=True)
 
 
 def make_parser() -> cli.CommandParser:

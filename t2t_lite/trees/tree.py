@@ -100,7 +100,8 @@ def parse_brackets(text: str) -> list[Tree]:
         else:
             raise ValueError(f"'{token}' has no tag")
     if builder.open_labels:
-        raise ValueError(f"the bracket of '{builder.open_labels[-1]}' is not closed")
+        label = builder.open_labels[-1]
+        raise ValueError(f"the bracket of '{label}' is not closed" if label else "the outermost bracket is not closed")
     return list(builder.trees())
 
 

@@ -95,6 +95,14 @@ def test_a_changed_metric_scores_the_stored_outputs_again_without_tensorflow(run
     assert evaluated() == found  # without the plug-in, what it has computed stays
     (mine / "constant.py").write_text("VALUE = 3.0")
     assert score_of(evaluated(plug_in[0]), "constant_for_test") == 3.0  # though it is not asked for
+    # A search that is compiled in the background is not waited for.
+    late = tmp_path / "late"
+    background = (
+        "import pathlib, time; from concurrent.futures import ThreadPoolExecutor; from t2t_lite.bin.eval import main; "
+        f"ThreadPoolExecutor().submit(lambda: (time.sleep(30), pathlib.Path({str(late)!r}).touch())); main()"
+    )
+    subprocess.run([sys.executable, "-c", background, *flags], capture_output=True, check=True)
+    assert not late.exists()
 
 
 @pytest.mark.heavy
