@@ -52,7 +52,12 @@ def _with_links_of_the_site(text: str) -> str:
     for path, page in _OUTSIDE.items():
         end = r"(?=\))" if page == "index.md" else "(?=[)#])"  # the start page lacks the sections of README.md
         text = re.sub(rf"\]\((?:\.\./)?{path}{end}", f"]({page}", text)
-    return re.sub(r"\[([^\]]+)\]\((?:\.\./|(?=tests/))([^)#]+)(?:#[^)]*)?\)", r"\1 (`\2`)", text)
+    return re.sub(r"\[([^\]]+)\]\((?:\.\./|(?=tests/))([^)#]+)(?:#[^)]*)?\)", _as_path, text)
+
+
+def _as_path(link: re.Match[str]) -> str:
+    text, path = link.groups()
+    return f"`{path}`" if path.startswith(text) else f"{text} (`{path}`)"
 
 
 def _accessible(html: str) -> str:

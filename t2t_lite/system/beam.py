@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -23,19 +24,29 @@ _QUIET = {"beam:option:default_sdk_harness_log_level:v1": "CRITICAL"}
 def quiet_beam() -> Iterator[None]:
     """Keeps Beam from logging each step inside the block and, when a worker is lost, several pages of it.
 
-    Errors of threads are not printed: `run_to_end` raises the pipeline's own, and the others report closed connections
-    and lost workers. Beam stays quiet if the block ends with an error, because its threads go on.
+    Errors of Beam's threads are not printed: `run_to_end` raises the pipeline's own, and the others report closed
+    connections and lost workers. That stays so if the block ends with an error, because the threads go on.
     """
-    loggers = {logging.getLogger(): logging.ERROR}
-    loggers |= {logging.getLogger(name): logging.CRITICAL for name in ("apache_beam", "grpc")}
-    before = {logger: logger.level for logger in loggers}
-    for logger, level in loggers.items():
-        logger.setLevel(level)
-    hook, threading.excepthook = threading.excepthook, lambda _: None
-    yield
+    root = logging.getLogger()
+    loggers = [logging.getLogger(name) for name in ("apache_beam", "grpc")]
+    levels, level, hook = [logger.level for logger in loggers], root.level, threading.excepthook
+
+    def print_error(arguments: threading.ExceptHookArgs) -> None:
+        modules = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(arguments.exc_traceback)]
+        if not any(module.startswith("apache_beam.") for module in modules):
+            hook(arguments)
+
+    root.setLevel(logging.ERROR)
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    threading.excepthook = print_error
+    try:
+        yield
+    finally:
+        root.setLevel(level)
     threading.excepthook = hook
-    for logger, level in before.items():
-        logger.setLevel(level)
+    for logger, before in zip(loggers, levels, strict=True):
+        logger.setLevel(before)
 
 
 def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
