@@ -95,12 +95,12 @@ def run_to_end(pipeline: Any, seconds_after_a_loss: float = 20) -> Any:  # noqa:
         except BaseException as error:  # raised in the caller's thread
             ended.set_exception(error)
 
-    before = _children_of(os.getpid())
+    before = _workers_of(os.getpid())
     threading.Thread(target=run, daemon=True).start()
     workers, last = set[int](), 0.0
     try:
         while not concurrent.futures.wait([ended], timeout=1).done:
-            running = _children_of(os.getpid()) - before
+            running = _workers_of(os.getpid()) - before
             if not workers <= running:
                 last = last or time.monotonic()
                 if time.monotonic() - last > seconds_after_a_loss:
@@ -108,20 +108,26 @@ def run_to_end(pipeline: Any, seconds_after_a_loss: float = 20) -> Any:  # noqa:
             workers |= running
         return ended.result()
     except BaseException:
-        running = _children_of(os.getpid()) - before
-        for worker in running.union(*map(_children_of, running)):  # Beam starts each through a shell
+        running = _workers_of(os.getpid()) - before
+        for worker in running.union(*map(_workers_of, running)):  # Beam starts each through a shell
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)
         raise
 
 
-def _children_of(process: int) -> set[int]:
-    """Returns the ids of the child processes of a process."""
+def _workers_of(process: int) -> set[int]:
+    """Returns the ids of Beam's workers among the child processes of a process; a program may have others."""
     found = set[int]()
     for file in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has ended
             found |= set(map(int, file.read_text().split()))
-    return found
+    return set(filter(_is_worker, found))
+
+
+def _is_worker(process: int) -> bool:
+    with contextlib.suppress(OSError):  # it has ended
+        return b"apache_beam" in Path(f"/proc/{process}/cmdline").read_bytes()
+    return False
 
 
 def _local_runner() -> Any:  # noqa: ANN401

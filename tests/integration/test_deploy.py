@@ -58,7 +58,7 @@ def test_the_unit_of_systemd_starts_a_server_with_flags_that_exist():
 
 
 class Site:
-    """nginx with the page's file in front of two servers, at `url`.
+    """nginx with the page's file in front of two servers, at `port`.
 
     Args:
       folder: for the files of nginx; it has the folder `ende`, an export.
@@ -81,7 +81,7 @@ class Site:
         at = {
             ":8000": f":{first}",
             ":8001": f":{second}",
-            "443": str(self.port),
+            "listen 443 ": f"listen {self.port} ",
             "listen 80;": f"listen {free_port()};",
         }
         settings = changed(block("upstream"), at | {"/etc/nginx": str(self.folder)})
@@ -113,12 +113,12 @@ class Site:
         assert server.stop() == 0
         self.servers[number] = self._stack.enter_context(Server(*self.flags, port=server.port))
 
-    def post(self, **headers):
+    def post(self):
         """Translates a line through nginx and returns the model's output, as a browser at the site does."""
         context = ssl.create_default_context(cafile=self.folder / f"{HOST}.pem")
         context.check_hostname = False  # the name leads to another machine, if to any
         content = json.dumps({"q": "The old man sees a dog.", "source": "en", "target": "de", "api_key": "KEY"})
-        headers = {"Content-Type": "application/json", "Host": HOST, "Origin": f"https://{HOST}"} | headers
+        headers = {"Content-Type": "application/json", "Host": HOST, "Origin": f"https://{HOST}"}
         request = urllib.request.Request(f"https://127.0.0.1:{self.port}/translate", content.encode(), headers)
         with urllib.request.urlopen(request, context=context, timeout=60) as response:
             return json.load(response)["translatedText"]

@@ -55,7 +55,7 @@ def command_lines(content: str) -> list[str]:
 
 
 def commands_within(content: str) -> list[list[str]]:
-    """Returns the t2t-lite commands in a block, as lists of words, wherever they are in its lines."""
+    """Returns the t2t-lite commands of a block, also those behind a pipe or in a loop, as lists of words."""
     found = (re.search(r"\bt2t-lite-[a-z]+( .*)?$", line) for line in command_lines(content))
     return [shlex.split(each[0]) for each in found if each]
 
