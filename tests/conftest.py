@@ -5,6 +5,7 @@ import contextlib
 import functools
 import hashlib
 import logging
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,18 @@ CORPORA = ROOT.parent / "shared" / "data"
 before_import()
 # As every command does; here, because tests are also parametrised with the names.
 load_all()
+
+
+def pytest_addoption(parser):
+    """Adds --start_until, for machines that end a run after some time."""
+    parser.addoption("--start_until", type=float, metavar="SECONDS", help="skip tests from this time on (Unix time)")
+
+
+@pytest.hookimpl(tryfirst=True)  # before the test's fixtures are made
+def pytest_runtest_setup(item):
+    """Skips the tests that start too late."""
+    if time.time() > (item.config.getoption("start_until") or float("inf")):
+        pytest.skip("no time left (--start_until)")
 
 
 def pytest_collection_modifyitems(items):

@@ -138,10 +138,12 @@ def test_the_traced_estimate_of_the_memory_is_within_20_percent_of_the_measured_
     hparams = get_hparams("length_tiny", hidden_size=128, filter_size=512, num_heads=4)
     rows, length, vocab_size = 64, 48, 4000
     fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size), length)
-    # The peak depends on which operations happen to run at the same time: on a busy machine, fewer do. The more steps,
-    # the less it is chance: with 2 steps the estimate was 1.03 to 1.32 of the peak, with 8 or 20 steps 0.98 to 1.11.
+    # The peak depends on which operations happen to run at the same time, and on a busy machine fewer do: single runs
+    # gave estimates of 0.98 to 1.22 of the peak, whatever their number of steps. So the largest of three counts.
     environment = {"PYTHONPATH": str(example_site)}
-    peak = peak_memory(hparams, vocab_size, rows, length, rows * length, steps=20, **environment)["peak"]
+    peak = max(
+        peak_memory(hparams, vocab_size, rows, length, rows * length, steps=8, **environment)["peak"] for _ in range(3)
+    )
     ratio = (fixed + rows * length * per_token) / peak
     print(f"estimate {ratio:.2f} of the measured peak")
     assert 0.9 <= ratio <= 1.2

@@ -1,5 +1,6 @@
 """The loss by the factors of the logits against that by the logits, for models that offer both."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -74,6 +75,7 @@ def test_by_factors_and_by_logits_are_the_same(by_factors, by_logits, changes):
 
 
 def test_rdrop_without_dropout_has_the_usual_loss_and_with_it_two_other_passes():
+    keras.utils.set_random_seed(1)  # an untrained model can happen to have a lower loss with dropout
     plain, twice, dropped = (
         Transformer(TINY.replace(residual_dropout=rate, rdrop_alpha=alpha), VOCAB)
         for rate, alpha in ((0.0, 0.0), (0.0, 3.0), (0.3, 3.0))
