@@ -27,13 +27,14 @@ load_all()
 
 def pytest_addoption(parser):
     """Adds --start_until, for machines that end a run after some time."""
-    parser.addoption("--start_until", type=float, metavar="SECONDS", help="skip tests from this time on (Unix time)")
+    text = "skip the tests that start after this Unix time"
+    parser.addoption("--start_until", type=float, default=float("inf"), metavar="SECONDS", help=text)
 
 
 @pytest.hookimpl(tryfirst=True)  # before the test's fixtures are made
 def pytest_runtest_setup(item):
     """Skips the tests that start too late."""
-    if time.time() > (item.config.getoption("start_until") or float("inf")):
+    if time.time() > item.config.getoption("start_until"):
         pytest.skip("no time left (--start_until)")
 
 
