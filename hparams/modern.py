@@ -18,3 +18,22 @@ def transformer_modern(base: HParams) -> HParams:
 def transformer_multi30k_modern(multi30k: HParams) -> HParams:
     """transformer_multi30k with pre-norm, rotary positions and SwiGLU, at about the same number of parameters."""
     return multi30k.replace(**MODERN, filter_size=168)
+
+
+@HPARAMS.derive("transformer_multi30k_modern")
+def transformer_multi30k_best(modern: HParams) -> HParams:
+    """transformer_multi30k_modern with small batches and a rate that falls to 0, the best for Multi30k on two cores.
+
+    docs/translation.md has its commands, which also make pairs with two models, and docs/quality.md what was tried.
+    """
+    train_steps = 20_000
+    return modern.replace(
+        batch_tokens=1000,
+        train_steps=train_steps,
+        learning_rate_schedule="linear",
+        learning_rate=0.003,
+        learning_rate_constant=1.0,
+        learning_rate_warmup_steps=2000,
+        learning_rate_decay_steps=train_steps,
+        precision="auto",
+    )

@@ -259,6 +259,21 @@ RUNS = {
             CAPTIONS,
         ),
         Run(
+            "t2t-lite-trainer --problem=multi30k_ende",
+            TRAIN_WITH | AVERAGE | {"data/downloads/train.en.gz": "in.txt", "data/downloads/train.de.gz": "ref.txt"},
+            ("forward.de", "backward.en"),
+        ),
+        Run("# student.toml", {"data/downloads/train.en.gz": "in.txt", "data/downloads/train.de.gz": "ref.txt"}),
+        Run(
+            "t2t-lite-datagen --problem=text_mixture",
+            {"=data/downloads": "={multi30k_dir}"}
+            | {"t2t-lite-trainer ": FEW}
+            | AVERAGE
+            | {"data/multi30k_ende-test.inputs.txt": "in.txt", "data/multi30k_ende-test.targets.txt": "ref.txt"},
+            ("longer/average-2.index",),
+            ("train: 29010 pairs", "weights loaded", "BLEU.* = "),
+        ),
+        Run(
             "t2t-lite-datagen --problem=text_pairs",
             TRAIN_WITH,
             ("new.de",),
