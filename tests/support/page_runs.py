@@ -271,7 +271,8 @@ RUNS = {
             | AVERAGE
             | {"data/multi30k_ende-test.inputs.txt": "in.txt", "data/multi30k_ende-test.targets.txt": "ref.txt"},
             ("longer/average-2.index",),
-            ("train: 29010 pairs", "weights loaded", "BLEU.* = "),
+            # The models of the test leave some outputs empty, and pairs with these are dropped.
+            ("train: 290(0[1-9]|10) pairs", "weights loaded", "BLEU.* = "),
         ),
         Run(
             "t2t-lite-datagen --problem=text_pairs",
