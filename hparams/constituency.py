@@ -1,4 +1,4 @@
-"""Hyperparameter sets for constituency parsing: the paper's (section 6.3) and one for small treebanks.
+"""Hyperparameter sets for constituency parsing: the paper's (section 6.3) and two for small treebanks.
 
 The paper gives 4 layers and d_model 1024, and says that dropout and learning rates were chosen on section 22 and that
 "all other parameters remained unchanged from the English-to-German base translation model". All other settings are
@@ -51,4 +51,23 @@ def transformer_parsing_small(parsing: HParams) -> HParams:
         train_steps=3000,
         learning_rate_constant=0.002 * (hidden_size * warmup) ** 0.5,  # peak learning rate 0.002
         learning_rate_warmup_steps=warmup,
+    )
+
+
+@HPARAMS.derive("transformer_parsing_small")
+def transformer_parsing_tagged(small: HParams) -> HParams:
+    """transformer_parsing_small for tagged_treebank_parsing, with pooled BPE tokens and a rate that falls to 0."""
+    train_steps = 20_000
+    return small.replace(
+        hard_alignment_count=51,  # XX and the 50 tags
+        source_word_token=3,
+        bpe_dropout=0.1,
+        batch_tokens=1000,
+        train_steps=train_steps,
+        learning_rate_schedule="linear",
+        learning_rate=0.0015,
+        learning_rate_constant=1.0,  # so that the peak is learning_rate
+        learning_rate_warmup_steps=1000,
+        learning_rate_decay_steps=train_steps,
+        precision="auto",
     )

@@ -16,7 +16,7 @@ from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Dependency, Example, 
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
-from t2t_lite.trees.linear import WORD, bracket_pairs, linearise
+from t2t_lite.trees.linear import TAGS, WORD, bracket_pairs, linearise
 from t2t_lite.trees.tree import parse_brackets, tree_words
 from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
 
@@ -40,6 +40,7 @@ class Parsing(Problem):
     shared_vocabulary = False
     targets_vocab_kind = "words"
     metric = "parseval"
+    tags: tuple[str, ...] = ()  # tags that the model writes in place of XX
     decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300, min_length=0)
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
@@ -61,13 +62,13 @@ class Parsing(Problem):
         """Returns the leaf symbol for the targets, and nothing for the inputs.
 
         The symbol gets id 3, the first free id of the vocabulary; `transformer_parsing_small` sets
-        `hard_alignment_token` to this id.
+        `hard_alignment_token` to this id. The ids of `tags` follow.
         """
-        return (WORD,) if side == "targets" else ()
+        return (WORD, *self.tags) if side == "targets" else ()
 
     def for_model(self, example: Example) -> Example:
         """Returns the words and the symbols of the tree."""
-        return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
+        return Example(example.inputs, linearise(parse_brackets(example.targets)[0], self.tags))
 
     def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
         """Returns the head that each word depends on, and the opening bracket of each closing bracket.
@@ -194,6 +195,15 @@ class TreebankParsing(Parsing):
             if f"{split}_trees" in self.options:
                 message.append(f"`{split}_trees` is the {split} split; that split's share of `treebank` is not used")
         return [*message, *super().notes(files)]
+
+
+@PROBLEMS.register
+class TaggedTreebankParsing(TreebankParsing):
+    """Like treebank_parsing, but the model also writes the part of speech of each word; 4,000 BPE tokens."""
+
+    vocab_kind = "bpe"
+    vocab_size = 4000
+    tags = TAGS
 
 
 def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:

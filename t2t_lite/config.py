@@ -77,6 +77,9 @@ class HParams(Settings):
     hard_alignment_token: int = option(
         0, "id of the target token that stands for the next source word (Ma et al. 2017); 0: none", at_least=0
     )
+    hard_alignment_count: int = option(
+        1, "number of such tokens, with consecutive ids: one for each part of speech", at_least=1
+    )
     source_word_token: int = option(
         0, "id of the token that begins each source word; its other tokens are pooled; 0: no pooling", at_least=0
     )

@@ -116,7 +116,8 @@ class HardAlignmentTransformer(Transformer):
         return self._embed(ids, "targets", seeds, added=states_of_next_words(encoded, number, counts))
 
     def _is_aligned(self, ids: Array) -> Array:
-        return ops.cast(ids == self.hparams.hard_alignment_token, "int32")
+        first = self.hparams.hard_alignment_token
+        return ops.cast((ids >= first) & (ids < first + self.hparams.hard_alignment_count), "int32")
 
 
 def number_of_words(source_mask: Array) -> Array:

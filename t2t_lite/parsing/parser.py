@@ -2,7 +2,7 @@
 
 import collections
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from t2t_lite.decoding.single_text import or_a_single_text, translates
 from t2t_lite.decoding.translator import Hypothesis, Translator, Weights
 from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
-from t2t_lite.trees.linear import WORD, linearise
+from t2t_lite.trees.linear import TAGS, linearise
 from t2t_lite.trees.repair import REPAIRS, repair
 from t2t_lite.trees.tokenizer import split_at_blanks
 from t2t_lite.trees.tree import parse_brackets, tree_words
@@ -104,8 +104,9 @@ class Parser:
           UserError: if a target is not a tree, or does not have as many words as its line.
         """
         words, lines = self._cut(inputs, {})
+        tags = self._tags()
         symbols = [
-            _tree_symbols(target, len(each), f"line {number}")
+            _tree_symbols(target, len(each), tags, f"line {number}")
             for number, (target, each) in enumerate(zip(targets, words, strict=True), start=first_line)
         ]
         scored = self._translator.score(lines, symbols, first_line)
@@ -137,7 +138,7 @@ class Parser:
         Raises:
           UserError: if `tree` is not a tree with as many words as the line.
         """
-        return _tree_symbols(tree, len(self._split(line)), "the tree")
+        return _tree_symbols(tree, len(self._split(line)), self._tags(), "the tree")
 
     def report(self) -> str:
         """Returns one line: how many of the best trees needed repair, and which repairs."""
@@ -191,11 +192,15 @@ class Parser:
 
         if self._symbols is None:
             try:
-                self._symbols = TreeSymbols.of(self._translator.vocabulary.tokens(), WORD)
+                self._symbols = TreeSymbols.of(self._translator.vocabulary.tokens())
             except ValueError as error:
                 raise UserError(f"only_trees=True is for parsing: this model does not write trees ({error})") from error
         constraint = only_trees(self._symbols, [len(each) for each in words])
         return options | {"only_trees": False, "constraints": [*options.get("constraints", ()), constraint]}
+
+    def _tags(self) -> set[str]:
+        """Returns the tags that the model writes."""
+        return set(TAGS) & set(self._translator.vocabulary.tokens())
 
     def _trees(self, words: list[str], beams: list[Hypothesis]) -> list[Hypothesis]:
         """Returns the hypotheses of one line with trees instead of symbols. Counts the repairs of the best tree."""
@@ -210,8 +215,8 @@ class Parser:
         return [hypothesis._replace(text=str(tree)) for hypothesis, (tree, _) in zip(beams, trees)]
 
 
-def _tree_symbols(text: str, num_words: int, where: str) -> str:
-    """Returns the symbols of a tree in brackets.
+def _tree_symbols(text: str, num_words: int, tags: Collection[str], where: str) -> str:
+    """Returns the symbols of a tree in brackets, see `linearise`.
 
     Raises UserError if the text is not one tree with `num_words` words. The message begins with `where`.
     """
@@ -223,4 +228,4 @@ def _tree_symbols(text: str, num_words: int, where: str) -> str:
         raise UserError(f"{where}: '{text[:40]}' is not one tree in brackets")
     if len(tree_words(trees[0])) != num_words:
         raise UserError(f"{where}: the tree has {len(tree_words(trees[0]))} words, but the line has {num_words}")
-    return linearise(trees[0])
+    return linearise(trees[0], tags)

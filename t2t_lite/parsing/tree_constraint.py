@@ -13,7 +13,7 @@ from t2t_lite.data.vocab import EOS_ID
 from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
 from t2t_lite.decoding.search_requests import LineConstraint, LinesToDecode
 from t2t_lite.errors import UserError
-from t2t_lite.trees.linear import WORD
+from t2t_lite.trees.linear import LEAVES, WORD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,19 +25,19 @@ class TreeSymbols:
     leaves: tuple[bool, ...]  # for each token, whether it is a leaf
 
     @classmethod
-    def of(cls, tokens: Sequence[str], leaf: str) -> "TreeSymbols":
-        """Returns the roles of a vocabulary's tokens, given their texts. `leaf` is the token that stands for a word.
+    def of(cls, tokens: Sequence[str]) -> "TreeSymbols":
+        """Returns the roles of a vocabulary's tokens, given their texts.
 
         Raises ValueError if the tokens are not symbols of trees.
         """
         labels = {token[1:] for token in tokens if token[0] == "("} & {token[1:] for token in tokens if token[0] == ")"}
         numbers = {label: number for number, label in enumerate(sorted(labels - {""}), start=1)}
-        if leaf not in tokens or not numbers:
-            raise ValueError(f"there are no brackets with labels and no {leaf}")
+        if WORD not in tokens or not numbers:
+            raise ValueError(f"there are no brackets with labels and no {WORD}")
         return cls(
             tuple(numbers.get(token[1:], 0) if token[0] == "(" else 0 for token in tokens),
             tuple(numbers.get(token[1:], 0) if token[0] == ")" else 0 for token in tokens),
-            tuple(token == leaf for token in tokens),
+            _are_leaves(tokens),
         )
 
 
@@ -93,19 +93,20 @@ class WordConstraint:
     The number of words in each line is `word_counts`, int32 [batch].
     """
 
-    leaf: int  # the token that stands for a word
+    leaves: tuple[bool, ...]  # for each token, whether it is a leaf
     eos_id: int = EOS_ID  # the end symbol
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
         del unconstrained
-        leaves = tf.reduce_sum(tf.cast(state.ids == self.leaf, tf.int32), 2)  # [batch, beam]
-        missing = inputs.constraint_inputs["word_counts"][:, tf.newaxis] - leaves
+        leaves = tf.constant(self.leaves)  # [vocab]
+        found = tf.reduce_sum(tf.cast(tf.gather(leaves, state.ids), tf.int32), 2)  # [batch, beam]
+        missing = inputs.constraint_inputs["word_counts"][:, tf.newaxis] - found
         # [batch, beam], number of tokens left beyond the missing leaves and the end symbol
         room = inputs.limits[:, tf.newaxis] - state.position - (missing + 1)
         missing, room = missing[:, :, tf.newaxis], room[:, :, tf.newaxis]
         tokens = tf.range(tf.shape(logits)[2])
-        allowed = tf.where(tokens == self.leaf, missing > 0, tf.where(tokens == self.eos_id, missing == 0, room > 0))
+        allowed = tf.where(leaves, missing > 0, tf.where(tokens == self.eos_id, missing == 0, room > 0))
         return tf.where(allowed, logits, NONE)
 
 
@@ -119,9 +120,14 @@ def all_words(lines: LinesToDecode) -> LineConstraint:
     if WORD not in tokens:
         raise UserError(f"constraints=all_words is for parsing, but the model's outputs have no symbol {WORD}; omit it")
     counts = [len(line.split()) for line in lines.texts]
-    return LineConstraint(WordConstraint(tokens.index(WORD)), {"word_counts": counts}, [count + 1 for count in counts])
+    constraint = WordConstraint(_are_leaves(tokens))
+    return LineConstraint(constraint, {"word_counts": counts}, [count + 1 for count in counts])
 
 
 def only_trees(symbols: TreeSymbols, leaf_counts: Sequence[int]) -> LineConstraint:
     """Returns the constraint for lines with `leaf_counts` words, which raises length limits to fit all leaves."""
     return LineConstraint(TreeConstraint(symbols), {"leaf_counts": leaf_counts}, [count + 1 for count in leaf_counts])
+
+
+def _are_leaves(tokens: Sequence[str]) -> tuple[bool, ...]:
+    return tuple(token in LEAVES for token in tokens)

@@ -13,6 +13,7 @@ def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
     check_hard_alignment(manifest, hparams, data_dir)
+    check_aligned_tokens(manifest, hparams, data_dir)
     if hparams.bpe_dropout:
         from t2t_lite.data.bpe_dropout import make_new_tokens  # imported late, because it needs NumPy
 
@@ -69,3 +70,22 @@ def check_hard_alignment(manifest: Manifest, hparams: HParams, data_dir: Path) -
                 f"with such a token (treebank_parsing with `vocab_kind=bpe`) or train with "
                 f"`hparams=source_word_token=0`"
             )
+
+
+def check_aligned_tokens(manifest: Manifest, hparams: HParams, data_dir: Path) -> None:
+    """Raises UserError if hard alignment misses a target token that stands for a word of a tree, or counts another."""
+    first, count = hparams.hard_alignment_token, hparams.hard_alignment_count
+    if not first:
+        return
+    from t2t_lite.data.vocab import open_vocabulary  # imported late, because it needs NumPy
+    from t2t_lite.trees.linear import LEAVES, WORD
+
+    file = manifest.vocabularies[1]["file"]
+    tokens = open_vocabulary(data_dir / file).tokens()
+    leaves = [id for id, token in enumerate(tokens) if token in LEAVES]
+    if WORD in tokens and leaves != list(range(first, first + count)):
+        raise UserError(
+            f"hard_alignment_token={first} and hard_alignment_count={count} stand for the words of a tree, but these "
+            f"are tokens {leaves[0]} to {leaves[-1]} of {file}; set `hparams=hard_alignment_token={leaves[0]},"
+            f"hard_alignment_count={len(leaves)}`"
+        )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from t2t_lite.trees.linear import is_symbol, punctuation_tags
-from t2t_lite.trees.tree import ROOT, Tree, TreeBuilder
+from t2t_lite.trees.tree import ROOT, UNTAGGED, Tree, TreeBuilder
 
 # The kinds of defects, in the order of reports.
 EMPTY = "empty output"
@@ -43,7 +43,8 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
         elif place == len(words):
             needed.add(TOO_MANY)
         else:
-            builder.leaf(leaves[place].label, leaves[place].word)
+            own = leaves[place]
+            builder.leaf(symbol if own.label == UNTAGGED else own.label, own.word)
             place += 1
     while builder.open_labels:
         needed |= {UNMATCHED} | _close(builder, builder.open_labels[-1])

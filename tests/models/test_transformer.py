@@ -66,6 +66,15 @@ def test_hard_alignment_adds_the_encoder_output_of_the_next_source_word(inputs, 
         assert abs(without - expected).max() > 1e-3
 
 
+def test_hard_alignment_counts_all_of_several_tokens(paper):
+    model = make(SMALL.replace(hard_alignment_token=4, hard_alignment_count=3), HardAlignmentTransformer)
+    paper.randomize(model)
+    logits = np.array(model(INPUTS, TARGETS))
+    for row in range(len(INPUTS)):
+        expected = paper.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]), counted=[4, 5, 6])
+        np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
+
+
 def test_attention_to_words_of_several_tokens_is_attention_to_their_first_tokens(paper):
     model = make(SMALL.replace(hard_alignment_token=5, source_word_token=7), HardAlignmentTransformer)
     paper.randomize(model)

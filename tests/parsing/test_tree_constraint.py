@@ -12,7 +12,7 @@ from t2t_lite.parsing.tree_constraint import TreeConstraint, TreeSymbols, WordCo
 from t2t_lite.trees.repair import repair
 
 TOKENS = ("<pad>", "</s>", "<unk>", "XX", "(S", ")S", "(NP", ")NP")
-SYMBOLS = TreeSymbols.of(TOKENS, "XX")
+SYMBOLS = TreeSymbols.of(TOKENS)
 EOS = 1
 WIDE = 300  # more than the number of trees with 7 symbols over 3 words
 ALPHA = 0.3
@@ -108,7 +108,7 @@ def test_a_wide_search_for_all_words_finds_the_best_outputs_with_a_leaf_for_each
         for ids in itertools.product(range(2, len(TOKENS)), repeat=symbols)
         if ids.count(3) == count
     ]
-    found = search(logits, [count] * 3, WIDE, compiled=compiled, constraint=WordConstraint(3))
+    found = search(logits, [count] * 3, WIDE, compiled=compiled, constraint=WordConstraint(SYMBOLS.leaves))
     for sentence in range(3):
         scored = sorted(
             ((log_prob(logits[sentence], ids) / ((5 + len(ids)) / 6) ** ALPHA, ids) for ids in outputs), reverse=True
@@ -125,7 +125,7 @@ def test_outputs_of_a_search_for_all_words_have_a_leaf_for_each_word_within_the_
     counts = np.arange(1, 13)
     limits = counts + room
     logits = tables(12, limits.max(), seed=room)
-    found = search(logits, counts, 4, length_limits=limits, constraint=WordConstraint(3))
+    found = search(logits, counts, 4, length_limits=limits, constraint=WordConstraint(SYMBOLS.leaves))
     for count, limit, ids, log_probs in zip(counts, limits, found.ids[:, 0].numpy(), found.log_probs.numpy()):
         assert log_probs[0] > -1e8 and len(ids[ids > 0]) <= limit
         assert text_of(ids).split().count("XX") == count
@@ -182,10 +182,11 @@ def test_groups_write_trees():
 
 
 def test_symbols_are_recognised_by_spelling_and_labels_need_both_brackets():
-    symbols = TreeSymbols.of(["<pad>", "</s>", "<unk>", "XX", "(A", ")B", "(B", "the", "(", ")"], "XX")
+    symbols = TreeSymbols.of(["<pad>", "</s>", "<unk>", "XX", "(A", ")B", "(B", "the", "(", ")"])
     assert symbols.opens == (0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
     assert symbols.closes == (0, 0, 0, 0, 0, 1, 0, 0, 0, 0)
     assert symbols.leaves == tuple(place == 3 for place in range(10))
+    assert TreeSymbols.of(["XX", "(NN", "NN", ")NN", "nn", ",", "-LRB-"]).leaves == (1, 0, 1, 0, 0, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -193,4 +194,4 @@ def test_symbols_are_recognised_by_spelling_and_labels_need_both_brackets():
 )
 def test_vocabularies_without_tree_symbols_are_refused(tokens):
     with pytest.raises(ValueError, match="no brackets with labels and no XX"):
-        TreeSymbols.of(tokens, "XX")
+        TreeSymbols.of(tokens)

@@ -75,8 +75,9 @@ class PaperInNumpy:
         """The whole model on one unpadded sentence pair: lists of ids -> float64 [target length, vocab].
 
         With a counted token, the encoder's output for the next source word is added to the decoder's input; the number
-        of counted tokens so far is the index of that word. Each source token is a word, or each word begins with
-        `word_token`, and its vector is the sum of the others' divided by the square root of their number.
+        of counted tokens (one id or several) so far is the index of that word. Each source token is a word, or each
+        word begins with `word_token`, and its vector is the sum of the others' divided by the square root of their
+        number.
         """
         matrix = _float64(model.embedding.weight)
         hidden_size = matrix.shape[1]
@@ -101,7 +102,7 @@ class PaperInNumpy:
         before = [0, *targets[:-1]]
         x = embed([[token] for token in before])
         if counted is not None:
-            counts = [before[: pos + 1].count(counted) for pos in range(len(before))]
+            counts = np.cumsum(np.isin(before, counted))
             x = x + np.stack([encoded[min(count, len(words) - 1)] for count in counts])
         for layer in model.decoder_layers:
             causal = np.tri(len(targets), dtype=bool)

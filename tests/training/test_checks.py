@@ -1,4 +1,6 @@
-"""Settings against the lengths in the manifest."""
+"""Settings against the data: lengths in the manifest, and tokens of the vocabularies."""
+
+import re
 
 import pytest
 
@@ -6,7 +8,8 @@ from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.vocab import train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.training.checks import check_hard_alignment, check_lengths
+from t2t_lite.training.checks import check_aligned_tokens, check_hard_alignment, check_lengths
+from t2t_lite.trees.linear import TAGS
 
 VOCABULARY = {"file": "v", "sha256": "0", "size": 40}
 
@@ -91,3 +94,28 @@ def test_source_word_token_is_the_space_before_each_word(kind, symbols, token, i
 def test_source_word_token_needs_hard_alignment(tmp_path):
     with pytest.raises(UserError, match="source_word_token=3 has no effect without hard alignment"):
         check_hard_alignment(Manifest("x", VOCABULARY, {}, {}), HParams(source_word_token=3), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "settings", "fits"),
+    [
+        (["XX"], {}, True),
+        (["XX", *TAGS], {"hard_alignment_count": 51}, True),
+        (["XX", *TAGS], {}, False),
+        (["XX"], {"hard_alignment_count": 2}, False),
+        (["(S", "XX"], {}, False),
+        (["word"], {}, True),  # not a vocabulary of trees
+    ],
+)
+def test_hard_alignment_counts_exactly_the_tokens_that_stand_for_words(symbols, settings, fits, tmp_path):
+    train_vocabulary(["(S )S (NP )NP"], 99, tmp_path / "v", "words", symbols)
+    data = Manifest("x", VOCABULARY, {}, {})
+    check_aligned_tokens(data, HParams(), tmp_path)
+    hparams = HParams(hard_alignment_token=3, **settings)
+    if fits:
+        check_aligned_tokens(data, hparams, tmp_path)
+    else:
+        first, count = 3 + symbols.index("XX"), len(symbols) - symbols.index("XX")
+        advice = f"set `hparams=hard_alignment_token={first},hard_alignment_count={count}`"
+        with pytest.raises(UserError, match=re.escape(advice)):
+            check_aligned_tokens(data, hparams, tmp_path)

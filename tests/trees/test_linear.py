@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from t2t_lite.trees.linear import linearise, punctuation_tags
+from t2t_lite.trees.linear import TAGS, linearise, punctuation_tags
 from t2t_lite.trees.repair import repair
 from t2t_lite.trees.tree import LEAF, OPEN, Tree, TreeBuilder, parse_brackets, tree_words, walk
 from t2t_lite.trees.treebank import read_trees, treebank_files
@@ -56,6 +56,18 @@ def test_a_tree_and_its_symbols_give_one_another(tree, symbols):
     assert linearise(tree) == symbols
     for written in (symbols, f"\n {symbols}\t".replace(" ", "  ")):
         assert repair(written, tree_words(tree)) == as_repaired(tree)
+
+
+def test_with_tags_words_become_their_tags_and_other_tags_stay_xx():
+    (tree,) = parse_brackets("(TOP (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (ART dog))) (. .)))")
+    symbols = linearise(tree, TAGS)
+    assert symbols == "(S (NP NNP )NP (VP VBZ (NP DT XX )NP )VP . )S"
+    assert repair(symbols, tree_words(tree)) == (parse_brackets(str(tree).replace("ART", "XX"))[0], frozenset())
+
+
+def test_punctuation_keeps_its_tag_whatever_the_model_writes():
+    tree, needed = repair("(S NN NN , )S", ["rain", "-LRB-", "falls"])
+    assert str(tree) == "(TOP (S (NN rain) (-LRB- -LRB-) (, falls)))" and not needed
 
 
 def test_the_tags_of_punctuation():

@@ -149,7 +149,7 @@ def check(symbols, words):
     return text, needed
 
 
-JUNK = ["⁇", "(", ")", "((S", "))", "XX)NP", "(NP)", "()", "xx", "dog", ")S)", "(NP(PP", ".", "X X"]
+JUNK = ["⁇", "(", ")", "((S", "))", "XX)NP", "(NP)", "()", "xx", "dog", ")S)", "(NP(PP", "nn", "X X"]
 WORDS = ["dog", ".", "-LRB-", "n't", "``", "Größe", "XX", "NP"]
 
 
