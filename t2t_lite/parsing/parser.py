@@ -198,9 +198,9 @@ class Parser:
         constraint = only_trees(self._symbols, [len(each) for each in words])
         return options | {"only_trees": False, "constraints": [*options.get("constraints", ()), constraint]}
 
-    def _tags(self) -> set[str]:
+    def _tags(self) -> list[str]:
         """Returns the tags that the model writes."""
-        return set(TAGS) & set(self._translator.vocabulary.tokens())
+        return [token for token in self._translator.vocabulary.tokens() if token in TAGS]
 
     def _trees(self, words: list[str], beams: list[Hypothesis]) -> list[Hypothesis]:
         """Returns the hypotheses of one line with trees instead of symbols. Counts the repairs of the best tree."""
