@@ -98,7 +98,7 @@ class Parsing(Problem):
         listed = [f"malformed tree: {each}" for each in self._malformed.values()]
         if len(listed) > _MAX_LISTED:
             listed[_MAX_LISTED:] = ["..."]
-        return [f"{len(self._malformed)} malformed trees are dropped", *listed] if listed else []
+        return [f"malformed trees dropped: {len(self._malformed)}", *listed] if listed else []
 
     def _files(self, flag: str) -> list[Path]:
         if flag not in self.options:

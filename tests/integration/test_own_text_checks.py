@@ -190,7 +190,7 @@ def test_a_vocabulary_smaller_than_requested_is_reported_and_named_by_its_real_s
     result = command("datagen", "--problem=text_pairs", *flags)
     size = manifest_of(tmp_path)["vocabulary"]["size"]
     assert result.returncode == 0 and size < 5000
-    assert f"learned {size:,} tokens, not 999,999 (--vocab_size)" in result.stdout
+    assert f"learned {size:,} tokens from inputs and targets, not 999,999 (--vocab_size)" in result.stdout
     assert [path.name for path in (tmp_path / "data").glob("vocab*")] == [f"vocab.text_pairs.{size}.subwords"]
     assert "nothing to do" in command("datagen", "--problem=text_pairs", *flags).stdout
 

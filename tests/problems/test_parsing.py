@@ -224,7 +224,7 @@ def test_at_most_20_malformed_trees_are_reported_one_by_one(tmp_path):
     problem = get_problem("treebank_parsing", train_trees=str(tmp_path), **others)
     assert len(list(problem.examples("train", {}))) == 31
     message = problem.notes({})
-    assert message[0] == "30 malformed trees are dropped" and len(message) == 22 and message[-1] == "..."
+    assert message[0] == "malformed trees dropped: 30" and len(message) == 22 and message[-1] == "..."
     assert list(problem.examples("train", {})) and problem.notes({}) == message  # not counted again
 
 
@@ -253,7 +253,7 @@ def test_malformed_trees_of_a_part_are_reported_by_the_mixture(tmp_path):
     problem = get_problem("wsj_parsing_semi", **flags)
     assert nouns_of_one_word(problem) == ["a"]
     assert [line for line in problem.notes({}) if "malformed" in line] == [
-        "high_confidence_trees: 1 malformed trees are dropped",
+        "high_confidence_trees: malformed trees dropped: 1",
         f"high_confidence_trees: malformed tree: {tmp_path / 'agreed.ptb'}, line 2: "
         f"more than one word in the brackets of 'NN'",
     ]

@@ -37,10 +37,10 @@ def make_vocabularies(
         else:
             _learn(problem, sides, statistics, made, say, rare_character_settings(problem, manifest))
         size = open_vocabulary(made).size
-        if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) != "bytes":
+        if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) not in ("bytes", "words"):
             say(
-                f"{problem.data_name}: learned {size:,} tokens, not {problem.vocab_size:,} (`vocab_size`): the text "
-                f"yields no more"
+                f"{problem.data_name}: learned {size:,} tokens from {' and '.join(sides)}, not {problem.vocab_size:,} "
+                f"(`vocab_size`): the text yields no more"
             )
         path = data_dir / (manifest.vocabularies[index]["file"] if manifest else problem.vocab_filename(sides[0], size))
         if path.exists() and file_sha256(path) != file_sha256(made):
