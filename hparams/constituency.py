@@ -59,7 +59,11 @@ def transformer_parsing_tagged(small: HParams) -> HParams:
     """transformer_parsing_small for tagged_treebank_parsing, with pooled BPE tokens and a rate that falls to 0."""
     train_steps = 20_000
     return small.replace(
+        num_encoder_layers=6,
+        num_decoder_layers=2,
+        position_encoding="rotary",
         hard_alignment_count=51,  # XX and the 50 tags
+        bracket_labels=26,
         source_word_token=3,
         bpe_dropout=0.1,
         batch_tokens=1000,

@@ -16,7 +16,7 @@ from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Dependency, Example, 
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
-from t2t_lite.trees.linear import TAGS, WORD, bracket_pairs, linearise
+from t2t_lite.trees.linear import BRACKETS, TAGS, WORD, bracket_pairs, linearise
 from t2t_lite.trees.tree import parse_brackets, tree_words
 from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
 
@@ -62,9 +62,9 @@ class Parsing(Problem):
         """Returns the leaf symbol for the targets, and nothing for the inputs.
 
         The symbol gets id 3, the first free id of the vocabulary; `transformer_parsing_small` sets
-        `hard_alignment_token` to this id. The ids of `tags` follow.
+        `hard_alignment_token` to this id.
         """
-        return (WORD, *self.tags) if side == "targets" else ()
+        return (WORD,) if side == "targets" else ()
 
     def for_model(self, example: Example) -> Example:
         """Returns the words and the symbols of the tree."""
@@ -204,6 +204,14 @@ class TaggedTreebankParsing(TreebankParsing):
     vocab_kind = "bpe"
     vocab_size = 4000
     tags = TAGS
+
+    def symbols_of(self, side: str) -> tuple[str, ...]:
+        """Returns the symbols of words, opening brackets and closing brackets, and the space for the inputs.
+
+        Labels that the Penn Treebank does not have follow in the vocabulary. See `hard_alignment_count` and
+        `bracket_labels`.
+        """
+        return (WORD, *TAGS, *BRACKETS) if side == "targets" else super().symbols_of(side)
 
 
 def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:

@@ -74,12 +74,9 @@ class HParams(Settings):
     position_encoding: str = option(
         "sinusoidal", "sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021"
     )
-    hard_alignment_token: int = option(
-        0, "id of the target token that stands for the next source word (Ma et al. 2017); 0: none", at_least=0
-    )
-    hard_alignment_count: int = option(
-        1, "number of such tokens, with consecutive ids: one for each part of speech", at_least=1
-    )
+    hard_alignment_token: int = option(0, "id of the target token for a source word (Ma 2017); 0: none", at_least=0)
+    hard_alignment_count: int = option(1, "number of such tokens: one id after another, by part of speech", at_least=1)
+    bracket_labels: int = option(0, "number of bracket labels; their ids follow: all (, then all )", at_least=0)
     source_word_token: int = option(
         0, "id of the token that begins each source word; its other tokens are pooled; 0: no pooling", at_least=0
     )

@@ -9,6 +9,8 @@ from t2t_lite.config import HParams
 from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Seeds
+from t2t_lite.layers.embedding import Embedding
+from t2t_lite.layers.open_brackets import BracketIds, BracketStack
 from t2t_lite.layers.ops import ops
 from t2t_lite.layers.word_pooling import Words
 from t2t_lite.models.transformer import Transformer
@@ -25,10 +27,11 @@ class AlignedSource(NamedTuple):
 
 
 class AlignedState(NamedTuple):
-    """A `DecoderState` with the number of source words consumed by each hypothesis."""
+    """A `DecoderState` with the number of source words consumed by each hypothesis, and its open brackets."""
 
     caches: list[State]  # see `DecoderState`
     counts: Array  # int32 [batch, beam]
+    stack: BracketStack | tuple[()]  # () without `bracket_labels`
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -38,6 +41,9 @@ class HardAlignmentTransformer(Transformer):
     The number of these tokens so far is the index of the next source word. The encoder's output for it is added to the
     embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
     Parsing"). The variables are the same as a `Transformer`'s.
+
+    With `hparams.bracket_labels`, an embedding of the label of the innermost open bracket is added, too: the top of the
+    parser's stack (as in Liu and Zhang 2017, "Encoder-Decoder Shift-Reduce Syntactic Parsing", which attends to it).
 
     A word is a source token. If `hparams.source_word_token` is set, each word begins with this token, and the vectors
     of its other tokens are pooled to one vector, so that the encoder's output has one vector per word, see `Words`.
@@ -60,21 +66,43 @@ class HardAlignmentTransformer(Transformer):
             kwargs = {"name": "transformer"} | kwargs  # checkpoints store its variables under this name
         super().__init__(hparams, vocab_size, inputs_vocab_size, dtype, **kwargs)
 
+    def _make_embeddings(self, policy: keras.DTypePolicy) -> None:
+        super()._make_embeddings(policy)
+        hparams = self.hparams
+        self.brackets = None
+        if labels := hparams.bracket_labels:
+            self.brackets = BracketIds(hparams.hard_alignment_token + hparams.hard_alignment_count, labels)
+            how = {"scaled": hparams.scaled_embeddings, "name": "bracket_embedding", "dtype": policy}
+            self.bracket_embedding = Embedding(labels + 1, hparams.hidden_size, **how)  # label 0: no open bracket
+
+    def build(self, input_shape: object = None) -> None:
+        """See `Transformer`."""
+        if self.brackets:
+            self.bracket_embedding.build()
+        super().build(input_shape)
+
     def start_decoding(
         self, inputs: Array, beam_size: int, max_length: int | Array
     ) -> tuple[AlignedSource, AlignedState]:
         """Returns (`AlignedSource`, `AlignedState`), see `Seq2SeqModel`."""
         encoded_source, state = super().start_decoding(inputs, beam_size, max_length)
-        return encoded_source, AlignedState(state.caches, ops.zeros((ops.shape(inputs)[0], beam_size), "int32"))
+        batch = ops.shape(inputs)[0]
+        stack = BracketStack.empty(batch, beam_size) if self.brackets else ()
+        return encoded_source, AlignedState(state.caches, ops.zeros((batch, beam_size), "int32"), stack)
 
     def decode_step(
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
     ) -> tuple[Array, State, Array]:
         """Returns (logits, state, attention), see `Seq2SeqModel`."""
         counts = gather_parents(state.counts, ancestry) + self._is_aligned(ids)
-        aligned = states_of_next_words(encoded_source.encoded, encoded_source.number, counts)
-        x = self.position_encodings["targets"].step(self.embedding(ids) + aligned, position)
-        logits, state, attention = self._step(x, position, encoded_source, state._replace(counts=counts), ancestry)
+        x = self.embedding(ids) + states_of_next_words(encoded_source.encoded, encoded_source.number, counts)
+        stack = state.stack
+        if self.brackets:
+            stack = stack.after(ids, self.brackets, ancestry)
+            x = x + self.bracket_embedding(stack.innermost())
+        x = self.position_encodings["targets"].step(x, position)
+        state = state._replace(counts=counts, stack=stack)
+        logits, state, attention = self._step(x, position, encoded_source, state, ancestry)
         if words := self._words(encoded_source.inputs):
             attention = words.to_tokens(attention)
         return logits, state, attention
@@ -112,8 +140,10 @@ class HardAlignmentTransformer(Transformer):
 
     def _embed_targets(self, ids: Array, encoded: Array, inputs: Array, seeds: Seeds | None) -> Array:
         number = number_of_words(self._source_mask(inputs))
-        counts = ops.cumsum(self._is_aligned(ids), axis=1)
-        return self._embed(ids, "targets", seeds, added=states_of_next_words(encoded, number, counts))
+        added = states_of_next_words(encoded, number, ops.cumsum(self._is_aligned(ids), axis=1))
+        if self.brackets:
+            added = added + self.bracket_embedding(self.brackets.innermost(ids))
+        return self._embed(ids, "targets", seeds, added=added)
 
     def _is_aligned(self, ids: Array) -> Array:
         first = self.hparams.hard_alignment_token

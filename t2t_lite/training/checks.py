@@ -73,7 +73,7 @@ def check_hard_alignment(manifest: Manifest, hparams: HParams, data_dir: Path) -
 
 
 def check_aligned_tokens(manifest: Manifest, hparams: HParams, data_dir: Path) -> None:
-    """Raises UserError if hard alignment misses a target token that stands for a word of a tree, or counts another."""
+    """Raises UserError if the settings for the words and brackets of trees do not fit the target vocabulary."""
     first, count = hparams.hard_alignment_token, hparams.hard_alignment_count
     if not first:
         return
@@ -88,4 +88,14 @@ def check_aligned_tokens(manifest: Manifest, hparams: HParams, data_dir: Path) -
             f"hard_alignment_token={first} and hard_alignment_count={count} stand for the words of a tree, but these "
             f"are tokens {leaves[0]} to {leaves[-1]} of {file}; set `hparams=hard_alignment_token={leaves[0]},"
             f"hard_alignment_count={len(leaves)}`"
+        )
+    number, after = hparams.bracket_labels, first + count
+    opening, closing = tokens[after : after + number], tokens[after + number : after + 2 * number]
+    if len(closing) < number or any(
+        (left[0], right[0], left[1:]) != ("(", ")", right[1:]) for left, right in zip(opening, closing)
+    ):
+        raise UserError(
+            f"bracket_labels={number}: tokens {after} to {after + 2 * number - 1} of {file} are not {number} opening "
+            f"brackets and the closing brackets of the same labels; use data of tagged_treebank_parsing, or set "
+            f"`hparams=bracket_labels=0`"
         )

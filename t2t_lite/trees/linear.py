@@ -18,6 +18,11 @@ CC CD DT EX FW IN JJ JJR JJS LS MD NN NNP NNPS NNS PDT POS PRP PRP$ RB RBR RBS R
 WP WP$ WRB $ # `` '' -LRB- -RRB- , . : ADD AFX GW HYPH NFP
 """
 TAGS = tuple(_TAGS.split())
+# The labels of the Penn Treebank (Bies et al. 1995).
+_LABELS = """
+ADJP ADVP CONJP FRAG INTJ LST NAC NP NX PP PRN PRT QP RRC S SBAR SBARQ SINV SQ UCP VP WHADJP WHADVP WHNP WHPP X
+"""
+BRACKETS = tuple(bracket + label for bracket in "()" for label in _LABELS.split())  # all opening, then all closing
 LEAVES = frozenset((WORD, *TAGS))  # all symbols for a word
 # Words with only one tag, mostly punctuation. EVALB recognises punctuation by its tag.
 _PUNCTUATION = {

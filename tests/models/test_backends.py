@@ -31,7 +31,7 @@ BASE = HParams(
 )
 # Every value of every setting that selects a part of the model.
 CHANGES = [{name: word} for name, words in choices().items() if name != "precision" for word in words]
-CHANGES += [{"hard_alignment_token": 5}, {"hard_alignment_token": 5, "source_word_token": 7}]
+CHANGES += [{"hard_alignment_token": 5}, {"hard_alignment_token": 5, "bracket_labels": 2, "source_word_token": 7}]
 INPUTS = np.array([[3, 4, 5, 6, 7, 1], [7, 8, 1, 0, 0, 0]], "int32")
 TARGETS = np.array([[9, 2, 12, 1, 0, 0, 0], [5, 5, 3, 4, 6, 2, 1]], "int32")
 

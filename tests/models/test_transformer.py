@@ -75,6 +75,20 @@ def test_hard_alignment_counts_all_of_several_tokens(paper):
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
 
 
+def test_the_decoder_sees_the_innermost_open_bracket(paper):
+    model = make(
+        SMALL.replace(hard_alignment_token=4, hard_alignment_count=2, bracket_labels=2), HardAlignmentTransformer
+    )
+    paper.randomize(model)
+    targets = np.array([[6, 4, 7, 5, 9, 4, 8, 1], [7, 7, 4, 8, 8, 8, 6, 1]], "int32")
+    logits = np.array(model(INPUTS, targets))
+    for row in range(len(INPUTS)):
+        source, written = tokens(INPUTS[row]), tokens(targets[row])
+        expected = paper.logits(model, source, written, counted=[4, 5], brackets={6: 1, 7: 2, 8: 0, 9: 0})
+        np.testing.assert_allclose(logits[row], expected, atol=1e-5)
+        assert abs(paper.logits(model, source, written, counted=[4, 5]) - expected).max() > 1e-3
+
+
 def test_attention_to_words_of_several_tokens_is_attention_to_their_first_tokens(paper):
     model = make(SMALL.replace(hard_alignment_token=5, source_word_token=7), HardAlignmentTransformer)
     paper.randomize(model)
@@ -98,9 +112,17 @@ def test_attention_to_words_of_several_tokens_is_attention_to_their_first_tokens
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("room", "inputs", "word_token"), [(0, INPUTS, 0), (3, INPUTS, 0), (3, SUBWORDS, 7)], ids=str)
-def test_hard_alignment_counts_follow_the_beam_ancestry(paper, room, inputs, word_token, descending_beams):
-    hparams = SMALL.replace(hard_alignment_token=5, source_word_token=word_token)
+@pytest.mark.parametrize(
+    ("room", "inputs", "settings"),
+    [
+        (0, INPUTS, {}),
+        (3, INPUTS, {"bracket_labels": 3}),
+        (3, SUBWORDS, {"source_word_token": 7}),
+    ],
+    ids=str,
+)
+def test_hard_alignment_and_brackets_follow_the_beam_ancestry(paper, room, inputs, settings, descending_beams):
+    hparams = SMALL.replace(hard_alignment_token=5, **settings)
     model = make(hparams, HardAlignmentTransformer)
     paper.randomize(model)
     encoded_source, state = model.start_decoding(inputs, 3, 6 + room)

@@ -13,7 +13,8 @@ from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.problems.parsing import HELD_OUT_SHARE
 from t2t_lite.registry import HPARAMS
-from t2t_lite.trees.linear import LEAVES, TAGS
+from t2t_lite.training.checks import check_aligned_tokens
+from t2t_lite.trees.linear import BRACKETS, TAGS
 
 ALL_SECTIONS = [*range(25)]
 
@@ -285,21 +286,20 @@ def test_a_vocabulary_file_may_be_given_for_the_source_side_alone(made, tmp_path
 
 
 def test_tagged_parsing_writes_tags_and_bpe_tokens(tmp_path):
-    (tmp_path / "a.ptb").write_text(50 * CLEAN.format(word="dog"))
+    (tmp_path / "a.ptb").write_text(50 * CLEAN.format(word="dog").replace("NP", "NML", 2))
     problem = get_problem("tagged_treebank_parsing", treebank=str(tmp_path))
-    problem.vocab_size, problem.byte_fallback = 70, False
-    generate(problem, tmp_path / "data", tmp_path / "none", lambda line: None, GenerateOptions(num_workers=1))
+    problem.vocab_size, problem.byte_fallback = 110, False
+    manifest = generate(
+        problem, tmp_path / "data", tmp_path / "none", lambda line: None, GenerateOptions(num_workers=1)
+    )
     from t2t_lite.data.vocab import open_vocabulary
 
     inputs, targets = (open_vocabulary(path) for path in vocabulary_paths(tmp_path / "data", problem))
     assert inputs.bytes_of(3) == b" "
-    assert targets.tokens()[3:] == ["XX", *TAGS, "(NP", "(S", "(VP", ")NP", ")S", ")VP"]
+    assert targets.tokens()[3:] == ["XX", *TAGS, *BRACKETS, "(NML", ")NML"]
     (example,) = itertools.islice(problem.examples("train", {}), 1)
-    assert problem.for_model(example).targets == "(S (NP DT NN )NP (VP VBZ )VP . )S"
-    # The set's tokens are exactly those that stand for a word.
-    hparams = HPARAMS["transformer_parsing_tagged"]()
-    first, count = hparams.hard_alignment_token, hparams.hard_alignment_count
-    assert set(targets.tokens()[first : first + count]) == LEAVES
+    assert problem.for_model(example).targets == "(S (NML DT NN )NML (VP VBZ )VP . )S"
+    check_aligned_tokens(manifest, HPARAMS["transformer_parsing_tagged"](), tmp_path / "data")
 
 
 def test_bpe_tokens_of_any_treebank_mark_each_word():

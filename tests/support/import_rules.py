@@ -189,6 +189,7 @@ RULES = {
     "training": (
         (
             "training",
+            "trees.linear",
             "schedules",
             "layers.ops",
             "decoding",

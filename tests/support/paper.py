@@ -71,13 +71,14 @@ class PaperInNumpy:
         return math.cos(angle) if channel % 2 else math.sin(angle)
 
     @classmethod
-    def logits(cls, model, inputs, targets, counted=None, word_token=None):
+    def logits(cls, model, inputs, targets, counted=None, word_token=None, brackets=None):
         """The whole model on one unpadded sentence pair: lists of ids -> float64 [target length, vocab].
 
         With a counted token, the encoder's output for the next source word is added to the decoder's input; the number
         of counted tokens (one id or several) so far is the index of that word. Each source token is a word, or each
         word begins with `word_token`, and its vector is the sum of the others' divided by the square root of their
-        number.
+        number. `brackets` maps opening brackets to labels and closing ones to 0; the embedding of the label of the
+        innermost open one is added, too.
         """
         matrix = _float64(model.embedding.weight)
         hidden_size = matrix.shape[1]
@@ -87,15 +88,7 @@ class PaperInNumpy:
             pooled = [matrix[group].sum(0) / math.sqrt(max(1, len(group))) for group in groups]
             return np.stack(pooled) * math.sqrt(hidden_size) + positions
 
-        words = [[token] for token in inputs]
-        if word_token is not None:
-            words = [[]]
-            for token in inputs:
-                if token == word_token or token == inputs[-1]:
-                    words.append([])
-                if token != word_token:
-                    words[-1].append(token)
-            words = words[1:]
+        words = [[token] for token in inputs] if word_token is None else _words(inputs, word_token)
         encoded = embed(words)
         for layer in model.encoder_layers:
             encoded = cls.encoder_layer(layer, encoded, np.ones((len(words), len(words)), bool))
@@ -104,10 +97,35 @@ class PaperInNumpy:
         if counted is not None:
             counts = np.cumsum(np.isin(before, counted))
             x = x + np.stack([encoded[min(count, len(words) - 1)] for count in counts])
+        if brackets is not None:
+            x = x + _float64(model.bracket_embedding.weight)[_innermost(before, brackets)] * math.sqrt(hidden_size)
         for layer in model.decoder_layers:
             causal = np.tri(len(targets), dtype=bool)
             x = cls.decoder_layer(layer, x, causal, encoded, np.ones((len(targets), len(words)), bool))
         return x @ matrix.T
+
+
+def _words(tokens, word_token):
+    """The tokens of each word without the one that begins it; the last token is a word of its own."""
+    words = [[]]
+    for token in tokens:
+        if token == word_token or token == tokens[-1]:
+            words.append([])
+        if token != word_token:
+            words[-1].append(token)
+    return words[1:]
+
+
+def _innermost(tokens, brackets):
+    """The label of the innermost open bracket after each token, see `logits`."""
+    stack, labels = [0], []
+    for token in tokens:
+        if brackets.get(token, 0):
+            stack.append(brackets[token])
+        elif token in brackets and len(stack) > 1:
+            stack.pop()
+        labels.append(stack[-1])
+    return labels
 
 
 def _float64(variable):

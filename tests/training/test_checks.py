@@ -97,6 +97,25 @@ def test_source_word_token_needs_hard_alignment(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("symbols", "labels", "fits"),
+    [
+        (["XX", "(S", "(NP", ")S", ")NP"], 2, True),
+        (["XX", "(S", ")S", "(NP", ")NP"], 2, False),
+        (["XX", "(S", "(NP", ")NP", ")S"], 2, False),
+        (["XX", "(S", ")S"], 3, False),
+    ],
+)
+def test_bracket_labels_are_pairs_of_opening_and_closing_brackets(symbols, labels, fits, tmp_path):
+    train_vocabulary(["word"], 99, tmp_path / "v", "words", symbols)
+    hparams = HParams(hard_alignment_token=3, bracket_labels=labels)
+    if fits:
+        check_aligned_tokens(Manifest("x", VOCABULARY, {}, {}), hparams, tmp_path)
+    else:
+        with pytest.raises(UserError, match=f"bracket_labels={labels}: tokens 4 to {3 + 2 * labels} of v are not"):
+            check_aligned_tokens(Manifest("x", VOCABULARY, {}, {}), hparams, tmp_path)
+
+
+@pytest.mark.parametrize(
     ("symbols", "settings", "fits"),
     [
         (["XX"], {}, True),

@@ -1,0 +1,64 @@
+"""The innermost open bracket: known outputs, random sequences against a list as stack, and stepping."""
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
+from t2t_lite.layers.open_brackets import MAX_DEPTH, BracketIds, BracketStack
+
+BRACKETS = BracketIds(4, 3)  # ids 4, 5, 6 open labels 1, 2, 3; ids 7, 8, 9 close them
+
+
+def innermost(ids):
+    """The label of the innermost open bracket after each token, with a list as stack."""
+    stack, found = [], []
+    for token in ids:
+        if 4 <= token < 7:
+            stack.append(token - 3)
+        elif 7 <= token < 10:
+            del stack[-1:]
+        found.append(stack[-1] if stack and len(stack) <= MAX_DEPTH else 0)
+    return found
+
+
+def of_model(ids):
+    return keras.ops.convert_to_numpy(BRACKETS.innermost(np.array(ids, "int32"))).tolist()
+
+
+@pytest.mark.parametrize(
+    ("ids", "labels"),
+    [
+        ([4, 3, 5, 3, 3, 8, 6, 3, 9, 7, 1, 0], [1, 1, 2, 2, 2, 1, 3, 3, 1, 0, 0, 0]),
+        ([0, 3, 10, 11], [0, 0, 0, 0]),  # no brackets
+        ([4, 5, 5, 8, 8, 7], [1, 2, 2, 2, 1, 0]),  # the same label twice
+        ([4, 5, 7, 9, 4, 7], [1, 2, 1, 0, 1, 0]),  # closing brackets with wrong labels
+        ([7, 8, 4, 7, 7, 5], [0, 0, 1, 0, 0, 2]),  # surplus closing brackets
+    ],
+)
+def test_known_sequences(ids, labels):
+    assert of_model([ids]) == [labels] == [innermost(ids)]
+
+
+def test_random_sequences_and_deep_ones_equal_those_of_a_list():
+    ids = np.random.default_rng(0).integers(0, 12, (200, 40))
+    assert of_model(ids) == [innermost(row) for row in ids]
+    deep = [4, 5] * (MAX_DEPTH // 2 + 3) + [7] * (MAX_DEPTH + 2)
+    assert of_model([deep]) == [innermost(deep)]
+
+
+def test_the_stacks_of_hypotheses_follow_their_ancestry():
+    random = np.random.default_rng(1)
+    batch, beam, length = 3, 4, 2 * MAX_DEPTH + 20
+    stack, ancestry = BracketStack.empty(batch, beam), initial_ancestry(batch, beam, length)
+    histories = np.zeros((batch, beam, 0), int)
+    for position in range(length):
+        # Mostly opening brackets first, so that some stacks are full.
+        ids = np.where(random.random((batch, beam)) < 0.8, 4 + 3 * (position > MAX_DEPTH), 0) + random.integers(0, 3)
+        parents = random.integers(0, beam, (batch, beam)).astype("int32")
+        ancestry = next_ancestry(ancestry, parents, position)
+        stack = stack.after(ids.astype("int32"), BRACKETS, ancestry)
+        histories = np.concatenate([np.take_along_axis(histories, parents[:, :, None], 1), ids[:, :, None]], 2)
+        expected = [[innermost(history)[-1] for history in beams] for beams in histories]
+        assert keras.ops.convert_to_numpy(stack.innermost()).tolist() == expected
+    assert keras.ops.convert_to_numpy(stack.depth).max() < MAX_DEPTH
