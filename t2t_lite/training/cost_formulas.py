@@ -138,12 +138,13 @@ class TransformerFormulas:
         hparams = self.hparams
         encoders, decoders = hparams.num_encoder_layers, hparams.num_decoder_layers
         of_targets, of_inputs = _EMBEDDINGS[hparams.tied_embeddings]
+        brackets = hparams.bracket_labels + 1 if hparams.bracket_labels else 0
         vectors = of_targets * self.vocab_size + of_inputs * (self.inputs_vocab_size or self.vocab_size)
         norms = 2 * encoders + 3 * decoders + (2 if hparams.norm_position == "pre" else 0)
         self_attention = _SELF_ATTENTION[hparams.self_attention_type].parameters
         feed_forward = _FEED_FORWARD[hparams.feed_forward_type].parameters(hparams)
         return {
-            "embeddings": vectors * hparams.hidden_size,
+            "embeddings": (vectors + brackets) * hparams.hidden_size,
             "positions": 2 * hparams.max_length * hparams.hidden_size if hparams.position_encoding == "learned" else 0,
             "encoder self-attention": encoders * self_attention(hparams, False),
             "encoder feed-forward": encoders * feed_forward,

@@ -23,7 +23,7 @@ CHANGES = [
     {"self_attention_type": "recurrent", "norm_position": "pre", "norm_type": "rms"},
     {"self_attention_type": "convolution", "dilation_growth": 2},
     {"attention_key_size": 0, "attention_value_size": 0},
-    {"hard_alignment_token": 3, "source_word_token": 4},
+    {"hard_alignment_token": 3, "source_word_token": 4, "bracket_labels": 2},
     {"tied_embeddings": "none", "position_encoding": "learned", "feed_forward_type": "swiglu"},
 ]
 
@@ -34,7 +34,9 @@ def assert_the_same(hparams, *vocab_sizes):
     formulas, model = TransformerFormulas(hparams, *vocab_sizes), symbolic_model(hparams, *vocab_sizes)
     assert list(formulas.parameter_parts().items()) == list(model.parameter_parts().items())
     if hparams.feed_forward_type == "swiglu":  # the model counts the operations of its graph, for whole lengths
-        assert sum(formulas.step_flops(12, 8).values()) == sum(model.step_flops(12, 8).values())
+        formula, counted = (sum(each.step_flops(12, 8).values()) for each in (formulas, model))
+        # With pooling, the encoder of the graph has fewer positions than the source has tokens.
+        assert counted < formula if hparams.source_word_token else counted == formula
     else:
         assert list(formulas.step_flops(*LENGTHS).items()) == list(model.step_flops(*LENGTHS).items())
 
