@@ -28,6 +28,7 @@ REFUSED = (
     "transformer_convolution",
     "transformer_local",
     "transformer_parsing_small",
+    "transformer_parsing_tagged",
     "transformer_recurrent",
     "transformer_separable_convolution",
 )
