@@ -98,7 +98,7 @@ class Parser:
 
     @or_a_single_text("inputs", "targets")
     def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
-        """Scores given trees in brackets. Cleans them first and ignores their words.
+        """Scores given trees in brackets. Cleans them first and ignores their words, and tags that the model lacks.
 
         Raises:
           UserError: if a target is not a tree, or does not have as many words as its line.
@@ -123,7 +123,7 @@ class Parser:
     ) -> list[Weights]:
         """Returns the attention weights of one layer for a line and its tree in brackets, see `Translator.attention`.
 
-        The tokens of the tree are the symbols that the model writes: "(S", "XX" for a word, ")S".
+        The tokens of the tree are the symbols that the model writes: "(S", "XX" or a tag for a word, ")S".
 
         Raises:
           UserError: also if `tree` is not a tree with as many words as the line.

@@ -76,6 +76,11 @@ def check_aligned_tokens(manifest: Manifest, hparams: HParams, data_dir: Path) -
     """Raises UserError if the settings for the words and brackets of trees do not fit the target vocabulary."""
     first, count = hparams.hard_alignment_token, hparams.hard_alignment_count
     if not first:
+        if hparams.bracket_labels:
+            raise UserError(
+                f"bracket_labels={hparams.bracket_labels} has no effect without hard alignment; set "
+                f"`hparams=hard_alignment_token` or `hparams=bracket_labels=0`"
+            )
         return
     from t2t_lite.data.vocab import open_vocabulary  # imported late, because it needs NumPy
     from t2t_lite.trees.linear import LEAVES, WORD

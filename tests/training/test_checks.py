@@ -138,3 +138,8 @@ def test_hard_alignment_counts_exactly_the_tokens_that_stand_for_words(symbols, 
         advice = f"set `hparams=hard_alignment_token={first},hard_alignment_count={count}`"
         with pytest.raises(UserError, match=re.escape(advice)):
             check_aligned_tokens(data, hparams, tmp_path)
+
+
+def test_bracket_labels_need_hard_alignment(tmp_path):
+    with pytest.raises(UserError, match="bracket_labels=2 has no effect without hard alignment"):
+        check_aligned_tokens(Manifest("x", VOCABULARY, {}, {}), HParams(bracket_labels=2), tmp_path)
