@@ -57,7 +57,7 @@ def transformer_parsing_small(parsing: HParams) -> HParams:
 @HPARAMS.derive("transformer_parsing_small")
 def transformer_parsing_tagged(small: HParams) -> HParams:
     """transformer_parsing_small for tagged_treebank_parsing, with pooled BPE tokens and a rate that falls to 0."""
-    train_steps = 20_000
+    train_steps = 16_000
     return small.replace(
         num_encoder_layers=6,
         num_decoder_layers=2,

@@ -1,4 +1,4 @@
-"""The innermost open bracket after each token of a linear tree, for whole sequences and step by step.
+"""The open brackets after each token of a linear tree, for whole sequences and step by step.
 
 An opening bracket is put on a stack. A closing bracket removes the topmost one, whatever its label; if the stack is
 empty, nothing happens. Other tokens change nothing.
@@ -11,6 +11,13 @@ from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
 from t2t_lite.layers.ops import ops
 
 MAX_DEPTH = 100  # the labels of brackets that are nested deeper are not known
+
+
+class OpenBrackets(NamedTuple):
+    """What the model sees of the open brackets at each position."""
+
+    number: Array  # int32 [batch, length], at most MAX_DEPTH
+    innermost: Array  # int32 [batch, length], label of the innermost one: a number from 1, or 0 if none is open
 
 
 class BracketIds(NamedTuple):
@@ -27,15 +34,8 @@ class BracketIds(NamedTuple):
         """Returns the label that each token closes, int32 in the shape of ids: a number from 1, or 0."""
         return self._labels_from(self.first + self.labels, ids)
 
-    def innermost(self, ids: Array) -> Array:
-        """Returns the label of the innermost open bracket after each token.
-
-        Args:
-          ids: int [batch, length].
-
-        Returns:
-          int32 [batch, length]: a number from 1, or 0 if no bracket is open.
-        """
+    def open_after(self, ids: Array) -> OpenBrackets:
+        """Returns the open brackets after each token of int [batch, length]."""
         opened = self.opened(ids)
         sums = ops.cumsum(_as_int(opened > 0) - _as_int(self.closed(ids) > 0), axis=1)
         places = ops.arange(ops.shape(ids)[1], dtype="int32")
@@ -48,7 +48,8 @@ class BracketIds(NamedTuple):
         is_candidate = is_before & (opened > 0)[:, None, :] & (depths[:, None, :] == depths[:, :, None])
         last = ops.max(ops.where(is_candidate, places + 1, 0), axis=2)
         labels = ops.take_along_axis(ops.pad(opened, ((0, 0), (1, 0))), last, axis=1)
-        return ops.where((depths > 0) & (depths <= MAX_DEPTH), labels, 0)
+        innermost = ops.where((depths > 0) & (depths <= MAX_DEPTH), labels, 0)
+        return OpenBrackets(ops.minimum(depths, MAX_DEPTH), innermost)
 
     def _labels_from(self, first: int, ids: Array) -> Array:
         number = ops.cast(ids, "int32") - first + 1
@@ -74,9 +75,10 @@ class BracketStack(NamedTuple):
         is_new = (opened > 0)[:, :, None] & self._is_top(depth)
         return BracketStack(depth, ops.where(is_new, opened[:, :, None], gather_parents(self.labels, ancestry)))
 
-    def innermost(self) -> Array:
-        """Returns the label of the innermost open bracket, int32 [batch, beam]; 0 if no bracket is open."""
-        return ops.sum(ops.where(self._is_top(self.depth), self.labels, 0), axis=2)
+    def open_brackets(self) -> OpenBrackets:
+        """Returns the open brackets of each hypothesis."""
+        innermost = ops.sum(ops.where(self._is_top(self.depth), self.labels, 0), axis=2)
+        return OpenBrackets(ops.minimum(self.depth, MAX_DEPTH), innermost)
 
     @staticmethod
     def _is_top(depth: Array) -> Array:

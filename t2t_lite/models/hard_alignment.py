@@ -10,7 +10,7 @@ from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.embedding import Embedding
-from t2t_lite.layers.open_brackets import BracketIds, BracketStack
+from t2t_lite.layers.open_brackets import MAX_DEPTH, BracketIds, BracketStack, OpenBrackets
 from t2t_lite.layers.ops import ops
 from t2t_lite.layers.word_pooling import Words
 from t2t_lite.models.transformer import Transformer
@@ -42,8 +42,9 @@ class HardAlignmentTransformer(Transformer):
     embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
     Parsing"). The variables are the same as a `Transformer`'s.
 
-    With `hparams.bracket_labels`, an embedding of the label of the innermost open bracket is added, too: the top of the
-    parser's stack (as in Liu and Zhang 2017, "Encoder-Decoder Shift-Reduce Syntactic Parsing", which attends to it).
+    With `hparams.bracket_labels`, embeddings of the label of the innermost open bracket and of the number of open
+    brackets are added, too: the top of the parser's stack (as in Liu and Zhang 2017, "Encoder-Decoder Shift-Reduce
+    Syntactic Parsing", which attends to it) and its depth, so that the model does not close the sentence early.
 
     A word is a source token. If `hparams.source_word_token` is set, each word begins with this token, and the vectors
     of its other tokens are pooled to one vector, so that the encoder's output has one vector per word, see `Words`.
@@ -74,11 +75,13 @@ class HardAlignmentTransformer(Transformer):
             self.brackets = BracketIds(hparams.hard_alignment_token + hparams.hard_alignment_count, labels)
             how = {"scaled": hparams.scaled_embeddings, "name": "bracket_embedding", "dtype": policy}
             self.bracket_embedding = Embedding(labels + 1, hparams.hidden_size, **how)  # label 0: no open bracket
+            self.depth_embedding = Embedding(MAX_DEPTH + 1, hparams.hidden_size, **how | {"name": "depth_embedding"})
 
     def build(self, input_shape: object = None) -> None:
         """See `Transformer`."""
         if self.brackets:
             self.bracket_embedding.build()
+            self.depth_embedding.build()
         super().build(input_shape)
 
     def start_decoding(
@@ -99,7 +102,7 @@ class HardAlignmentTransformer(Transformer):
         stack = state.stack
         if self.brackets:
             stack = stack.after(ids, self.brackets, ancestry)
-            x = x + self.bracket_embedding(stack.innermost())
+            x = x + self._bracket_vectors(stack.open_brackets())
         x = self.position_encodings["targets"].step(x, position)
         state = state._replace(counts=counts, stack=stack)
         logits, state, attention = self._step(x, position, encoded_source, state, ancestry)
@@ -142,8 +145,11 @@ class HardAlignmentTransformer(Transformer):
         number = number_of_words(self._source_mask(inputs))
         added = states_of_next_words(encoded, number, ops.cumsum(self._is_aligned(ids), axis=1))
         if self.brackets:
-            added = added + self.bracket_embedding(self.brackets.innermost(ids))
+            added = added + self._bracket_vectors(self.brackets.open_after(ids))
         return self._embed(ids, "targets", seeds, added=added)
+
+    def _bracket_vectors(self, brackets: OpenBrackets) -> Array:
+        return self.bracket_embedding(brackets.innermost) + self.depth_embedding(brackets.number)
 
     def _is_aligned(self, ids: Array) -> Array:
         first = self.hparams.hard_alignment_token

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # For each part, a pattern for the paths of its variables, without the model's name.
 PARTS = {
-    "embeddings": r"(inputs_|bracket_)?embedding/weight|projection/weight",
+    "embeddings": r"(inputs_|bracket_|depth_)?embedding/weight|projection/weight",
     "positions": r"(inputs|targets)_positions/weight",
     "encoder self-attention": r"encoder_\d+/self_attention/.*",
     "encoder feed-forward": r"encoder_\d+/feed_forward/.*",

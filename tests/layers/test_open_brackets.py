@@ -1,4 +1,4 @@
-"""The innermost open bracket: known outputs, random sequences against a list as stack, and stepping."""
+"""The innermost open bracket and the number of open ones: known outputs, random sequences against a list as stack, and stepping."""
 
 import keras
 import numpy as np
@@ -10,41 +10,48 @@ from t2t_lite.layers.open_brackets import MAX_DEPTH, BracketIds, BracketStack
 BRACKETS = BracketIds(4, 3)  # ids 4, 5, 6 open labels 1, 2, 3; ids 7, 8, 9 close them
 
 
-def innermost(ids):
-    """The label of the innermost open bracket after each token, with a list as stack."""
-    stack, found = [], []
+def innermost_and_numbers(ids):
+    """The label of the innermost open bracket, and the number of open brackets, after each token; with a list."""
+    stack, labels, numbers = [], [], []
     for token in ids:
         if 4 <= token < 7:
             stack.append(token - 3)
         elif 7 <= token < 10:
             del stack[-1:]
-        found.append(stack[-1] if stack and len(stack) <= MAX_DEPTH else 0)
-    return found
+        labels.append(stack[-1] if stack and len(stack) <= MAX_DEPTH else 0)
+        numbers.append(min(len(stack), MAX_DEPTH))
+    return labels, numbers
 
 
 def of_model(ids):
-    return keras.ops.convert_to_numpy(BRACKETS.innermost(np.array(ids, "int32"))).tolist()
+    """The same for rows of ids, computed by the layer: a pair for each row."""
+    found = BRACKETS.open_after(np.array(ids, "int32"))
+    return list(zip(as_list(found.innermost), as_list(found.number), strict=True))
+
+
+def as_list(array):
+    return keras.ops.convert_to_numpy(array).tolist()
 
 
 @pytest.mark.parametrize(
-    ("ids", "labels"),
+    ("ids", "labels", "numbers"),
     [
-        ([4, 3, 5, 3, 3, 8, 6, 3, 9, 7, 1, 0], [1, 1, 2, 2, 2, 1, 3, 3, 1, 0, 0, 0]),
-        ([0, 3, 10, 11], [0, 0, 0, 0]),  # no brackets
-        ([4, 5, 5, 8, 8, 7], [1, 2, 2, 2, 1, 0]),  # the same label twice
-        ([4, 5, 7, 9, 4, 7], [1, 2, 1, 0, 1, 0]),  # closing brackets with wrong labels
-        ([7, 8, 4, 7, 7, 5], [0, 0, 1, 0, 0, 2]),  # surplus closing brackets
+        ([4, 3, 5, 3, 3, 8, 6, 3, 9, 7, 1, 0], [1, 1, 2, 2, 2, 1, 3, 3, 1, 0, 0, 0], [1, 1, 2, 2, 2, 1, 2, 2, 1, 0, 0, 0]),
+        ([0, 3, 10, 11], [0, 0, 0, 0], [0, 0, 0, 0]),  # no brackets
+        ([4, 5, 5, 8, 8, 7], [1, 2, 2, 2, 1, 0], [1, 2, 3, 2, 1, 0]),  # the same label twice
+        ([4, 5, 7, 9, 4, 7], [1, 2, 1, 0, 1, 0], [1, 2, 1, 0, 1, 0]),  # closing brackets with wrong labels
+        ([7, 8, 4, 7, 7, 5], [0, 0, 1, 0, 0, 2], [0, 0, 1, 0, 0, 1]),  # surplus closing brackets
     ],
 )
-def test_known_sequences(ids, labels):
-    assert of_model([ids]) == [labels] == [innermost(ids)]
+def test_known_sequences(ids, labels, numbers):
+    assert of_model([ids]) == [(labels, numbers)] == [innermost_and_numbers(ids)]
 
 
 def test_random_sequences_and_deep_ones_equal_those_of_a_list():
     ids = np.random.default_rng(0).integers(0, 12, (200, 40))
-    assert of_model(ids) == [innermost(row) for row in ids]
+    assert of_model(ids) == [innermost_and_numbers(row) for row in ids]
     deep = [4, 5] * (MAX_DEPTH // 2 + 3) + [7] * (MAX_DEPTH + 2)
-    assert of_model([deep]) == [innermost(deep)]
+    assert of_model([deep]) == [innermost_and_numbers(deep)]
 
 
 def test_the_stacks_of_hypotheses_follow_their_ancestry():
@@ -59,6 +66,8 @@ def test_the_stacks_of_hypotheses_follow_their_ancestry():
         ancestry = next_ancestry(ancestry, parents, position)
         stack = stack.after(ids.astype("int32"), BRACKETS, ancestry)
         histories = np.concatenate([np.take_along_axis(histories, parents[:, :, None], 1), ids[:, :, None]], 2)
-        expected = [[innermost(history)[-1] for history in beams] for beams in histories]
-        assert keras.ops.convert_to_numpy(stack.innermost()).tolist() == expected
+        found = stack.open_brackets()
+        expected = np.array([[innermost_and_numbers(history) for history in beams] for beams in histories])
+        assert as_list(found.innermost) == expected[:, :, 0, -1].tolist()
+        assert as_list(found.number) == expected[:, :, 1, -1].tolist()
     assert keras.ops.convert_to_numpy(stack.depth).max() < MAX_DEPTH

@@ -77,8 +77,8 @@ class PaperInNumpy:
         With a counted token, the encoder's output for the next source word is added to the decoder's input; the number
         of counted tokens (one id or several) so far is the index of that word. Each source token is a word, or each
         word begins with `word_token`, and its vector is the sum of the others' divided by the square root of their
-        number. `brackets` maps opening brackets to labels and closing ones to 0; the embedding of the label of the
-        innermost open one is added, too.
+        number. `brackets` maps opening brackets to labels and closing ones to 0; the embeddings of the label of the
+        innermost open one and of the number of open ones are added, too.
         """
         matrix = _float64(model.embedding.weight)
         hidden_size = matrix.shape[1]
@@ -98,7 +98,9 @@ class PaperInNumpy:
             counts = np.cumsum(np.isin(before, counted))
             x = x + np.stack([encoded[min(count, len(words) - 1)] for count in counts])
         if brackets is not None:
-            x = x + _float64(model.bracket_embedding.weight)[_innermost(before, brackets)] * math.sqrt(hidden_size)
+            labels, numbers = _open_brackets(before, brackets)
+            added = _float64(model.bracket_embedding.weight)[labels] + _float64(model.depth_embedding.weight)[numbers]
+            x = x + added * math.sqrt(hidden_size)
         for layer in model.decoder_layers:
             causal = np.tri(len(targets), dtype=bool)
             x = cls.decoder_layer(layer, x, causal, encoded, np.ones((len(targets), len(words)), bool))
@@ -116,16 +118,17 @@ def _words(tokens, word_token):
     return words[1:]
 
 
-def _innermost(tokens, brackets):
-    """The label of the innermost open bracket after each token, see `logits`."""
-    stack, labels = [0], []
+def _open_brackets(tokens, brackets):
+    """The label of the innermost open bracket and the number of open ones after each token, see `logits`."""
+    stack, labels, numbers = [0], [], []
     for token in tokens:
         if brackets.get(token, 0):
             stack.append(brackets[token])
         elif token in brackets and len(stack) > 1:
             stack.pop()
         labels.append(stack[-1])
-    return labels
+        numbers.append(len(stack) - 1)
+    return labels, numbers
 
 
 def _float64(variable):
