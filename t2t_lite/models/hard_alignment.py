@@ -73,9 +73,13 @@ class HardAlignmentTransformer(Transformer):
         self.brackets = None
         if labels := hparams.bracket_labels:
             self.brackets = BracketIds(hparams.hard_alignment_token + hparams.hard_alignment_count, labels)
-            how = {"scaled": hparams.scaled_embeddings, "name": "bracket_embedding", "dtype": policy}
-            self.bracket_embedding = Embedding(labels + 1, hparams.hidden_size, **how)  # label 0: no open bracket
-            self.depth_embedding = Embedding(MAX_DEPTH + 1, hparams.hidden_size, **how | {"name": "depth_embedding"})
+            # label 0: no open bracket
+            self.bracket_embedding = self._make_embedding(labels + 1, "bracket_embedding", policy)
+            self.depth_embedding = self._make_embedding(MAX_DEPTH + 1, "depth_embedding", policy)
+
+    def _make_embedding(self, size: int, name: str, policy: keras.DTypePolicy) -> Embedding:
+        hparams = self.hparams
+        return Embedding(size, hparams.hidden_size, scaled=hparams.scaled_embeddings, name=name, dtype=policy)
 
     def build(self, input_shape: object = None) -> None:
         """See `Transformer`."""

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from t2t_lite.config import HParams
-from t2t_lite.layers.open_brackets import MAX_DEPTH
 from t2t_lite.registry import FEED_FORWARD_TYPES, MODELS, NORM_TYPES, POSITION_ENCODINGS, SELF_ATTENTION_TYPES
+
+_BRACKET_DEPTHS = 101  # with open_brackets.MAX_DEPTH, which cannot be imported here because it needs Keras
 
 # The backward pass makes two products for each product of the forward pass: one gradient per factor.
 _FORWARD_PASSES_OF_A_STEP = 3
@@ -139,7 +140,7 @@ class TransformerFormulas:
         hparams = self.hparams
         encoders, decoders = hparams.num_encoder_layers, hparams.num_decoder_layers
         of_targets, of_inputs = _EMBEDDINGS[hparams.tied_embeddings]
-        brackets = hparams.bracket_labels + 1 + MAX_DEPTH + 1 if hparams.bracket_labels else 0
+        brackets = hparams.bracket_labels + 1 + _BRACKET_DEPTHS if hparams.bracket_labels else 0
         vectors = of_targets * self.vocab_size + of_inputs * (self.inputs_vocab_size or self.vocab_size)
         norms = 2 * encoders + 3 * decoders + (2 if hparams.norm_position == "pre" else 0)
         self_attention = _SELF_ATTENTION[hparams.self_attention_type].parameters

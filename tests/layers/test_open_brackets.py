@@ -1,4 +1,4 @@
-"""The innermost open bracket and the number of open ones: known outputs, random sequences against a list as stack, and stepping."""
+"""The open brackets after each token: known outputs, random sequences against a list as stack, and stepping."""
 
 import keras
 import numpy as np
@@ -36,7 +36,11 @@ def as_list(array):
 @pytest.mark.parametrize(
     ("ids", "labels", "numbers"),
     [
-        ([4, 3, 5, 3, 3, 8, 6, 3, 9, 7, 1, 0], [1, 1, 2, 2, 2, 1, 3, 3, 1, 0, 0, 0], [1, 1, 2, 2, 2, 1, 2, 2, 1, 0, 0, 0]),
+        (
+            [4, 3, 5, 3, 3, 8, 6, 3, 9, 7, 1, 0],
+            [1, 1, 2, 2, 2, 1, 3, 3, 1, 0, 0, 0],
+            [1, 1, 2, 2, 2, 1, 2, 2, 1, 0, 0, 0],
+        ),
         ([0, 3, 10, 11], [0, 0, 0, 0], [0, 0, 0, 0]),  # no brackets
         ([4, 5, 5, 8, 8, 7], [1, 2, 2, 2, 1, 0], [1, 2, 3, 2, 1, 0]),  # the same label twice
         ([4, 5, 7, 9, 4, 7], [1, 2, 1, 0, 1, 0], [1, 2, 1, 0, 1, 0]),  # closing brackets with wrong labels
