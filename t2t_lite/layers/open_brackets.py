@@ -10,7 +10,7 @@ from t2t_lite.arrays import Array
 from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
 from t2t_lite.layers.ops import ops
 
-MAX_DEPTH = 100  # the labels of brackets that are nested deeper are not known
+MAX_DEPTH = 100  # labels of brackets that are nested deeper are not known, and the number of brackets stops here
 
 
 class OpenBrackets(NamedTuple):
