@@ -37,9 +37,9 @@ class Ensemble:
         """Whether `compact_state` is available."""
         return all(model.can_compact for model in self.models)
 
-    def compact_state(self, states: Sequence[Any], kept: Array, room: int | Array) -> list[Any]:
+    def compact_state(self, states: Sequence[Any], kept: Array) -> list[Any]:
         """Returns states with only some cache entries. See `Seq2SeqModel`."""
-        return [model.compact_state(state, kept, room) for model, state in zip(self.models, states)]
+        return [model.compact_state(state, kept) for model, state in zip(self.models, states)]
 
     def decode_step(
         self,

@@ -77,20 +77,20 @@ def compact_ancestry(
     Args:
       ancestry: at the current `position`.
       position: int scalar.
-      kept: int32 [batch, kept], different cache entries before the current position, in order. Every sentence has the
-        same number, so some may belong to no hypothesis.
+      kept: int32 [batch, entries], for each entry of the new caches an entry of the old ones before the current
+        position, in order, or -1 for those of the current position and later ones. Every sentence keeps the same
+        number, so some entries may belong to no hypothesis.
       max_length: int scalar.
     """
-    beam_size = ancestry.parents.shape[1]
-    number, room = ops.shape(kept)[1], (max_length - position) * beam_size
+    is_kept, kept = kept >= 0, ops.maximum(kept, 0)
     of_kept = ops.take_along_axis(ancestry.entries, kept[:, None], axis=2)
     more = max_length - ops.shape(ancestry.ancestors)[2]
     compact = BeamAncestry(
         ancestry.parents,
         ops.pad(ancestry.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1),
-        ops.pad(of_kept, ((0, 0), (0, 0), (0, room))),
-        ops.pad(ops.take_along_axis(ancestry.positions, kept, axis=1), ((0, 0), (0, room))),
-        ops.convert_to_tensor(number, "int32"),
+        ops.logical_and(of_kept, is_kept[:, None]),
+        ops.where(is_kept, ops.take_along_axis(ancestry.positions, kept, axis=1), 0),
+        ops.sum(ops.cast(is_kept[0], "int32")),
     )
     return _with_position(compact, position)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from t2t_lite.arrays import Array
-from t2t_lite.layers.ops import ops
+from t2t_lite.layers.ops import dynamic_shape, ops
 
 # (array, place, part, axis) -> the array with `part` written at `place` along an axis, -1 or -2.
 Write: TypeAlias = Callable[[Array, int | Array, Array, int], Array]
@@ -57,13 +57,15 @@ class Cache(NamedTuple):
         write = _write.get()
         return Cache(write(self.keys, place, keys, -1), write(self.values, place, values, -2))
 
-    def compact(self, kept: Array, room: int | Array) -> "Cache":
-        """Returns a cache of the entries `kept`, int32 [batch, kept], with room for `room` more."""
-        batch, heads, size, length = ops.shape(self.keys)
-        rows = ops.reshape(ops.arange(batch * heads * size, dtype="int32"), (batch, heads, size, 1))
-        keys = ops.take(ops.reshape(self.keys, (-1,)), rows * length + kept[:, None, None])
-        # Rows of values are copied whole.
+    def compact(self, kept: Array) -> "Cache":
+        """Returns a cache of the entries `kept`, int32 [batch, kept]; entries of -1 have any content."""
+        batch, heads, size, length = dynamic_shape(self.keys)
+        kept = ops.maximum(kept, 0)
+        # Whole rows are copied, because that is faster than single numbers, even if keys must be transposed for it.
+        rows = ops.reshape(ops.arange(batch, dtype="int32"), (batch, 1))
+        keys = ops.reshape(ops.transpose(self.keys, (0, 3, 1, 2)), (batch * length, heads * size))
+        keys = ops.transpose(ops.take(keys, rows * length + kept, axis=0), (0, 2, 1))
         rows = ops.reshape(ops.arange(batch * heads, dtype="int32"), (batch, heads, 1))
-        values = ops.take(ops.reshape(self.values, (batch * heads * length, -1)), rows * length + kept[:, None], axis=0)
-        none, more = (0, 0), (0, room)
-        return Cache(ops.pad(keys, (none, none, none, more)), ops.pad(values, (none, none, more, none)))
+        values = ops.reshape(self.values, (batch * heads * length, self.values.shape[-1]))
+        values = ops.take(values, rows * length + kept[:, None], axis=0)
+        return Cache(ops.reshape(keys, (batch, heads, size, -1)), values)

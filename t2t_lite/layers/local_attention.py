@@ -131,7 +131,7 @@ class LocalSelfAttention(SelfAttention):
         """Returns the cache unchanged, because it holds r positions for any length."""
         return cache
 
-    def compact_cache(self, cache: Cache, kept: Array, room: int | Array) -> Cache:
+    def compact_cache(self, cache: Cache, kept: Array) -> Cache:
         """Returns the cache unchanged, because its entries are found by position."""
         return cache
 

@@ -127,9 +127,9 @@ class SelfAttention(MultiHeadAttention):
         none = (0, 0)
         return Cache(ops.pad(cache.keys, (none, none, none, more)), ops.pad(cache.values, (none, none, more, none)))
 
-    def compact_cache(self, cache: Cache, kept: Array, room: int | Array) -> Cache:
-        """Returns a cache of the entries `kept`, with room for `room` more, see `compact_ancestry`."""
-        return cache.compact(kept, room)
+    def compact_cache(self, cache: Cache, kept: Array) -> Cache:
+        """Returns a cache of the entries `kept`, see `compact_ancestry`."""
+        return cache.compact(kept)
 
     def step(self, x: Array, position: int | Array, cache: Cache, ancestry: BeamAncestry) -> tuple[Array, Cache]:
         """Runs one decoding step of a causal layer.

@@ -183,13 +183,12 @@ class Seq2SeqModel(keras.Model):
         """Whether `compact_state` is available. A search is faster with it, above all with many beams."""
         return False
 
-    def compact_state(self, state: State, kept: Array, room: int | Array) -> State:
+    def compact_state(self, state: State, kept: Array) -> State:
         """Returns the state with only some cache entries, see `compact_ancestry`.
 
         Args:
           state: from `start_decoding` or a step.
-          kept: int32 [batch, kept], the cache entries to keep.
-          room: number of further entries to reserve.
+          kept: int32 [batch, entries], the cache entries to keep, and -1 for those that the next steps write.
         """
         raise NotImplementedError("a model whose can_compact is True must define compact_state()")
 

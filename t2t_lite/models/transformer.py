@@ -177,10 +177,10 @@ class Transformer(Seq2SeqModel):
         """Whether all self-attention layers have `compact_cache`."""
         return all(_compacts(type(layer.self_attention)) for layer in self.decoder_layers)
 
-    def compact_state(self, state: State, kept: Array, room: int | Array) -> State:
+    def compact_state(self, state: State, kept: Array) -> State:
         """Returns the state with only some cache entries, see `Seq2SeqModel`."""
         layers: list[Any] = [layer.self_attention for layer in self.decoder_layers]
-        caches = [layer.compact_cache(cache, kept, room) for layer, cache in zip(layers, state.caches)]
+        caches = [layer.compact_cache(cache, kept) for layer, cache in zip(layers, state.caches)]
         return state._replace(caches=caches)
 
     def decode_step(

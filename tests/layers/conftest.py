@@ -88,8 +88,9 @@ def follows_its_ancestors(descending_beams):
                     if compacts:
                         kept = needed_entries(ancestry)
                         assert kept.shape[1] < int(ancestry.place)
+                        kept = np.pad(kept, ((0, 0), (0, 4 * beam_size)), constant_values=-1)
                         ancestry = compact_ancestry(ancestry, position, kept, room)
-                        cache = layer.compact_cache(cache, kept, 4 * beam_size)
+                        cache = layer.compact_cache(cache, kept)
                     else:
                         ancestry = grow_ancestry(ancestry, position, room)
                         cache = layer.grow_cache(cache, beam_size, room)

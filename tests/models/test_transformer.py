@@ -388,8 +388,8 @@ def test_a_self_attention_with_its_own_step_is_compacted_only_if_it_says_so():
             return super().step(*arguments)
 
     class OwnCompact(OwnStep):
-        def compact_cache(self, cache, kept, room):
-            return super().compact_cache(cache, kept, room)
+        def compact_cache(self, cache, kept):
+            return super().compact_cache(cache, kept)
 
     changed = make()
     assert changed.can_compact

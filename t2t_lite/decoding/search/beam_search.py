@@ -175,18 +175,18 @@ class BeamSearch:
         state: BeamState,
         kept: tf.Tensor,
         capacity: int | tf.Tensor,
-        compact: Callable[[DecoderState, int | tf.Tensor], DecoderState],
+        compact: Callable[[DecoderState], DecoderState],
     ) -> BeamState:
-        """Returns a state with only the cache entries `kept`, int32 [batch, kept], and room for `capacity` positions.
+        """Returns a state with only the cache entries `kept`, and room for `capacity` positions.
 
-        `compact` does this to the model's state, given the number of further entries.
+        `kept` is int32 [batch, entries], see `compact_ancestry`. `compact` does this to the model's state.
         """
         more = [[0, 0], [0, 0], [0, capacity - tf.shape(state.ids)[2]]]
         return state._replace(
             ids=tf.pad(state.ids, more),
             ancestry=compact_ancestry(state.ancestry, state.position, kept, capacity),
             finished=state.finished._replace(ids=tf.pad(state.finished.ids, more)),
-            decoder_state=compact(state.decoder_state, (capacity - state.position) * self.beam_size),
+            decoder_state=compact(state.decoder_state),
         )
 
     def result(self, finished: SearchResult) -> SearchResult:

@@ -1,6 +1,5 @@
 """The graphs of a search, which run in parts so that the caller can end a search between two of them."""
 
-import contextlib
 import functools
 import threading
 import time
@@ -44,20 +43,20 @@ class Interruptible:
 
     def run(
         self,
-        advance: Callable[[BeamState, int], BeamState],
-        state: BeamState,
-        is_over: Callable[[BeamState], bool],
-    ) -> BeamState:
-        """Returns the state after the last part; `advance` runs at most the given number of steps."""
+        advance: Callable[[Batch, int], Batch],
+        batch: Batch,
+        is_over: Callable[[Batch], bool],
+    ) -> Batch:
+        """Returns the batch after the last part; `advance` runs at most the given number of steps."""
         while True:
             start = time.perf_counter()
-            state = advance(state, self._steps)
+            batch = advance(batch, self._steps)
             if not self._is_checked:
-                return state
-            is_last = is_over(state)  # waits for the device
+                return batch
+            is_last = is_over(batch)  # waits for the device
             self.check()
             if is_last:
-                return state
+                return batch
             taken = time.perf_counter() - start
             if taken > _PART_SECONDS:
                 self._steps = max(1, self._steps // 2)
@@ -65,13 +64,23 @@ class Interruptible:
                 self._steps *= 2
 
 
+class Selection(NamedTuple):
+    """What a batch continues with."""
+
+    capacity: int  # number of positions for which there is room
+    rows: np.ndarray  # int32 [rows], in order; -1, after all others, for a row of padding
+    kept: np.ndarray  # int32 [rows, entries], the cache entries, see `compact_ancestry`; [rows, 0]: all
+
+
 class SearchGraphs:
     """The graphs of a search, each traced once for all shapes.
 
     begin(source_ids, inputs, capacity) -> (encoded_source, state): encodes the source.
+    select(encoded_source, state, inputs, selection) -> (encoded_source, state, inputs).
     advance(encoded_source, state, inputs, until, steps) -> state: see `BeamSearch.advance`.
-    select(encoded_source, state, inputs, capacity, rows, kept) -> (encoded_source, state, inputs): selects rows, -1 for
-      a padding row, and grows the caches to `capacity`. If `compacts`, caches keep only the entries `kept`.
+    resume(encoded_source, state, inputs, selection, until, steps) -> (encoded_source, state, inputs): both in one
+      graph, because steps overwrite caches that their own graph has made, but must copy those of a caller. XLA would
+      compile it for each number of cache entries, so a compiled search has the other two.
     """
 
     def __init__(
@@ -82,86 +91,56 @@ class SearchGraphs:
         xla_compile: bool,
         compacts: bool,
     ) -> None:
-        self._xla_compile, beam_size = xla_compile, search.beam_size
+        self._model, self._search, self._xla_compile, self._compacts = model, search, xla_compile, compacts
+        self._compiled: set[Hashable] = set()  # the shapes for which graphs were called
+        self._lock = threading.Lock()
         graph = functools.partial(tf.function, autograph=False)
-        number = tf.TensorSpec([], tf.int32)
+        compiled = functools.partial(graph, jit_compile=True) if xla_compile else graph
+        number, ids = tf.TensorSpec([], tf.int32), tf.TensorSpec([None, None], tf.int32)
         input_specs = tf.nest.map_structure(
             lambda part: tf.TensorSpec([None] * np.ndim(part), tf.as_dtype(part.dtype)), inputs
         )
-
-        def begin(source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor) -> tuple[EncodedSource, BeamState]:
-            encoded_source, decoder_state = model.start_decoding(source_ids, beam_size, capacity)
-            return encoded_source, search.start(inputs, decoder_state, capacity)
-
-        def advance(
-            encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor, steps: tf.Tensor
-        ) -> BeamState:
-            def step(
-                ids: tf.Tensor, position: tf.Tensor, decoder_state: DecoderState, ancestry: BeamAncestry
-            ) -> tuple[tf.Tensor, DecoderState, tf.Tensor | None]:
-                return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
-
-            with contextlib.nullcontext() if xla_compile else entries_written_by(write_in_place):
-                return search.advance(step, state, inputs, until, steps)
-
-        def select(
-            encoded_source: EncodedSource,
-            state: BeamState,
-            inputs: SearchInputs,
-            capacity: tf.Tensor,
-            rows: tf.Tensor,
-            kept_entries: tf.Tensor,
-        ) -> tuple[EncodedSource, BeamState, SearchInputs]:
-            def kept(tensor: tf.Tensor) -> tf.Tensor:
-                return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
-
-            encoded_source, state, inputs = tf.nest.map_structure(kept, (encoded_source, state, inputs))
-            state = state._replace(done=state.done | (rows < 0)[:, tf.newaxis])
-            if compacts:
-
-                def compact(decoder_state: DecoderState, room: int | tf.Tensor) -> DecoderState:
-                    return model.compact_state(decoder_state, kept_entries, room)
-
-                return encoded_source, search.compacted(state, kept_entries, capacity, compact), inputs
-            grows = capacity > tf.shape(state.ids)[2]
-
-            def grow(decoder_state: DecoderState) -> DecoderState:
-                return tf.cond(
-                    grows, lambda: model.grow_state(decoder_state, beam_size, capacity), lambda: decoder_state
-                )
-
-            return encoded_source, search.grown(state, capacity, grow), inputs
-
-        source_ids = tf.TensorSpec([None, None], tf.int32)
-        compiled = {"jit_compile": True} if xla_compile else {}
-        self.begin = graph(begin, input_signature=[source_ids, input_specs, number], **compiled)
+        self.begin = compiled(self._begin, input_signature=[ids, input_specs, number])
         # The dimensions that are None in these shapes vary between batches.
         encoded_source, state = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
             self.begin.get_concrete_function().structured_outputs,
         )
-        self.advance = graph(advance, input_signature=[encoded_source, state, input_specs, number, number], **compiled)
-        self._compiled: set[Hashable] = set()  # the shapes for which graphs were called
-        self._lock = threading.Lock()
-        rows, kept = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, None], tf.int32)
-        self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows, kept])
+        batch, steps = [encoded_source, state, input_specs], [number, number]
+        selection = Selection(number, tf.TensorSpec([None], tf.int32), ids)
+        if xla_compile:
+            self._advance_graph = compiled(self._advance, input_signature=[*batch, *steps])
+            self._select_graph = graph(self._select, input_signature=[*batch, selection])
+            functions = [self._advance_graph, self._select_graph]
+        else:
+            self._resume_graph = graph(self._resume, input_signature=[*batch, selection, *steps])
+            functions = [self._resume_graph]
         # Traced now rather than when called; otherwise TensorFlow would warn about each search unlike earlier ones.
-        for function in (self.advance, self.select):
+        for function in functions:
             function.get_concrete_function()
 
-    def advance_batch(self, batch: Batch, until: int, interruptible: Interruptible) -> Batch:
-        """Calls `advance` in parts, and returns the batch after it."""
-        encoded_source, state, inputs = batch
-        shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((encoded_source, state.ids)))
-        capacity = static_size(state.ids, 2)
+    def advance_batch(
+        self, batch: Batch, selection: Selection | None, until: int, interruptible: Interruptible
+    ) -> Batch:
+        """Selects what a batch continues with (None: all), runs steps in parts, and returns the batch after them."""
+        if self._xla_compile:
+            batch = Batch(*self._select_graph(*batch, selection)) if selection else batch
+            shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((batch.encoded_source, batch.state.ids)))
 
-        def advance(state: BeamState, steps: int) -> BeamState:
-            return self.one_compilation_at_a_time(shapes, self.advance, encoded_source, state, inputs, until, steps)
+        def advance(batch: Batch, steps: int) -> Batch:
+            nonlocal selection
+            if self._xla_compile:
+                arguments = self._advance_graph, *batch, until, steps
+                return batch._replace(state=self.one_compilation_at_a_time(shapes, *arguments))
+            chosen, selection = selection or _everything(batch), None
+            return Batch(*self._resume_graph(*batch, chosen, until, steps))
 
-        def is_over(state: BeamState) -> bool:
-            return int(state.position) == capacity or int(np.sum(~state.done.numpy().all(1))) <= until
+        def is_over(batch: Batch) -> bool:
+            state = batch.state
+            is_full = int(state.position) == static_size(state.ids, 2)
+            return is_full or int(np.sum(~state.done.numpy().all(1))) <= until
 
-        return batch._replace(state=interruptible.run(advance, state, is_over))
+        return interruptible.run(advance, batch, is_over)
 
     def one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """Calls a graph, but compiles one at a time: parallel compilations are no faster and need much more memory."""
@@ -171,3 +150,72 @@ class SearchGraphs:
             result = graph(*arguments)
         self._compiled.add(shapes)
         return result
+
+    def _begin(
+        self, source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor
+    ) -> tuple[EncodedSource, BeamState]:
+        encoded_source, decoder_state = self._model.start_decoding(source_ids, self._search.beam_size, capacity)
+        return encoded_source, self._search.start(inputs, decoder_state, capacity)
+
+    def _resume(
+        self,
+        encoded_source: EncodedSource,
+        state: BeamState,
+        inputs: SearchInputs,
+        selection: Selection,
+        until: tf.Tensor,
+        steps: tf.Tensor,
+    ) -> tuple[EncodedSource, BeamState, SearchInputs]:
+        encoded_source, state, inputs = self._select(encoded_source, state, inputs, selection)
+        with entries_written_by(write_in_place):
+            return encoded_source, self._advance(encoded_source, state, inputs, until, steps), inputs
+
+    def _advance(
+        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor, steps: tf.Tensor
+    ) -> BeamState:
+        def step(
+            ids: tf.Tensor, position: tf.Tensor, decoder_state: DecoderState, ancestry: BeamAncestry
+        ) -> tuple[tf.Tensor, DecoderState, tf.Tensor | None]:
+            return self._model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
+
+        return self._search.advance(step, state, inputs, until, steps)
+
+    def _select(
+        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, selection: Selection
+    ) -> tuple[EncodedSource, BeamState, SearchInputs]:
+        capacity, rows, kept = selection
+        whole = encoded_source, state, inputs
+        shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
+        size = tf.shape(state.last)[0]
+        has_all = (tf.size(rows) == size) & (rows[-1] == size - 1)
+
+        def selected() -> tuple[EncodedSource, BeamState, SearchInputs]:
+            def of_rows(tensor: tf.Tensor) -> tf.Tensor:
+                return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
+
+            return tf.nest.map_structure(of_rows, whole)
+
+        encoded_source, state, inputs = tf.cond(has_all, lambda: whole, selected)
+        state = state._replace(done=state.done | (rows < 0)[:, tf.newaxis])
+        if self._compacts:
+            compact = functools.partial(self._model.compact_state, kept=kept)
+            compacts = tf.shape(kept)[1] > 0
+            state = tf.cond(compacts, lambda: self._search.compacted(state, kept, capacity, compact), lambda: state)
+        else:
+            state = self._search.grown(state, capacity, functools.partial(self._grown, state, capacity))
+        # A condition loses static dimensions that the state needs.
+        for tensor, shape in zip(tf.nest.flatten(state), shapes, strict=True):
+            tensor.set_shape(shape)
+        return encoded_source, state, inputs
+
+    def _grown(self, state: BeamState, capacity: tf.Tensor, decoder_state: DecoderState) -> DecoderState:
+        def grow() -> DecoderState:
+            return self._model.grow_state(decoder_state, self._search.beam_size, capacity)
+
+        return tf.cond(capacity > tf.shape(state.ids)[2], grow, lambda: decoder_state)
+
+
+def _everything(batch: Batch) -> Selection:
+    """Returns the selection of all rows and cache entries."""
+    size, _, capacity = batch.state.ids.shape
+    return Selection(capacity, np.arange(size, dtype=np.int32), np.zeros([size, 0], np.int32))

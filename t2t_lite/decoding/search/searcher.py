@@ -22,7 +22,7 @@ from t2t_lite.decoding.search.beam_state import (
     SearchInputs,
     SearchResult,
 )
-from t2t_lite.decoding.search.search_graphs import Batch, Interruptible, SearchGraphs
+from t2t_lite.decoding.search.search_graphs import Batch, Interruptible, SearchGraphs, Selection
 from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
 from t2t_lite.models.base import Seq2SeqModel
 
@@ -33,7 +33,7 @@ INITIAL_CAPACITY = 32
 UNCOMPILED_CAPACITY = 8
 # After this many positions, an uncompiled search drops the cache entries that no hypothesis needs any more. More often
 # would cost more than it saves.
-_COMPACT_EVERY = 16
+_COMPACT_EVERY = 8
 # A batch shrinks by this factor when at most 1/SHRINK of its sentences are unfinished, but not below MIN_BATCH
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
@@ -109,7 +109,7 @@ class Searcher:
             interruptible.check()
             begun = source_ids, inputs, self._capacity
             source, state = graphs.one_compilation_at_a_time(source_ids.shape, graphs.begin, *begun)
-            return graphs.advance_batch(Batch(source, state, inputs), _until(size), interruptible)
+            return graphs.advance_batch(Batch(source, state, inputs), None, _until(size), interruptible)
 
         # To save memory, each batch is created only when its turn comes.
         waiting: list[_Waiting] = [(rows, begin)]
@@ -135,11 +135,11 @@ class Searcher:
         def advance(part: np.ndarray) -> Batch:
             kept, positions = np.zeros([len(part), 0], np.int32), capacity
             if self._compacts:
-                kept = _needed_entries(state, part)
-                positions = kept.shape[1] // self._search.beam_size + capacity - position
+                kept = _entries_to_keep(state, part, capacity - position)
+                positions = kept.shape[1] // self._search.beam_size
             check_search_memory(self._model, self._search, len(part), positions)
-            selected = Batch(*graphs.select(*batch, capacity, part, kept))
-            return graphs.advance_batch(selected, _until(len(part)), interruptible)
+            selection = Selection(capacity, part, kept)
+            return graphs.advance_batch(batch, selection, _until(len(part)), interruptible)
 
         parts = _parts(alive, len(rows), most) if self._xla_compile else _exact_parts(alive, most)
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
@@ -172,16 +172,18 @@ class _Results:
         return SearchResult(ids, *(np.stack(parts) for parts in list(zip(*self._by_row, strict=True))[1:]))
 
 
-def _needed_entries(state: BeamState, rows: np.ndarray) -> np.ndarray:
-    """Returns the cache entries before the current position that hypotheses of some sentences need.
+def _entries_to_keep(state: BeamState, rows: np.ndarray, room: int) -> np.ndarray:
+    """Returns the cache entries before the current position that hypotheses of some sentences need, and free ones.
 
-    Every sentence gets the number of the sentence that needs most: int32 [rows, entries], in order.
+    Every sentence gets the number of the sentence that needs most, in order, and then -1 for `room` positions: int32
+    [rows, entries], see `compact_ancestry`.
     """
     before = state.ancestry.entries.numpy()[rows, :, : int(state.ancestry.place)]  # [rows, beam, entries]
     is_alive = state.log_probs.numpy()[rows] > EXISTS
     is_needed = (before & is_alive[:, :, np.newaxis]).any(1)
     needed = np.argsort(~is_needed, axis=1, kind="stable")[:, : is_needed.sum(1).max(initial=0)]
-    return np.sort(needed, axis=1).astype(np.int32)
+    free = [(0, 0), (0, room * before.shape[1])]
+    return np.pad(np.sort(needed, axis=1).astype(np.int32), free, constant_values=-1)
 
 
 def _until(size: int) -> int:
