@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.arrays import static_size
+from t2t_lite.arrays import Array, static_size
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import ALL_STEPS, BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs
@@ -67,9 +67,9 @@ class Interruptible:
 class Selection(NamedTuple):
     """What a batch continues with."""
 
-    capacity: int  # number of positions for which there is room
-    rows: np.ndarray  # int32 [rows], in order; -1, after all others, for a row of padding
-    kept: np.ndarray  # int32 [rows, entries], the cache entries, see `compact_ancestry`; [rows, 0]: all
+    capacity: Array | int  # number of positions for which there is room
+    rows: Array  # int32 [rows], in order; -1, after all others, for a row of padding
+    kept: Array  # int32 [rows, entries], the cache entries, see `compact_ancestry`; [rows, 0]: all
 
 
 class SearchGraphs:
@@ -208,7 +208,7 @@ class SearchGraphs:
             tensor.set_shape(shape)
         return encoded_source, state, inputs
 
-    def _grown(self, state: BeamState, capacity: tf.Tensor, decoder_state: DecoderState) -> DecoderState:
+    def _grown(self, state: BeamState, capacity: Array | int, decoder_state: DecoderState) -> DecoderState:
         def grow() -> DecoderState:
             return self._model.grow_state(decoder_state, self._search.beam_size, capacity)
 
@@ -217,5 +217,5 @@ class SearchGraphs:
 
 def _everything(batch: Batch) -> Selection:
     """Returns the selection of all rows and cache entries."""
-    size, _, capacity = batch.state.ids.shape
+    size, capacity = static_size(batch.state.ids, 0), static_size(batch.state.ids, 2)
     return Selection(capacity, np.arange(size, dtype=np.int32), np.zeros([size, 0], np.int32))
