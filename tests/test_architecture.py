@@ -130,7 +130,7 @@ def test_the_table_of_the_documentation_is_made_of_the_rules():
 SEARCH = [
     name
     for name in modules_of("decoding.search")
-    if name.rpartition(".")[2] not in ("adaptive_xla", "searcher", "search_memory")
+    if name.rpartition(".")[2] not in ("adaptive_xla", "searcher", "search_graphs", "search_memory")
 ]
 
 
