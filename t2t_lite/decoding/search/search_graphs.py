@@ -76,11 +76,10 @@ class SearchGraphs:
     """The graphs of a search, each traced once for all shapes.
 
     begin(source_ids, inputs, capacity) -> (encoded_source, state): encodes the source.
-    select(encoded_source, state, inputs, selection) -> (encoded_source, state, inputs).
-    advance(encoded_source, state, inputs, until, steps) -> state: see `BeamSearch.advance`.
-    resume(encoded_source, state, inputs, selection, until, steps) -> (encoded_source, state, inputs): both in one
-      graph, because steps overwrite caches that their own graph has made, but must copy those of a caller. XLA would
-      compile it for each number of cache entries, so a compiled search has the other two.
+
+    An uncompiled search selects what a batch continues with and runs its steps in one graph, because steps overwrite
+    caches that their own graph has made, but must copy those of a caller. XLA would compile that graph for each number
+    of cache entries, so a compiled search has one graph for the selection and one for the steps.
     """
 
     def __init__(
