@@ -1,4 +1,4 @@
-"""Which part may import which (the table in docs/architecture.md), and how long a file and a function may be.
+"""Which part may import which (the table in docs/architecture.md).
 
 The rules are checked on the source with `ast`; that listings need no TensorFlow is tried in a process of its own.
 """
@@ -221,29 +221,3 @@ def test_the_commands_can_be_imported_without_tensorflow():
     modules = sorted(name for name in modules_of("bin"))
     program = f"import sys, {', '.join(modules)}\nprint('tensorflow' in sys.modules, 'keras' in sys.modules)"
     assert run_python(program).split() == ["False", "False"]
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_no_file_is_longer_than_400_lines(name):
-    lines = len(PATHS[name].read_text(encoding="utf-8").splitlines())
-    assert lines <= 400, f"{PATHS[name].relative_to(ROOT)} has {lines} lines; split it"
-
-
-def test_no_test_file_is_longer_than_400_lines():
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py")}
-    assert {str(path): lines for path, lines in lengths.items() if lines > 400} == {}
-
-
-def length_without_docstring(function):
-    lines = function.end_lineno - function.lineno + 1
-    if ast.get_docstring(function) is not None:
-        docstring = function.body[0]
-        lines -= docstring.end_lineno - docstring.lineno + 1
-    return lines
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_no_function_is_longer_than_60_lines(name):
-    functions = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    long = {function.name: length_without_docstring(function) for function in functions}
-    assert {function: lines for function, lines in long.items() if lines >= 60} == {}
