@@ -14,6 +14,7 @@ from pathlib import Path
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Dependency, Example, OwnFile, Problem, Unusable
 from t2t_lite.errors import UserError
+from t2t_lite.files import absolute_paths, split_paths
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
 from t2t_lite.trees.linear import BRACKETS, TAGS, WORD, bracket_pairs, linearise
@@ -43,6 +44,9 @@ class Parsing(Problem):
     tags: tuple[str, ...] = ()  # tags that the model writes in place of XX
     decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300, min_length=0)
 
+    def __init_subclass__(cls) -> None:
+        cls.file_lists = frozenset(cls.flags)  # every flag names treebanks
+
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         if is_reversed:
             raise UserError(
@@ -50,7 +54,7 @@ class Parsing(Problem):
                 status=2,
             )
         # Paths must be absolute, because the manifest records them and workers on other machines read them.
-        super().__init__(False, **{flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items()})
+        super().__init__(False, **{flag: _whole_paths(flag, value) for flag, value in options.items()})
         self._malformed: dict[str, Malformed] = {}
 
     @property
@@ -103,7 +107,7 @@ class Parsing(Problem):
     def _files(self, flag: str) -> list[Path]:
         if flag not in self.options:
             return []
-        files = [file for path in self.options[flag].split(",") for file in treebank_files(Path(path))]
+        files = [file for path in split_paths(self.options[flag]) for file in treebank_files(Path(path))]
         return list(dict.fromkeys(files))
 
     def _read(self, paths: list[Path]) -> Iterator[Example]:
@@ -224,8 +228,7 @@ def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:
             yield pair
 
 
-def _whole_paths(flag: str, value: str) -> list[str]:
-    paths = [path.strip() for path in value.split(",")]
-    if not all(paths):
+def _whole_paths(flag: str, value: str) -> str:
+    if not all(split_paths(value)):
         raise UserError(f"`{flag}={value}`: a path is empty; pass files or folders separated by commas", status=2)
-    return [str(Path(path).expanduser().absolute()) for path in paths]
+    return absolute_paths(value)

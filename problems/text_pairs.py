@@ -13,7 +13,7 @@ from typing import NamedTuple
 from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
-from t2t_lite.files import file_sha256, make_folder, partial_path
+from t2t_lite.files import absolute_paths, file_sha256, make_folder, partial_path, split_paths
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.settings import parse_bool
 
@@ -62,6 +62,7 @@ class TextPairs(Problem):
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
     }
     switches = frozenset({"drop_duplicates"})
+    file_lists = frozenset(_FILES)
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
@@ -210,13 +211,11 @@ class TextPairs(Problem):
 
     def _files(self, name: str) -> list[Path]:
         """Returns the files that match the comma-separated paths and patterns of a flag."""
-        whole = Path(self.options[name])
-        if whole.exists():  # a file name may contain commas or brackets
-            files = [whole]
-        else:
-            parts = self.options[name].split(",")
-            # Keep a pattern without a match as a path, so that the error names it.
-            files = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
+        files = []
+        for path in split_paths(self.options[name]):
+            # A file name may contain brackets. Keep a pattern without a match as a path, so that the error names it.
+            matching = [] if Path(path).exists() else sorted(glob.glob(path, recursive=True))
+            files += map(Path, matching or [path])
         for file in files:
             if file.is_file() and not file.stat().st_size:
                 raise UserError(f"`{name}`: {file} is empty; pass a file with one sentence per line")
@@ -311,12 +310,7 @@ def _whole_paths(value: str) -> str:
 
     They must be absolute, because the manifest records them and workers on other machines read them.
     """
-    if value == "-":
-        return "/dev/stdin"
-    whole = Path(value).expanduser().absolute()
-    if whole.exists():
-        return str(whole)
-    return ",".join(str(Path(part.strip()).expanduser().absolute()) for part in value.split(","))
+    return "/dev/stdin" if value == "-" else absolute_paths(value)
 
 
 def _truth(flag: str, value: str) -> bool:

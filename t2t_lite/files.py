@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -77,6 +78,44 @@ def written_folder(path: Path, flag: str) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def split_paths(text: str) -> list[str]:
+    """Returns the paths in a text, which commas separate. The path of an existing file or folder may contain commas."""
+    parts, paths = text.split(","), []
+    while parts:
+        joined = (",".join(parts[:count]) for count in range(len(parts), 0, -1))
+        path = next((each for each in joined if os.path.exists(os.path.expanduser(each))), parts[0].strip())
+        paths.append(path)
+        del parts[: path.count(",") + 1]
+    return paths
+
+
+def absolute_paths(text: str) -> str:
+    """Returns paths that commas separate as absolute ones, in which "~" is the home directory."""
+    return ",".join(str(Path(path).expanduser().absolute()) for path in split_paths(text))
+
+
+def is_pattern(path: Path) -> bool:
+    """Returns whether TensorFlow would read the path of a checkpoint as a pattern that does not match itself."""
+    return re.search(r"[][\\]", str(path)) is not None
+
+
+@contextlib.contextmanager
+def without_patterns(path: Path) -> Iterator[str]:
+    """Yields a name of a checkpoint under which TensorFlow finds it, whatever the characters in its folder's path.
+
+    TensorFlow matches the path of a checkpoint that it reads as a pattern, so it would not find "lr=[0.1]/ckpt-10".
+    """
+    path = Path(path)
+    if not is_pattern(path):
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def partial_path(path: Path) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import nearest
+from t2t_lite.files import split_paths
 from t2t_lite.settings import parse_bool
 
 
@@ -17,6 +18,12 @@ def path(text: str) -> str:
         raise argparse.ArgumentTypeError(
             f"takes a path on this machine, not '{text}'; copy the files here, or mount the bucket"
         )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(
+            f"takes a path in UTF-8, not {os.fsencode(text)!r}; rename the file or folder"
+        ) from None
     return os.path.expanduser(text)
 
 
@@ -26,14 +33,16 @@ def is_remote(path: str) -> bool:
 
 
 def paths(text: str) -> list[str]:
-    """Parses paths separated by commas. The path of a single existing file or directory may contain commas."""
-    whole = path(text)
-    if os.path.exists(whole):
-        return [whole]
-    parts = text.split(",")
+    """Parses paths separated by commas. The path of an existing file or directory may contain commas."""
+    parts = split_paths(text)
     if not all(parts):
         raise argparse.ArgumentTypeError(f"takes paths separated by commas, but '{text}' contains an empty path")
     return [path(part) for part in parts]
+
+
+def joined_paths(text: str) -> str:
+    """Returns paths separated by commas as they are; a problem splits them."""
+    return text
 
 
 def whole_number(minimum: int) -> Callable[[str], int]:

@@ -1,12 +1,14 @@
 """The argument parser of the commands. It suggests the nearest flags for unknown ones, and handles --registry_help."""
 
 import argparse
+import collections
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from t2t_lite.aliases import PROGRAMS, alias_hint
+from t2t_lite.bin.cli import arguments as types
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import as_flags, nearest
 
@@ -24,6 +26,7 @@ class CommandParser(argparse.ArgumentParser):
         epilog = f"In tensor2tensor: {PROGRAMS[command]}." if command in PROGRAMS else None
         super().__init__(prog=PROGRAM.format(command), description=description, epilog=epilog, allow_abbrev=False)
         self._command = command
+        self.register("action", None, _Store)
         self.add_argument(
             "--debug", action="store_true", help="show the traceback of an error, and TensorFlow's log output"
         )
@@ -58,8 +61,16 @@ class CommandParser(argparse.ArgumentParser):
         if (asked := early_value(args, "--registry_help")) is not None:
             self._print_registry(asked, early_value(args, "--t2t_usr_dir"))
             raise SystemExit(0)
+        self.check_repeated(args)
         namespace = namespace or argparse.Namespace()
         return super().parse_args(args, namespace)
+
+    def check_repeated(self, args: Sequence[str]) -> None:
+        """Exits with status 2 if a known flag is given twice, unless it is a list that adds up."""
+        for flag, count in collections.Counter(argument.split("=")[0] for argument in args).items():
+            action = self._option_string_actions.get(flag)
+            if count > 1 and action and not _adds_up(action):
+                self.error(f"{flag} is given {'twice' if count == 2 else f'{count} times'}; keep one of them")
 
     def error(self, message: str) -> NoReturn:
         """Prints one line and exits with status 2."""
@@ -86,6 +97,28 @@ class CommandParser(argparse.ArgumentParser):
 
         load_all(os.path.expanduser(usr_dir) if usr_dir else None)
         print_registry_help(name)
+
+
+class _Store(argparse.Action):
+    """Stores a flag's value, and adds lists of settings or files up if the flag is given again."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401  of the flag's type
+        option_string: str | None = None,
+    ) -> None:
+        """Stores the value in the namespace."""
+        before = getattr(namespace, self.dest, self.default)
+        if before is not self.default and before:
+            values = [*before, *values] if isinstance(values, list) else f"{before},{values}"
+        setattr(namespace, self.dest, values)
+
+
+def _adds_up(action: argparse.Action) -> bool:
+    """Returns whether a flag is a list of settings or of files, which may be given in several parts."""
+    return action.dest in (HParams.FLAG, DecodeHParams.FLAG) or action.type in (types.paths, types.joined_paths)
 
 
 def early_value(args: Sequence[str], flag: str) -> str | None:

@@ -88,6 +88,7 @@ def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argpar
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import PROBLEMS
 
+    parser.check_repeated(argv)  # before code of --t2t_usr_dir runs
     name, usr_dir = (early_value(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
     load_all(cli.path(usr_dir) if usr_dir else None)
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
@@ -97,7 +98,8 @@ def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argpar
     group = parser.add_argument_group(f"data of {name}") if flags else parser
     for flag, text in flags.items():
         nargs, const = ("?", "True") if flag in switches else (None, None)
-        group.add_argument(f"--{flag}", metavar="VALUE", help=text, nargs=nargs, const=const)
+        kind = types.joined_paths if flag in PROBLEMS[name].file_lists else str
+        group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
     arguments = parser.parse_args(argv)
     arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments

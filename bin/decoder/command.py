@@ -50,7 +50,7 @@ def make_parser() -> cli.CommandParser:
     which = parser.add_mutually_exclusive_group(required=True).add_argument
     which(
         "--output_dir",
-        type=cli.path,
+        type=cli.paths,
         metavar="RUN[,RUN,...]",
         help="the run directory of the model; several with the same vocabulary form an ensemble",
     )

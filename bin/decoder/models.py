@@ -34,8 +34,8 @@ def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
     """
     if arguments.export_dir:
         return _of_export(arguments, Path(arguments.export_dir), arguments.decode_hparams)
-    runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
-    trust_plugins(arguments, [str(run) for run in runs])
+    runs = [Path(run) for run in arguments.output_dir]
+    trust_plugins(arguments, arguments.output_dir)
     return _of_run(arguments, runs) if arguments.engine == "ctranslate2" else _of_runs(arguments, runs)
 
 
@@ -51,7 +51,7 @@ def fixed_model(arguments: argparse.Namespace, settings: DecodeHParams) -> dict[
     if arguments.export_dir:
         files = [Path(arguments.export_dir) / MANIFEST]
     else:
-        runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
+        runs = [Path(run) for run in arguments.output_dir]
         chosen = [select(run, arguments.checkpoint_path or None, lambda line: None).path for run in runs]
         if len(runs) == 1:
             arguments.checkpoint_path = str(chosen[0])
@@ -88,7 +88,7 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
         return translator
 
     files = [file for run in runs for file in run_files(run)]
-    return ChosenModel(arguments.output_dir, settings, problems[0].writes_trees, files, load)
+    return ChosenModel(",".join(arguments.output_dir), settings, problems[0].writes_trees, files, load)
 
 
 def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:

@@ -17,7 +17,7 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.exporting.export_dir import MODEL_CARD, ExportDir, check_target, open_export, write_export
 from t2t_lite.exporting.options import ExportOptions
-from t2t_lite.files import file_sha256
+from t2t_lite.files import file_sha256, is_pattern
 
 if TYPE_CHECKING:
     from t2t_lite.models.base import Seq2SeqModel
@@ -50,6 +50,11 @@ def export(
     checked = ExportOptions.of_keywords(options, export)
     export_dir = Path(export_dir).resolve()  # resolve links, so that writing replaces the target and not the link
     check_target(export_dir, checked.overwrite)
+    if checked.format == "saved_model" and is_pattern(export_dir):
+        raise UserError(
+            f"`export_dir={export_dir}`: TensorFlow cannot load a SavedModel from this folder, because its path has a "
+            f"bracket or a backslash; pass another one"
+        )
     run_dir = open_run_dir(Path(output_dir))
     selection = select(run_dir.path, checked.checkpoint_path or None, warn)
     settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, checked.decode_hparams, warn)

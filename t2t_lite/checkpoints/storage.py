@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from t2t_lite.checkpoints import versions
 from t2t_lite.errors import UserError
+from t2t_lite.files import without_patterns
 from t2t_lite.system.locks import locked
 
 if TYPE_CHECKING:  # averaging does not need it
@@ -99,8 +100,8 @@ def _write_and_publish(path: Path, kind: str, groups: dict[str, dict[str, tf.Var
 def read(path: Path, group: str) -> dict[str, np.ndarray]:
     """Returns the values of a group's variables by name. Raises a UserError if the checkpoint cannot be read."""
     start = group + "/"
-    with _damage_reported(path):
-        reader = tf.train.load_checkpoint(str(path))
+    with _damage_reported(path), without_patterns(path) as name:
+        reader = tf.train.load_checkpoint(name)
         keys = sorted(key for key in reader.get_variable_to_shape_map() if key.startswith(start))
         # TensorFlow writes "." in a name as "..".
         names = [key.removeprefix(start).removesuffix(_KEY_END).replace("..", ".") for key in keys]
@@ -131,8 +132,8 @@ def refuse_average(path: Path) -> None:
 
     No training step produced the weights of an average, and it has no optimizer state.
     """
-    with _damage_reported(path):
-        names = tf.train.load_checkpoint(str(path)).get_variable_to_shape_map()
+    with _damage_reported(path), without_patterns(path) as name:
+        names = tf.train.load_checkpoint(name).get_variable_to_shape_map()
     if any(name.startswith("optimizer/") for name in names):
         return
     steps = average_members(path)

@@ -22,7 +22,7 @@ from t2t_lite.data.problem import SIDES, SPLITS, Problem
 from t2t_lite.data.record_index import write_index
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import file_sha256, make_folder
+from t2t_lite.files import file_sha256, make_folder, split_paths
 from t2t_lite.importing.t2t_vocabulary import BYTES, import_t2t_vocabulary
 
 _SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
@@ -258,7 +258,7 @@ def _find_vocabulary(source: Path, name: str) -> str:
 
 def _import_vocabularies(problem: Problem, folder: Path) -> tuple[Vocabulary, Vocabulary]:
     """Imports the vocabularies of inputs and targets from the problem's `vocab_file`."""
-    given = [problem.vocab_file] if Path(problem.vocab_file).is_file() else problem.vocab_file.split(",")
+    given = split_paths(problem.vocab_file)
     if len(given) != (1 if problem.shared_vocabulary else 2):
         raise UserError(
             f"'{problem.data_name}' has {'one vocabulary' if problem.shared_vocabulary else 'two vocabularies'}, but "

@@ -7,7 +7,7 @@ from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
 from t2t_lite.data.vocab.t2t_tokens import T2tByteVocabulary, byte_list
 from t2t_lite.errors import UserError
-from t2t_lite.files import written_whole
+from t2t_lite.files import split_paths, written_whole
 
 _PATTERN = "vocab.*"
 # The name of the byte vocabulary, which has a token for each byte and no file.
@@ -39,8 +39,7 @@ def find_vocabularies(
       UserError: if none or several have the model's number of tokens, or the given ones have other numbers.
     """
     if vocab_file:
-        given = [vocab_file] if Path(vocab_file).is_file() else [part.strip() for part in vocab_file.split(",")]
-        return _import_given(given, sizes, folder)
+        return _import_given(split_paths(vocab_file), sizes, folder)
     if len(sizes) != 1:
         raise UserError(
             f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens); pass both with "

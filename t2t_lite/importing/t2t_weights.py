@@ -1,6 +1,8 @@
 """Maps the variables in a checkpoint of tensor2tensor's `transformer` to ours."""
 
+import contextlib
 import re
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -9,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
+from t2t_lite.files import without_patterns
 from t2t_lite.layers.self_attention import RelativeSelfAttention
 from t2t_lite.layers.transformer import Residual
 from t2t_lite.models.transformer import Transformer
@@ -37,7 +40,10 @@ class T2tWeights:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._reader = tf.train.load_checkpoint(str(path))
+            # The reader opens the file of the values only when it needs them.
+            opened = contextlib.ExitStack()
+            self._reader = tf.train.load_checkpoint(opened.enter_context(without_patterns(path)))
+            weakref.finalize(self, opened.close)
             self.shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
         except _UNREADABLE as error:
             raise self._damaged(error) from error

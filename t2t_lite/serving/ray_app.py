@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from ray import serve  # type: ignore[import-not-found]  of the extra ray
 
 from t2t_lite.errors import UserError
+from t2t_lite.files import split_paths
 from t2t_lite.serving.app import loaded_app
 from t2t_lite.serving.models import model_places
 from t2t_lite.serving.options import ServingOptions
@@ -39,7 +40,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
     given = _USUAL | arguments
     if not given["export_dir"]:
         raise UserError("export_dir is missing; pass export_dir=DIR")
-    paths, threads = given["export_dir"].split(","), int(given["num_cpus"])
+    paths, threads = split_paths(given["export_dir"]), int(given["num_cpus"])
     sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
     for source in sources:
         source.about()  # checks the export before starting replicas

@@ -4,8 +4,10 @@ import re
 import shutil
 
 import pytest
-from support.commands import start_process
+from support.commands import start_process, with_flags
 
+from t2t_lite.bin import decoder as decoder_command
+from t2t_lite.bin import trainer as trainer_command
 from t2t_lite.data.vocab import train_vocabulary
 
 VOCABULARY = "vocab.grammar_ende.1600.subwords"
@@ -49,10 +51,9 @@ def trainer(refused, small_flags, tmp_path):
     def run(*flags, output_dir="run", data_dir="data", status=1, fresh=False):
         return refused(
             "trainer",
-            *small_flags,
-            f"--data_dir={tmp_path / data_dir}",
-            f"--output_dir={tmp_path / output_dir}",
-            *flags,
+            *with_flags(
+                small_flags, f"--data_dir={tmp_path / data_dir}", f"--output_dir={tmp_path / output_dir}", *flags
+            ),
             status=status,
             fresh=fresh,
         )
@@ -99,6 +100,47 @@ def decoder(refused, tmp_path):
 )
 def test_a_wrong_trainer_command_line_is_refused(trainer, flags, said):
     assert said in trainer(*flags, output_dir="new", status=2)
+
+
+@pytest.mark.parametrize(
+    "name, flags, said",
+    [
+        ("trainer", ["--hparams=num_heads=2", "--hparams=num_heads=4"], "--hparams: num_heads is given twice"),
+        ("trainer", ["--hparams=num_heads=2", "--hparams=heads=4"], "unknown name 'heads'"),
+        ("trainer", ["--train_steps=1", "--train_steps", "2"], "--train_steps is given twice; keep one of them"),
+        ("trainer", ["--t2t_usr_dir=a", "--t2t_usr_dir=b", "--t2t_usr_dir=c"], "--t2t_usr_dir is given 3 times"),
+        ("trainer", ["--report", "--report"], "--report is given twice"),
+        (
+            "trainer",
+            ["--eval_decode", "--decode_hparams=alpha=1", "--decode_hparams=alpha=0"],
+            "--decode_hparams: alpha is given twice",
+        ),
+        ("decoder", ["--decode_to_file=a", "--decode_to_file=b"], "--decode_to_file is given twice"),
+        ("datagen", ["--problem=text_pairs", "--held_out=5", "--held_out=6"], "--held_out is given twice"),
+        ("score", ["--metric=bleu", "--metric=chrf"], "--metric is given twice"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_flag_given_again_is_an_error_and_never_wins(refused, name, flags, said):
+    needed = {
+        "trainer": ("--problem=grammar_ende", "--hparams_set=transformer_tiny", "--data_dir=d", "--output_dir=r"),
+        "decoder": ("--export_dir=e",),
+        "datagen": ("--data_dir=d",),
+        "score": ("--hypothesis=h", "--reference=r"),
+    }
+    assert said in refused(name, *needed[name], *flags, status=2)
+
+
+def test_lists_of_settings_and_files_given_again_add_up(refused, command, tmp_path):
+    given = trainer_command.make_parser().parse_args(["--hparams=num_heads=2", "--hparams", "max_length=9"])
+    assert given.hparams == "num_heads=2,max_length=9"
+    given = decoder_command.make_parser().parse_args(["--output_dir=a,b", "--output_dir=c", "--decode_hparams=alpha=1"])
+    assert (given.output_dir, given.decode_hparams) == (["a", "b", "c"], "alpha=1")
+    for name in "ab":
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{name} {i}\t{name}{name} {i}\n" for i in range(20)))
+    files = [f"--train_tsv={tmp_path / name}.tsv" for name in "ab"]
+    result = command("datagen", "--problem=text_pairs", f"--data_dir={tmp_path / 'd'}", *files, "--held_out=5")
+    assert "train: 30 pairs" in result.stdout, result.stderr
 
 
 def test_wrong_command_lines_of_the_other_commands_are_refused(refused, tmp_path):
@@ -204,7 +246,7 @@ def test_a_shard_with_changed_bytes(work, process, small_flags, snapshot):
     before = snapshot(work)
     # This is detected during training, after some files, such as event files, have been written.
     flags = (f"--data_dir={work / 'data'}", f"--output_dir={work / 'run'}", "--train_steps=500")
-    result = process("trainer", *small_flags, *flags)
+    result = process("trainer", *with_flags(small_flags, *flags))
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
     assert line.startswith("t2t-lite-trainer: error: ")

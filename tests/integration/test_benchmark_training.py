@@ -4,6 +4,7 @@ import json
 import statistics
 
 import pytest
+from support.commands import with_flags
 
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import get_problem
@@ -138,7 +139,7 @@ def test_problem_data_is_measured_in_two_precisions_on_two_devices(command, gram
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_wrong_flags_are_one_line_errors_before_measuring(command, flags, status, what):
-    result = command("benchmark", *SET, *flags)
+    result = command("benchmark", *with_flags(SET, *flags))
     assert (result.returncode, result.stdout) == (status, "")
     assert result.stderr.count("\n") == 1 and what in result.stderr
 

@@ -8,6 +8,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from support.commands import with_flags
 
 from t2t_lite.problems.grammar import GrammarEnde
 
@@ -59,7 +60,7 @@ def ran(command, folder):
 
     def run(start, *flags, status=0):
         program, *own = shlex.split(quote(start))
-        result = command(program.removeprefix("t2t-lite-"), *own, *flags)
+        result = command(program.removeprefix("t2t-lite-"), *with_flags(own, *flags))
         assert result.returncode == status, result.stderr
         return result.stdout + result.stderr
 
@@ -76,11 +77,6 @@ def checked(ran):
         return ran("t2t-lite-datagen --problem=text_pairs --train_source", "--vocab_size=600", *flags)
 
     return generate
-
-
-def with_settings(flags, settings):
-    """The flags of the small run, with more settings."""
-    return [f"{flag},{settings}" if flag.startswith("--hparams=") else flag for flag in flags]
 
 
 def write(name, lines):
@@ -177,9 +173,8 @@ def test_a_truncated_input_is_reported(small_run, command):
 
 @pytest.mark.heavy
 def test_a_loss_that_is_not_finite_ends_training_with_advice(grammar_data, small_flags, command, folder):
-    flags = with_settings(small_flags, quote("--hparams=learning_rate=1e30").removeprefix("--hparams="))
-    flags += [f"--data_dir={grammar_data}", "--output_dir=RUN"]
-    result = command("trainer", *flags, "--train_steps=20", "--schedule=train")
+    flags = with_flags(small_flags, f"--data_dir={grammar_data}", "--output_dir=RUN", "--train_steps=20")
+    result = command("trainer", *flags, quote("--hparams=learning_rate=1e30"), "--schedule=train")
     assert result.returncode == 1
     printed = result.stdout + result.stderr
     assert re.search(message("learning_rate=1e+30"), printed)
@@ -191,9 +186,9 @@ def test_a_loss_that_is_not_finite_ends_training_with_advice(grammar_data, small
 def test_outputs_of_a_model_after_few_steps_are_empty_only_with_min_length_0(
     texts, grammar_data, small_flags, command, folder
 ):
-    flags = with_settings(small_flags, "learning_rate=0.01,learning_rate_warmup_steps=10")
-    flags += [f"--data_dir={grammar_data}", "--output_dir=RUN"]
-    result = command("trainer", *flags, "--train_steps=20", "--save_checkpoints_steps=20", "--schedule=train")
+    flags = with_flags(small_flags, "--train_steps=20", "--save_checkpoints_steps=20", "--output_dir=RUN")
+    settings = "--hparams=learning_rate=0.01,learning_rate_warmup_steps=10"
+    result = command("trainer", *flags, settings, f"--data_dir={grammar_data}", "--schedule=train")
     assert result.returncode == 0, result.stderr
     lines = "".join(f"{line}\n" for line in texts[1][0][:20]).encode()
 

@@ -36,6 +36,11 @@ def run_in_this_process(name: str, *flags: str, stdin: bytes = b"", **environmen
     return subprocess.CompletedProcess([f"t2t-lite-{name}", *flags], status, *texts)
 
 
+def with_flags(flags, *changes: str) -> list[str]:
+    """Returns flags in which `changes` take the place of those with the same names: a flag may be given only once."""
+    return [*({flag.partition("=")[0]: flag for flag in (*flags, *changes)}.values())]
+
+
 def program(name: str) -> Path:
     """Returns the path of an installed command."""
     path = Path(sys.executable).with_name(f"t2t-lite-{name}")

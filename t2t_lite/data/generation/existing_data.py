@@ -9,7 +9,7 @@ from t2t_lite.data.generation.split_writer import WORK
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, is_same_file
+from t2t_lite.files import INCOMPLETE, is_same_file, split_paths
 
 # The setting that names the toolkit whose shards were imported.
 IMPORTED = "from"
@@ -74,7 +74,7 @@ def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_d
     """Raises UserError if the data would overwrite one of its sources."""
     names = [*problem.vocab_filenames, *(name for split in SPLITS for name in text_filenames(problem, split))]
     names += [problem.shard_filename(split, shard) for split in SPLITS for shard in range(problem.shards_of(split))]
-    sources = [*files.values(), *(Path(name) for name in problem.vocab_file.split(",") if name)]
+    sources = [*files.values(), *(Path(name) for name in split_paths(problem.vocab_file) if name)]
     for path in sources:
         if any(is_same_file(data_dir / name, path) for name in names):
             raise UserError(f"{path} would be overwritten by the data made from it; use another `data_dir`")

@@ -11,7 +11,7 @@ from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import file_sha256, partial_path
+from t2t_lite.files import file_sha256, partial_path, split_paths
 
 
 def make_vocabularies(
@@ -65,7 +65,7 @@ def check_vocab_file(problem: Problem) -> None:
 
 def _imported(problem: Problem) -> list[str]:
     """Returns the files in `vocab_file`, one for each vocabulary ("": learn that one); [] if it is not set."""
-    imported = problem.vocab_file.split(",") if problem.vocab_file else []
+    imported = split_paths(problem.vocab_file) if problem.vocab_file else []
     number = 1 if problem.shared_vocabulary else 2
     if imported and len(imported) != number:
         raise UserError(
