@@ -328,8 +328,10 @@ class DecodeHParams(Settings):
 
     beam_size: int = option(4, "1 is greedy search", at_least=1)
     alpha: float = option(0.6, "exponent of the length penalty ((5 + length) / 6) ** alpha", at_least=0)
-    extra_length: int = option(50, "an output may be this many tokens longer than its input", at_least=0)
-    max_input_length: int = option(1024, "longer inputs are truncated to this many tokens, with a warning", at_least=1)
+    extra_length: int = option(50, "an output may be this many tokens longer than its input", at_least=0, at_most=10**7)
+    max_input_length: int = option(
+        1024, "longer inputs are truncated to this many tokens, with a warning", at_least=1, at_most=10**7
+    )
     batch_tokens: int = option(
         4096,
         "maximum source tokens per batch, padding included; also the limit for the outputs of one beam",
@@ -338,7 +340,7 @@ class DecodeHParams(Settings):
     min_length: int = option(
         1, "minimum tokens of an output, without the end symbol; 0: outputs may be empty, as in the paper", at_least=0
     )
-    min_length_ratio: float = option(0.0, "minimum ratio of output tokens to input tokens", at_least=0)
+    min_length_ratio: float = option(0.0, "minimum ratio of output tokens to input tokens", at_least=0, at_most=100)
     coverage_penalty: float = option(0.0, "beta of Wu et al. 2016, equation 14; 0: none", at_least=0)
     no_repeat_ngram_size: int = option(0, "no n-gram of this size occurs twice in an output; 0: no limit", at_least=0)
     diverse_beam_groups: int = option(

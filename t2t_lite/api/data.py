@@ -71,7 +71,7 @@ def generate_data(
 
     own = {name: value for name, value in options.items() if name not in GenerateOptions.declared()}
     if isinstance(problem, str):
-        texts = {name: _option_text(value) for name, value in own.items() if value is not None}
+        texts = {name: _option_text(name, value) for name, value in own.items() if value is not None}
         _check_names(problem, texts)
         problem = get_problem(problem, **texts)
     elif own:
@@ -132,10 +132,12 @@ def generated_data(
     )
 
 
-def _option_text(value: object) -> str:
+def _option_text(name: str, value: object) -> str:
     """Returns the value of a problem's option as command-line text: the items of a list are separated by commas."""
     if isinstance(value, list | tuple):
-        return ",".join(map(_option_text, value))
-    if isinstance(value, Mapping):
-        raise TypeError(f"a problem option must be a string, a path, a number, True or a list, not {value!r}")
+        return ",".join(_option_text(name, each) for each in value)
+    if not isinstance(value, str | PathLike | int | float):
+        raise UserError(
+            f"`{name}` is of the type {type(value).__name__}; pass a text, a path, a number or a list of these"
+        )
     return str(value)

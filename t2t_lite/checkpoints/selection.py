@@ -114,12 +114,12 @@ def members(
     return checkpoints[-n:]
 
 
-def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]:
+def best_by(directory: Path, metric: str | None = None, argument: str = "checkpoint_path") -> tuple[str, list[int]]:
     """Returns (the metric's name in evaluations, all steps evaluated by it, best first), including removed checkpoints.
 
     `metric` is a metric by either of its names, see `metric_named`. None: the run's `eval_metric`; if the run does not
-    record it, the problem's metric if evaluations decoded, else the loss. Raises a UserError if no checkpoint was
-    evaluated, or none by this metric.
+    record it, the problem's metric if evaluations decoded, else the loss. Messages name `argument`. Raises a UserError
+    if no checkpoint was evaluated, or none by this metric.
     """
     evaluations = read_evaluations(directory)
     if not evaluations:
@@ -130,7 +130,7 @@ def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]
     known = list(dict.fromkeys(figure for figures in evaluations.values() for figure in figures))
     # An evaluation lists token metrics first, then the problem's metric.
     usual = recorded(directory, "eval_metric") or next(filter(is_of_outputs, known), "loss")
-    figure = figure_name(metric_named(str(metric or usual), "checkpoint_path"))
+    figure = figure_name(metric_named(str(metric or usual), argument))
     ranked = best_steps(evaluations, figure, len(evaluations))
     if not ranked:
         raise UserError(
@@ -153,7 +153,7 @@ def _usual(directory: Path, warn: Callable[[str], None]) -> Path:
 
 
 def _best(directory: Path, asked: str, warn: Callable[[str], None]) -> Selection:
-    figure, ranked = best_by(directory, asked.partition(":")[2] or None)
+    figure, ranked = best_by(directory, asked.partition(":")[2] or None, f"checkpoint_path={asked}")
     here = dict(list_checkpoints(directory))
     existing_steps = [step for step in ranked if step in here]
     if not existing_steps:
@@ -179,7 +179,7 @@ def _best_members(directory: Path, best: str, checkpoints: list[tuple[int, Path]
         raise UserError(
             f"`best={best}` is neither a number of checkpoints, such as 3, nor a number with a metric, such as 3:chrf"
         )
-    figure, ranked = best_by(directory, metric or None)
+    figure, ranked = best_by(directory, metric or None, f"best={best}")
     here = dict(checkpoints)
     chosen = [step for step in ranked if step in here][: int(number)]
     if len(chosen) < int(number):

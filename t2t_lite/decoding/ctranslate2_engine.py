@@ -13,6 +13,7 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
+from t2t_lite.data.vocab.sentencepiece import BLANK
 from t2t_lite.decoding.batching import by_length, output_scores
 from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Query
 from t2t_lite.decoding.options import EngineOptions
@@ -36,6 +37,10 @@ _ONLY = {
     "only_trees": False,
     "precision": "float32",
 }
+
+
+# Number of tokens to try after a prefix that ends in a blank, if those of the beam continue its last word.
+_ALTERNATIVES = 200
 
 
 class CTranslate2Engine:
@@ -112,6 +117,9 @@ class CTranslate2Engine:
         ]
         for limit in sorted({request.limit for request in too_long}):
             hypotheses |= self._searched(query, [each for each in too_long if each.limit == limit], report=False)
+        for request in requests:
+            if request.row in query.whole_words:
+                hypotheses[request.row] = self._with_new_word(query, request, hypotheses[request.row])
         if query.prefixes is None:
             hypotheses = _cut(hypotheses, query.settings.beam_size)
         if query.lines.with_scores or query.prefixes is not None:
@@ -187,6 +195,23 @@ class CTranslate2Engine:
             if query.lines.check:
                 query.lines.check()
         return hypotheses
+
+    def _with_new_word(
+        self, query: Query, request: "_Request", beams: list[EngineHypothesis]
+    ) -> list[EngineHypothesis]:
+        """Returns the hypotheses of a line in which a new word follows its prefix; if there is none, searches again."""
+
+        def fitting(beams: list[EngineHypothesis]) -> list[EngineHypothesis]:
+            nexts = [(each, self._tokens[each.ids[len(request.prefix)]]) for each in beams]
+            return [each for each, token in nexts if token.startswith(BLANK) or token == self._tokens[EOS_ID]]
+
+        if found := fitting([each for each in beams if len(each.ids) > len(request.prefix)]):
+            return found
+        # CTranslate2 cannot forbid tokens at one position, but tries many different ones after a prefix.
+        options = self._options(query, [request]) | {"return_alternatives": True, "beam_size": 1, "patience": 1}
+        options |= {"num_hypotheses": min(_ALTERNATIVES, len(self._tokens))}
+        (result,) = self._translator.translate_batch(**options)
+        return fitting(self._hypotheses(result, query.settings)) or beams
 
     def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:
         """Returns the arguments of translate_batch for a batch of lines with the same minimum length."""

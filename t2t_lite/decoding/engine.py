@@ -3,11 +3,13 @@
 All engines share everything else (tokenization, files, text prefixes, trees, n-best output).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from t2t_lite.config import DecodeHParams
+from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +45,7 @@ class Query(NamedTuple):
     rows: Sequence[int]  # the indices of the lines to decode; the other lines are blank
     settings: DecodeHParams
     num_wanted: int  # number of hypotheses wanted per line; 0: all
+    whole_words: Collection[int] = ()  # the rows in which a new word must follow the prefix, because it ends in a blank
 
     def done(self, number: int) -> None:
         """Reports that a batch of `number` lines is done."""
@@ -136,6 +139,18 @@ class Engine(Protocol):
     def description(self) -> dict[str, Any]:
         """Returns what outputs depend on besides the settings: checkpoints with modification times, or a checksum."""
         ...
+
+
+def check_process(loaded_in: int) -> None:
+    """Raises UserError in a process that was forked from the one that loaded an engine, `loaded_in`.
+
+    The threads of TensorFlow and CTranslate2 do not exist in the new process, so a search would wait for them forever.
+    """
+    if loaded_in != os.getpid():
+        raise UserError(
+            "the model was loaded before this process was forked, and its threads are missing here; load it in each "
+            "process, which multiprocessing must start with get_context('spawn')"
+        )
 
 
 class Loaded(NamedTuple):

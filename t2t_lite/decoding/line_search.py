@@ -1,11 +1,12 @@
 """Searches for the outputs of text lines: converts lines to ids, runs an engine, and converts its ids to texts."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
-from t2t_lite.decoding.engine import Engine, EngineHypothesis, Lines, Needs, Query
+from t2t_lite.decoding.engine import Engine, EngineHypothesis, Lines, Needs, Query, check_process
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
 
@@ -45,7 +46,7 @@ class LineSearch:
         has_inputs: bool = True,
     ) -> None:
         self._engine, self._warn, self._has_inputs = engine, warn, has_inputs
-        self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
+        self._vocabulary, self._inputs_vocabulary, self._process = vocabulary, inputs_vocabulary, os.getpid()
 
     def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each line: best first, or samples in drawing order.
@@ -54,11 +55,13 @@ class LineSearch:
         UserError if a setting is out of range, the number of prefixes or lists of phrases is not the number of lines,
         or the engine or the vocabulary does not support the request.
         """
+        check_process(self._process)
         lines, settings = self._checked(lines, settings)
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
         sources, starts, cut = self._encoded(lines, settings)
         constraints = () if isinstance(lines.constraints, str) else lines.constraints
-        query = Query(lines, sources, starts, constraints, rows, settings, num_wanted)
+        whole_words = {row for row in rows if self._ends_word(lines, row)}
+        query = Query(lines, sources, starts, constraints, rows, settings, num_wanted, whole_words)
         if num_blank := len(lines.texts) - len(rows):
             query.done(num_blank)
         hypotheses, warnings = self._engine.search(query)
@@ -71,6 +74,8 @@ class LineSearch:
         for row in rows:
             prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
             results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
+            if row in whole_words:
+                results[row] = _with_new_words(results[row], prefix[0])
         if num_wanted == 0 and settings.sampling_method == "argmax":
             return list(map(_distinct, results))
         return results
@@ -83,6 +88,8 @@ class LineSearch:
                     "the model reads no inputs and takes no prefixes; pass the beginnings of outputs as lines"
                 )
             lines = lines._replace(texts=[""] * len(lines.texts), prefixes=lines.texts)
+        if lines.first_line < 0:
+            raise UserError(f"`first_line={lines.first_line}` is out of range: it must be at least 0")
         if isinstance(lines.constraints, str):
             settings = settings.replace(constraints=lines.constraints)
         if lines.prefixes is not None and len(lines.prefixes) != len(lines.texts):
@@ -101,8 +108,14 @@ class LineSearch:
         sources, cut = encode_lines(self._inputs_vocabulary, lines.texts, *common, "line")
         if lines.prefixes is None:
             return sources, None, cut
-        ended, cut_prefixes = encode_lines(self._vocabulary, lines.prefixes, *common, "the prefix of line")
+        # The blank after a prefix is the beginning of the next token.
+        prefixes = [text.rstrip() if self._ends_word(lines, row) else text for row, text in enumerate(lines.prefixes)]
+        ended, cut_prefixes = encode_lines(self._vocabulary, prefixes, *common, "the prefix of line")
         return sources, [ids[:-1] for ids in ended], cut | cut_prefixes
+
+    def _ends_word(self, lines: Lines, row: int) -> bool:
+        """Returns whether the prefix of a line ends in a blank that is part of the next token."""
+        return bool(self._vocabulary.starts_with_blank and lines.prefixes and lines.prefixes[row][-1:].isspace())
 
     def _hypotheses(
         self, engine_hypotheses: list[EngineHypothesis], prefix: str, prefix_ids: list[int], is_line_cut: bool
@@ -120,6 +133,13 @@ class LineSearch:
         return hypotheses or [CutHypothesis(prefix, float("-inf"), float("-inf"))]
 
 
+def _with_new_words(beams: list[Hypothesis], prefix: str) -> list[Hypothesis]:
+    """Returns the hypotheses in which a new word follows the prefix, which ends in a blank; all if there is none."""
+    rests = [each.text.removeprefix(prefix) for each in beams]
+    fitting = [number for number, rest in enumerate(rests) if not rest or rest[0].isspace()] or range(len(beams))
+    return [beams[number]._replace(text=prefix + rests[number].removeprefix(" ")) for number in fitting]
+
+
 def _distinct(beams: list[Hypothesis]) -> list[Hypothesis]:
     """Returns the best hypothesis of each text: different tokens, or diverse groups, may have the same text."""
     found: dict[str, Hypothesis] = {}
@@ -135,8 +155,8 @@ def _check_phrases(lines: Lines, settings: DecodeHParams) -> None:
         raise UserError(
             f"{len(lines.texts)} lines but {len(phrases)} lists of phrases; pass one list per line, empty or not"
         )
-    if any(isinstance(line, str) for line in phrases):
-        raise UserError("`phrases` takes a list of phrases for each line, not a string")
+    if not all(isinstance(line, list | tuple) and all(isinstance(each, str) for each in line) for line in phrases):
+        raise UserError("`phrases` takes a list of texts for each line, such as [['a phrase', 'another'], []]")
     if not any(map(_not_blank, phrases)):
         return
     for name, wanted in (("sampling_method", "argmax"), ("diverse_beam_groups", 1)):

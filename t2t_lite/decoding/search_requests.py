@@ -6,13 +6,13 @@ select them by name.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from t2t_lite.config import DecodeHParams, names_in
-from t2t_lite.data.vocab import PAD_ID, Vocabulary
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import padded
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
@@ -96,11 +96,15 @@ class SearchRequest:
 
 
 def make_constraints(
-    lines: LinesToDecode, prefixes: Sequence[list[int]] | None, others: Sequence[LineConstraint] = ()
+    lines: LinesToDecode,
+    prefixes: Sequence[list[int]] | None,
+    others: Sequence[LineConstraint] = (),
+    whole_words: Collection[int] = (),
 ) -> list[LineConstraint]:
     """Returns the constraints for decoding lines, in the order of application.
 
-    `prefixes` has the ids that begin each output, without the end symbol; None: no prefixes.
+    `prefixes` has the ids that begin each output, without the end symbol; None: no prefixes. In the rows `whole_words`,
+    a new word follows the prefix.
     """
     settings = lines.decode_hparams
     of_settings = [name for name in CONSTRAINTS if getattr(settings, CONSTRAINTS.fact(name, "setting", ""), None)]
@@ -108,9 +112,15 @@ def make_constraints(
     constraints += others
     if prefixes is not None:
         room = [len(ids) + 1 for ids in prefixes]
-        prefix = Prefix(_never(settings, lines.vocabulary))
-        constraints.append(LineConstraint(prefix, {"prefixes": list(prefixes)}, room))
+        prefix = Prefix(_never(settings, lines.vocabulary), _word_starts(lines.vocabulary) if whole_words else b"")
+        rows = [[*ids, -1] if row in whole_words else ids for row, ids in enumerate(prefixes)]
+        constraints.append(LineConstraint(prefix, {"prefixes": rows}, room))
     return constraints
+
+
+def _word_starts(vocabulary: Vocabulary) -> bytes:
+    """Returns `Prefix.word_starts`."""
+    return bytes(token == EOS_ID or vocabulary.bytes_of(token).startswith(b" ") for token in range(vocabulary.size))
 
 
 def make_score_terms(lines: LinesToDecode) -> list[LineTerm]:

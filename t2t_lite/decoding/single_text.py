@@ -71,11 +71,16 @@ def or_a_single_text(
             bound = signature.bind(*args, **kwargs)
             for name in names:
                 if name in bound.arguments and bound.arguments[name] is not signature.parameters[name].default:
-                    _check_texts(f"{method.__name__}: `{name}`", bound.arguments[name])
+                    what = f"{method.__name__}: `{name}`"
+                    bound.arguments[name] = checked_texts(what, bound.arguments[name])
             present = [name for name in names if bound.arguments.get(name) is not None]
             single = [name for name in present if isinstance(bound.arguments[name], str)]
             if not single:
-                return method(*args, **kwargs)
+                sizes = {name: len(bound.arguments[name]) for name in present}
+                if len(set(sizes.values())) > 1:
+                    listed = " but ".join(f"{size} {name}" for name, size in sizes.items())
+                    raise UserError(f"{method.__name__}: {listed}; pass as many of each")
+                return method(*bound.args, **bound.kwargs)
             if single != present:
                 others = ", ".join(name for name in present if name not in single)
                 raise TypeError(
@@ -92,10 +97,13 @@ def or_a_single_text(
     return decorate
 
 
-def _check_texts(what: str, given: object) -> None:
-    """Raises UserError unless `given` is a text or a sequence of texts."""
+def checked_texts(what: str, given: object) -> str | Sequence[str]:
+    """Returns a text or a sequence of texts without the line end of each, as `readlines()` leaves it.
+
+    Raises UserError if `given` is something else, or a text has several lines, because a model reads one sentence.
+    """
     if isinstance(given, str):
-        return
+        return _without_line_end(what, given)
     if isinstance(given, bytes | bytearray | Mapping) or not (
         hasattr(given, "__len__") and hasattr(given, "__getitem__")
     ):
@@ -103,6 +111,16 @@ def _check_texts(what: str, given: object) -> None:
     for number, text in enumerate(cast(Sequence[object], given)):
         if not isinstance(text, str):
             raise UserError(f"{what}[{number}] is {_named(text)}; pass texts")
+    if not any("\n" in text for text in cast(Sequence[str], given)):
+        return cast(Sequence[str], given)
+    return [_without_line_end(f"{what}[{number}]", text) for number, text in enumerate(cast(Sequence[str], given))]
+
+
+def _without_line_end(what: str, text: str) -> str:
+    text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+    if "\n" in text:
+        raise UserError(f"{what} has several lines; pass each line as a text, as text.splitlines() returns them")
+    return text
 
 
 def _named(given: object) -> str:

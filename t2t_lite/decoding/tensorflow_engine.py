@@ -1,6 +1,7 @@
 """The TensorFlow engine, which supports all features and searches several batches of lines in parallel."""
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import tensorflow as tf
 from t2t_lite.config import WIDE_BEAM, DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Query
+from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Query, check_process
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.lexical import PhraseVocabulary
@@ -53,6 +54,7 @@ class TensorFlowEngine:
 
     name = "tensorflow"
     positions_limit = LEARNED_POSITIONS
+    _first_process: int | None = None  # the process in which TensorFlow started its threads, which a fork does not copy
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class TensorFlowEngine:
         checkpoints: Sequence[Path] = (),
         digest: str = "",
     ) -> None:
+        self.check_first_process()
         self.model, self._digest = model, digest
         self.model_name: str = getattr(model, "name", type(model).__name__)
         self.max_positions: int | None = model.max_positions
@@ -74,6 +77,12 @@ class TensorFlowEngine:
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the most recently used one at the end
         self._lock = threading.Lock()
         self._given_pairs = GivenPairs(model)
+
+    @classmethod
+    def check_first_process(cls) -> None:
+        """Raises UserError in a process that was forked from one that has used TensorFlow, see `check_process`."""
+        cls._first_process = cls._first_process or os.getpid()
+        check_process(cls._first_process)
 
     def check(self, settings: DecodeHParams, needs: Needs) -> None:
         """See `Engine`."""
@@ -148,7 +157,7 @@ class TensorFlowEngine:
             if not rows and (has_phrases or query.rows):
                 continue
             more = [self._phrase_vocabulary.constraint(phrases, query.lines.first_line)] if has_phrases else []
-            constraints = make_constraints(about, query.prefixes, [*query.constraints, *more])
+            constraints = make_constraints(about, query.prefixes, [*query.constraints, *more], query.whole_words)
             request = SearchRequest(sources, settings, constraints, self.max_positions, query.lines.first_line, terms)
             searcher = self._searcher(request, query.num_wanted)
             lengths = [len(source) for source in sources]

@@ -11,10 +11,10 @@ from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import alignment
-from t2t_lite.decoding.engine import Engine, Lines, Loaded, Pairs
+from t2t_lite.decoding.engine import Engine, Lines, Loaded, Pairs, check_process
 from t2t_lite.decoding.line_search import Hypothesis, LineSearch
 from t2t_lite.decoding.options import EngineOptions
-from t2t_lite.decoding.single_text import or_a_single_text, translates
+from t2t_lite.decoding.single_text import checked_texts, or_a_single_text, translates
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
@@ -59,7 +59,7 @@ class Translator:
         has_inputs: bool = True,
     ) -> None:
         self.vocabulary, self.inputs_vocabulary = vocabulary, inputs_vocabulary or vocabulary
-        self.decode_hparams, self._warn = decode_hparams, warn
+        self.decode_hparams, self._warn, self._process = decode_hparams, warn, os.getpid()
         self.checkpoints, self.problem, self.has_inputs = list(checkpoints), problem, has_inputs
         vocabularies = self.vocabulary, self.inputs_vocabulary
         if hasattr(model, "search"):
@@ -216,6 +216,7 @@ class Translator:
         """
         given = {name: value for name, value in options.items() if name in Lines._fields}
         settings = {name: value for name, value in options.items() if name not in given}
+        lines = cast(Sequence[str], checked_texts("best: `lines`", lines))
         return self._best(Lines(lines, **given, with_scores=with_scores), settings)
 
     def _best(self, lines: Lines, settings: Mapping[str, SettingValue]) -> list[Hypothesis]:
@@ -353,6 +354,7 @@ class Translator:
         ]
 
     def _pairs(self, lines: Sequence[str], outputs: Sequence[str], first_line: int = 1) -> Pairs:
+        check_process(self._process)
         settings = self.decode_hparams, self.engine, self._warn, first_line
         sources, _ = encode_lines(self.inputs_vocabulary, lines, *settings, "line")
         targets, _ = encode_lines(self.vocabulary, outputs, *settings, "the translation of line")

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any, NoReturn, cast
 
 import keras
+import numpy as np
 
 from t2t_lite.arrays import Array, Forwarded, State
 from t2t_lite.config import AUTO_PRECISION, PRECISIONS, HParams
@@ -76,6 +77,11 @@ class Seq2SeqModel(keras.Model):
         """Returns the logits, see `call`. Takes `inputs` and `targets`, or both as a pair in one argument."""
         # Checked here as well as in `call`, so that Keras does not wrap the error.
         inputs, targets = as_pair(inputs, targets)
+        _check_ids("inputs", inputs, self.inputs_vocab_size)
+        _check_ids("targets", targets, self.vocab_size)
+        rows = [shape[0] for each in (inputs, targets) if (shape := getattr(each, "shape", ()))]
+        if len(set(rows) - {None}) > 1:
+            raise UserError(f"`inputs` has {rows[0]} rows but `targets` {rows[1]}; pass as many of each")
         return super().__call__(inputs, targets, *args, **kwargs)
 
     def compute_output_shape(self, inputs_shape: Array, targets_shape: Shape | None = None) -> Shape:
@@ -340,6 +346,17 @@ def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> 
 def top_level_part(path: str) -> str:
     """Returns the top-level layer or variable in a variable's path, without its number: "encoder"."""
     return re.sub(r"(_\d+)+$", "", path.split("/")[1] if "/" in path else path)
+
+
+def _check_ids(name: str, ids: Array, vocab_size: int) -> None:
+    """Raises UserError if ids whose values are known are no ids of the vocabulary, so not in graphs."""
+    if not (isinstance(ids, np.ndarray) or hasattr(ids, "numpy")) or not (values := np.asarray(ids)).size:
+        return
+    if values.dtype.kind not in "iu" or not 0 <= values.min() <= values.max() < vocab_size:
+        raise UserError(
+            f"`{name}` takes ids from 0 to {vocab_size - 1} as whole numbers, not {values.dtype} from "
+            f"{values.min()} to {values.max()}"
+        )
 
 
 def as_pair(inputs: Array, targets: Array | None) -> tuple[Array, Array]:

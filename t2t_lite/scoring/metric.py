@@ -129,6 +129,8 @@ def is_of_outputs(figure: str) -> bool:
 def metric_named(name: str, argument: str) -> str:
     """Returns the metric that an argument names, by its own name or by its name in evaluations ("f1").
 
+    Messages name `argument`, with its value if that is more than the metric: "checkpoint_path=best:f1".
+
     Raises:
       UserError: if it does not exist; the message suggests the nearest names.
     """
@@ -146,7 +148,8 @@ def metric_named(name: str, argument: str) -> str:
     hint = nearest(name, {*METRICS, *map(figure_name, METRICS)})
     if hint.startswith("; known"):
         hint += ". If a plug-in registers it, pass `t2t_usr_dir`"
-    raise UserError(f"`{argument}={name}` is unknown{hint}", status=2)
+    given = argument if "=" in argument else f"{argument}={name}"
+    raise UserError(f"`{given}` is unknown{hint}", status=2)
 
 
 def _metric_with(figure: str) -> str | None:

@@ -219,6 +219,14 @@ def test_models_are_loaded_from_runs_and_files(trained, tmp_path):
         t2t.load_model(tmp_path / "none.keras")
     with pytest.raises(t2t.UserError, match="is not a run directory"):
         t2t.load_model(tmp_path)
+    for wrong, message in (
+        ((inputs, targets.repeat(2, 0)), "`inputs` has 1 rows but `targets` 2; pass as many of each"),
+        ((-inputs, targets), "`inputs` takes ids from 0 to [0-9]+ as whole numbers, not int64 from -7 to 0"),
+        ((inputs, targets + model.vocab_size), "`targets` takes ids from 0 to"),
+        ((inputs * 1.0, targets), "`inputs` takes ids from 0 to [0-9]+ as whole numbers, not float64 from 0.0 to 7.0"),
+    ):
+        with pytest.raises(t2t.UserError, match=message):
+            model(wrong)
 
 
 def test_settings_are_found_by_name_and_changed():
@@ -306,11 +314,13 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
         ({"num_shards": 0}, "`num_shards=0` is out of range"),
         ({"max_cases": -5}, "`max_cases=-5` is out of range"),
         ({"vocab_size": "400"}, "`vocab_size` takes a whole number, not '400'"),
+        ({"problem": "text_pairs", "train_source": (x for x in "ab")}, "`train_source` is of the type generator; pass"),
+        ({"problem": "text_pairs", "train_source": ["a", {}]}, "`train_source` is of the type dict; pass a text, a"),
     ],
 )
 def test_wrong_arguments_of_data_generation_are_refused(tmp_path, options, message):
     with pytest.raises(t2t.UserError, match=message):
-        t2t.generate_data("algorithmic_copy", tmp_path / "data", **options)
+        t2t.generate_data(options.pop("problem", "algorithmic_copy"), tmp_path / "data", **options)
     assert not (tmp_path / "data").exists()
 
 

@@ -8,8 +8,9 @@ import pytest
 from support.exported import WORDS, engines, random_model, translators, word_vocabulary
 
 from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
-from t2t_lite.decoding.engine import Needs, Pairs
+from t2t_lite.decoding.engine import Lines, Needs, Pairs, Query
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.constraints import MinLength
 from t2t_lite.decoding.search_requests import LineConstraint
@@ -108,6 +109,29 @@ def test_outputs_begin_with_prefixes_and_score_as_given_outputs_do(both, lines):
         if mine.text == other.text:
             np.testing.assert_allclose(mine[1:], other[1:], atol=1e-4)
     assert np.mean([mine.text == other.text for mine, other in zip(ours, theirs)]) > 0.9
+
+
+@pytest.mark.slow
+def test_a_new_word_follows_a_prefix_that_ends_in_a_blank(tmp_path):
+    texts = [f"{a}{b} {b}{a}" for a in "aeiou" for b in "lmnpr"]
+    train_vocabulary(texts, 60, tmp_path / "vocab")
+    vocabulary = open_vocabulary(tmp_path / "vocab")
+    starts = [token for token, text in enumerate(vocabulary.tokens()) if text.startswith("\u2581") or token == 1]
+    model = random_model(vocabulary.size, spread=1.5, seed=2)
+    prefixes = ["al ", "al  ", "ma le ", "a "]
+    (ids_of_prefixes,) = [[ids[:-1] for ids in vocabulary.ids_of([each.rstrip() for each in prefixes])]]
+    for translator in translators(model, vocabulary, tmp_path, extra_length=8, beam_size=2):
+        outputs = translator.translate(["la ma"] * 4, prefixes=prefixes)
+        assert all(
+            text.startswith(prefix) and "  " not in text[len(prefix) :] for text, prefix in zip(outputs, prefixes)
+        )
+        assert not any(text[len(prefix) :].startswith(" ") for text, prefix in zip(outputs, prefixes))
+        lines = Lines(["la ma"] * 4, prefixes)
+        sources = vocabulary.ids_of(lines.texts)
+        query = Query(lines, sources, ids_of_prefixes, (), range(4), translator.decode_hparams, 1, {0, 1, 2, 3})
+        found = translator.engine.search(query).hypotheses
+        nexts = [found[row][0].ids[len(ids)] for row, ids in enumerate(ids_of_prefixes)]
+        assert set(nexts) <= set(starts), nexts
 
 
 @pytest.mark.slow

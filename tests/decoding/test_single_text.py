@@ -1,6 +1,7 @@
 """A single text instead of a list: every method of a translator returns the result of that text."""
 
 import inspect
+import os
 
 import pytest
 
@@ -8,6 +9,9 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 
+PHRASES = "list of texts for each line, such as [['a phrase', 'another'], []]"
+OUT = "is out of range: it must be at least 0 and at most"
+SPLIT = "pass each line as a text, as text.splitlines() returns them"
 LINE, OTHER = "She sleeps.", "The old man sees the small dogs."
 
 
@@ -44,8 +48,11 @@ def test_a_text_together_with_a_list_is_an_error(translator):
         ((line for line in ["x"]), "`lines` is of the type generator; pass a text or a list of texts"),
         ([LINE, b"x"], "`lines`[1] is of the type bytes; pass texts"),
         ([LINE, None], "`lines`[1] is None; pass texts"),
+        ("a\nb", f"`lines` has several lines; {SPLIT}"),
+        ([LINE, "a\r\nb\n"], f"`lines`[1] has several lines; {SPLIT}"),
+        ("a\n\n", f"`lines` has several lines; {SPLIT}"),
     ],
-    ids=["bytes", "None", "dict", "generator", "bytes in a list", "None in a list"],
+    ids=["bytes", "None", "dict", "generator", "bytes in a list", "None in a list", "lines", "CRLF", "two line ends"],
 )
 def test_what_is_no_text_is_an_error_of_one_line(translator, given, message):
     for method in (translator.translate, translator.n_best, translator.sample):
@@ -54,6 +61,55 @@ def test_what_is_no_text_is_an_error_of_one_line(translator, given, message):
         assert str(error.value) == f"{method.__name__}: {message}"
     with pytest.raises(UserError, match="score: `targets` is None"):
         translator.score(LINE, None)
+
+
+def test_one_line_end_is_ignored(translator):
+    texts = [LINE, OTHER]
+    assert translator.translate([f"{LINE}\n", f"{OTHER}\r\n"]) == translator.translate(texts)
+    assert translator.best([f"{LINE}\n", OTHER]) == translator.best(texts)
+    assert translator.score(f"{LINE}\n", f"{OTHER}\n") == translator.score(LINE, OTHER)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.score([LINE, LINE], [OTHER]), "score: 2 inputs but 1 targets; pass as many of each"),
+        (lambda t: t.align([LINE], [OTHER, OTHER]), "align: 1 lines but 2 translations; pass as many of each"),
+        (lambda t: t.attention([LINE], []), "attention: 1 line but 0 translation; pass as many of each"),
+        (lambda t: t.translate([LINE], prefixes=["a", "b"]), "translate: 1 lines but 2 prefixes; pass as many of each"),
+        (lambda t: t.translate([LINE], phrases=["Hund"]), f"`phrases` takes a {PHRASES}"),
+        (lambda t: t.translate([LINE], phrases=[[["Hund"]]]), f"`phrases` takes a {PHRASES}"),
+        (lambda t: t.translate([LINE], phrases=[5]), f"`phrases` takes a {PHRASES}"),
+        (lambda t: t.sample(LINE, first_line=-1), "`first_line=-1` is out of range: it must be at least 0"),
+        (
+            lambda t: t.translate(LINE, min_length_ratio=1e9),
+            f"`decode_hparams`: min_length_ratio=1000000000.0 {OUT} 100",
+        ),
+        (
+            lambda t: t.translate(LINE, extra_length=2**31),
+            f"`decode_hparams`: extra_length=2147483648 {OUT} 10,000,000",
+        ),
+    ],
+)
+def test_wrong_arguments_are_errors_of_one_line(translator, call, message):
+    with pytest.raises(UserError) as error:
+        call(translator)
+    assert str(error.value) == message
+
+
+def test_a_model_that_was_loaded_before_a_fork_is_an_error_and_does_not_hang(translator):
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        for use in (translator.translate, lambda line: translator.score(line, line)):
+            try:
+                use(LINE)
+            except UserError as error:
+                os.write(write, f"{error}\n".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    said = os.fdopen(read).read().splitlines()
+    assert len(said) == 2 and all("was loaded before this process was forked" in line for line in said)
 
 
 @pytest.mark.parametrize("kind", [Translator, Parser])

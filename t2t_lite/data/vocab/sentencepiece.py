@@ -2,11 +2,13 @@
 
 import functools
 import io
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sentencepiece
 
 from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary, as_ragged
@@ -20,6 +22,8 @@ BLANK = "\u2581"  # how SentencePiece writes a space
 # In SentencePiece's files: the model type of byte pairs, and the piece types of ordinary text.
 _BYTE_PAIRS = 2
 _UNSET, _ORDINARY = 0, 1
+# The numbers of ModelProto.denormalizer_spec and NormalizerSpec.precompiled_charsmap.
+_DENORMALIZER, _CHARACTER_MAP = 5, 2
 
 sentencepiece.set_min_log_level(2)
 
@@ -58,6 +62,30 @@ class SentencePieceVocabulary(Vocabulary):
         # copy of SentencePiece prints for every model is held back.
         with tf.init_scope(), stderr_held_back():
             return tensorflow_text.SentencepieceTokenizer(model=self._model, add_eos=True)
+
+    @functools.cached_property
+    def _denormalizes(self) -> bool:
+        """Whether the model has rules that change decoded texts, which an imported one may have."""
+        rules = dict(_fields(self._model)).get(_DENORMALIZER, b"")
+        return bool(dict(_fields(rules)).get(_CHARACTER_MAP))
+
+    def decode(self, ids: np.ndarray | Sequence[Sequence[int]]) -> list[str]:
+        """See `Vocabulary`."""
+        texts = super().decode(ids)
+        if not self._denormalizes:
+            return texts
+        rows = ids if isinstance(ids, list) else np.asarray(ids).tolist()
+        ended = (itertools.takewhile(lambda token: token != EOS_ID, row) for row in rows)
+        return [self._processor.decode([token for token in row if token != PAD_ID]) for row in ended]
+
+    def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
+        """See `Vocabulary`."""
+        if not self._denormalizes:
+            return super().decode_in_graph(ids)
+        import tensorflow as tf
+
+        before_end = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) == 0
+        return self._tokenizer.detokenize(tf.ragged.boolean_mask(ids, before_end & (ids != PAD_ID)))
 
     def tokens(self) -> list[str]:
         """Returns the text of every token by id, with `BLANK` for a space; ids 0 to 2 are symbols."""
@@ -228,6 +256,31 @@ def model_class() -> Callable[[], Any]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("t2t_lite.spm.Model"))
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yields (number, content) for each string or message in a protobuf message.
+
+    Serving machines lack the package protobuf. Other fields are whole numbers in the messages that are read here.
+    """
+    place = 0
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            value |= (byte & 0x7F) << shift
+            place, shift = place + 1, shift + 7
+            if byte < 0x80:
+                return value
+
+    while place < len(message):
+        field, wire_type = divmod(number(), 8)
+        value = number()
+        if wire_type == 2:
+            yield field, message[place : place + value]
+            place += value
 
 
 def is_plain_list(content: bytes) -> bool:

@@ -64,10 +64,15 @@ class NoRepeatNgram:
 
 @dataclasses.dataclass(frozen=True)
 class Prefix:
-    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), whatever the other constraints."""
+    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), whatever the other constraints.
+
+    A last id of -1 means that the next token must begin a word.
+    """
 
     # ids forbidden after the prefix; `BeamSearch.never` is then empty, because a prefix may contain these ids
     never: tuple[int, ...] = (0,)
+    # for each id, 1 if it may follow a prefix that ends in -1: its text begins with a blank, or it is the end symbol
+    word_starts: bytes = b""
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
@@ -76,6 +81,9 @@ class Prefix:
         here = tf.range(tf.shape(prefixes)[1]) == state.position
         wanted = tf.reduce_sum(tf.where(here, prefixes, 0), 1)[:, tf.newaxis, tf.newaxis]  # 0: the prefix is complete
         forced = tf.where(tf.range(tf.shape(logits)[2]) == wanted, unconstrained, NONE)
+        if self.word_starts:
+            inside = tf.constant([not each for each in self.word_starts])
+            logits = tf.where((wanted < 0) & inside, NONE, logits)
         return tf.where(wanted > 0, forced, logits)
 
 

@@ -261,9 +261,14 @@ def test_a_vocabulary_file_of_this_package_is_imported_unchanged(of_kind, tmp_pa
     assert imported(tmp_path, of_kind(kind).path.read_bytes()).sha256 == of_kind(kind).sha256
 
 
-@pytest.mark.parametrize("model_type, byte_fallback", [("unigram", False), ("bpe", True)])
-def test_an_imported_sentencepiece_model_gives_the_same_tokens(lines, tmp_path, model_type, byte_fallback):
+@pytest.mark.parametrize(
+    "model_type, byte_fallback, rules", [("unigram", False, ""), ("bpe", True, ""), ("bpe", True, "64\t41 54\n")]
+)
+def test_an_imported_sentencepiece_model_gives_the_same_tokens(lines, tmp_path, model_type, byte_fallback, rules):
     settings = {"model_type": model_type, "byte_fallback": byte_fallback, "vocab_size": 800, "character_coverage": 1.0}
+    if rules:  # "d" becomes "AT" in decoded texts
+        (tmp_path / "rules.tsv").write_text(rules)
+        settings["denormalization_rule_tsv"] = str(tmp_path / "rules.tsv")
     model = io.BytesIO()  # with SentencePiece's own numbers: unknown 0, begin 1, end 2
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **settings)
     original = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
@@ -275,8 +280,11 @@ def test_an_imported_sentencepiece_model_gives_the_same_tokens(lines, tmp_path, 
     assert ids.to_list() == vocabulary.encode_all(texts).to_list()
     tokens = [[vocabulary.tokens()[number] for number in row] for row in ids.to_list()]
     assert tokens == [[*map(original.id_to_piece, row), "</s>"] for row in original.encode(texts)]
-    unseen = texts[-2:] if byte_fallback else ["A dog ⁇.", "⁇"]
-    assert vocabulary.decode(ids.to_tensor()) == [*original.decode(original.encode(texts[:-2])), *unseen]
+    unseen = [text.replace("d", "AT" if rules else "d") for text in texts[-2:]] if byte_fallback else ["A dog ⁇.", "⁇"]
+    expected = [*original.decode(original.encode(texts[:-2])), *unseen]
+    assert vocabulary.decode(ids.to_tensor()) == expected and expected[-2].startswith("A ATog") == bool(rules)
+    in_graph = tf.function(vocabulary.decode_in_graph)(ids.to_tensor())
+    assert [text.decode() for text in in_graph.numpy()] == expected
 
 
 LIST = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "man", "walk", "walking", "##ing", "##s", "##i", ".", "über"]
