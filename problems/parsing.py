@@ -39,6 +39,7 @@ class Parsing(Problem):
 
     vocab_size = 16_000
     shared_vocabulary = False
+    normalize_whitespace = False  # a word of a treebank may contain a no-break space
     targets_vocab_kind = "words"
     metric = "parseval"
     tags: tuple[str, ...] = ()  # tags that the model writes in place of XX

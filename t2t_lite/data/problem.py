@@ -112,6 +112,8 @@ class Problem:
     vocab_size: int = 8000  # number of tokens in a vocabulary
     byte_fallback: bool = True  # bpe: encode characters without a token as bytes, for which 256 tokens are reserved
     character_coverage: float = 0.9995  # with byte_fallback: the share of the text's characters that get tokens
+    # bpe, wordpiece: encode every run of white space as one blank, and none at the ends of a text; not for code
+    normalize_whitespace: bool = True
     vocab_file: str = ""  # an existing vocabulary to use instead; "INPUTS,TARGETS" for one vocabulary per side
     symbols: tuple[str, ...] = ()  # texts that are always one token, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each

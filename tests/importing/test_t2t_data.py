@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.commands import with_flags
 
 import t2t_lite as t2t
 from t2t_lite.bin.cli.option_flags import parse_with_problem
@@ -301,7 +302,7 @@ def test_the_command_takes_one_of_several_problems_and_leaves_other_data_alone(s
         (["--num_shards=3"], "--from=t2t uses the shards unchanged; remove --num_shards"),
         (["--tmp_dir="], "--from=t2t needs --tmp_dir"),
     ):
-        refused = command("datagen", *flags, *wrong)
+        refused = command("datagen", *with_flags(flags, *wrong))
         assert refused.returncode == 2 and message in refused.stderr
     # Data that is there is used; what is missing cannot be made from text.
     plain = ["--problem=text_pairs", f"--data_dir={tmp_path / 'data'}"]

@@ -13,6 +13,8 @@ from t2t_lite.files import INCOMPLETE, is_same_file, split_paths
 
 # The setting that names the toolkit whose shards were imported.
 IMPORTED = "from"
+# The settings of vocabularies, with their values in data that does not record them.
+_BEFORE = {"byte_fallback": False, "character_coverage": 1.0, "normalize_whitespace": False}
 
 
 def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
@@ -28,18 +30,17 @@ def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
 def generation_settings(problem: Problem, max_cases: int) -> dict:
     """Returns the settings that affect the records, except sources and vocabularies."""
     own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
-    return {**own, **rare_character_settings(problem, None), "max_cases": max_cases, **problem.options}
+    return {**own, **vocabulary_settings(problem, None), "max_cases": max_cases, **problem.options}
 
 
-def rare_character_settings(problem: Problem, manifest: Manifest | None) -> dict:
-    """Returns the BPE settings for rare characters: the manifest's, or the problem's without a manifest.
+def vocabulary_settings(problem: Problem, manifest: Manifest | None) -> dict:
+    """Returns the settings of a learned vocabulary: the manifest's, or the problem's without a manifest.
 
     For data that is older than these settings, these are the values that were fixed then.
     """
     if manifest is None:
-        return {"byte_fallback": problem.byte_fallback, "character_coverage": problem.character_coverage}
-    before = {"byte_fallback": False, "character_coverage": 1.0} | manifest.settings
-    return {name: before[name] for name in ("byte_fallback", "character_coverage")}
+        return {name: getattr(problem, name) for name in _BEFORE}
+    return {name: manifest.settings.get(name, value) for name, value in _BEFORE.items()}
 
 
 def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_dir: Path) -> None:
@@ -53,8 +54,10 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
                     f"the data in {data_dir} was imported, but this run sets `{name}={value}`; use another `data_dir`"
                 )
         return
-    as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used unchanged
+    # An existing vocabulary is used unchanged, unless this run asks for another one.
+    as_it_is = vocabulary_settings(problem, manifest)
     made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
+    asked |= {name: value for name, value in vars(problem).items() if name in as_it_is}
     for name in sorted(made_with.keys() | asked.keys()):
         if made_with.get(name) != asked.get(name):
             then, now = (f"`{name}={each[name]}`" if each.get(name) else f"no `{name}`" for each in (made_with, asked))

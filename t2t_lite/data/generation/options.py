@@ -11,7 +11,7 @@ from t2t_lite.options import Options, option
 
 _KINDS = ("bpe", "wordpiece", "characters", "bytes", "words")
 # The options that override the problem's settings.
-_SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file")
+_SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file", "normalize_whitespace")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +27,13 @@ class GenerateOptions(Options):
         None,
         "use an existing vocabulary: a t2t-lite file, a SentencePiece model, tensor2tensor subwords or tokens, or a "
         "list of WordPiece tokens; with --from=t2t, also the word bytes",
+    )
+    normalize_whitespace: bool | None = option(
+        None,
+        "whether BPE and WordPiece tokens treat every run of white space as one blank, and drop it at the ends of a "
+        "text; False for code",
+        unset="the problem's: True for text",
+        metavar="True|False",
     )
     runner: str = option("", "generate with Apache Beam: direct, or the name of a Beam runner (extra beam)")
     beam_options: str = option("", "flags for the Beam pipeline, separated by spaces", metavar="FLAGS")

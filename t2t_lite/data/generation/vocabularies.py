@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.generation.corpus_statistics import CorpusStatistics
-from t2t_lite.data.generation.existing_data import rare_character_settings
+from t2t_lite.data.generation.existing_data import vocabulary_settings
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
@@ -35,7 +35,7 @@ def make_vocabularies(
         if imported and imported[index]:
             import_vocabulary(Path(imported[index]), made)
         else:
-            _learn(problem, sides, statistics, made, say, rare_character_settings(problem, manifest))
+            _learn(problem, sides, statistics, made, say, vocabulary_settings(problem, manifest))
         size = open_vocabulary(made).size
         if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) not in ("bytes", "words"):
             say(
@@ -91,11 +91,11 @@ def _learn(
     statistics: CorpusStatistics,
     path: Path,
     say: Callable[[str], None],
-    rare_characters: dict[str, Any],
+    settings: dict[str, Any],
 ) -> None:
     kind = problem.kind_of(sides[0])
     if kind != "bytes":
         unit = {"bpe": "BPE tokens", "wordpiece": "WordPiece tokens"}.get(kind, kind)
         say(f"{problem.data_name}: learning {problem.vocab_size} {unit} from {' and '.join(sides)}")
     symbols = problem.symbols_of(sides[0])
-    train_vocabulary(statistics.texts(sides), problem.vocab_size, path, kind, symbols, **rare_characters)
+    train_vocabulary(statistics.texts(sides), problem.vocab_size, path, kind, symbols, **settings)

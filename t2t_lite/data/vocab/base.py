@@ -22,6 +22,8 @@ PAD_ID = 0
 EOS_ID = 1
 UNKNOWN_ID = 2
 UNKNOWN_TEXT = "⁇"
+# The characters with Unicode's White_Space property; Python's own definition has four more.
+WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 SYMBOLS = ("<pad>", "</s>", "<unk>")  # the names of ids 0 to 2 in lists of tokens
 
 

@@ -45,6 +45,7 @@ def train_vocabulary(
     symbols: Sequence[str] = (),
     byte_fallback: bool = False,
     character_coverage: float = 1.0,
+    normalize_whitespace: bool = False,
 ) -> None:
     """Learns a vocabulary and writes it to `path` atomically. The same texts give the same file.
 
@@ -53,6 +54,8 @@ def train_vocabulary(
       kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at whitespace).
       symbols: texts that are always one token (ignored by "characters" and "bytes"); with "words" they come first.
       byte_fallback, character_coverage: for "bpe", see `train_bpe`.
+      normalize_whitespace: for "bpe" and "wordpiece": whether the vocabulary encodes every run of Unicode white space
+        as one blank, and drops it at both ends of a text. Otherwise, these kinds keep all blanks.
 
     Raises:
       UserError: if there is no text, it has more distinct characters than `size` allows, or the kind is unknown.
@@ -64,13 +67,13 @@ def train_vocabulary(
     if kind != "bytes" and not any(texts):
         raise UserError("there is no text to learn a vocabulary from")
     if kind == "bpe":
-        content = sentencepiece.train_bpe(texts, size, symbols, byte_fallback, character_coverage)
+        content = sentencepiece.train_bpe(texts, size, symbols, byte_fallback, character_coverage, normalize_whitespace)
     elif kind == "words":
         content = words.train_words(texts, size, symbols)
     else:
         from t2t_lite.data.vocab import wordpiece_learning  # imported late, because it needs TensorFlow
 
-        content = wordpiece_learning.train_tokens(kind, texts, size, symbols)
+        content = wordpiece_learning.train_tokens(kind, texts, size, symbols, normalize_whitespace)
     with written_whole(path) as partial:
         partial.write_bytes(content)
 

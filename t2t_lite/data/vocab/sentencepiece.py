@@ -4,6 +4,7 @@ import functools
 import io
 import itertools
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary, as_ragged
+from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, WHITE_SPACE, Vocabulary, as_ragged
 from t2t_lite.errors import UserError
 from t2t_lite.system.quiet import stderr_held_back
 
@@ -142,11 +143,12 @@ def train_bpe(
     symbols: Sequence[str] = (),
     byte_fallback: bool = False,
     character_coverage: float = 1.0,
+    normalize_whitespace: bool = False,
 ) -> bytes:
     """Learns byte-pair tokens from sentences and returns them as a SentencePiece model.
 
-    The same texts give the same model. Encoding is lossless: with `byte_fallback`, for any text without U+2581, which
-    SentencePiece uses for spaces; without it, for texts whose characters all have tokens.
+    The same texts give the same model. Without `normalize_whitespace`, encoding is lossless: with `byte_fallback`, for
+    any text without U+2581, which SentencePiece uses for spaces; otherwise, for texts whose characters all have tokens.
 
     Args:
       size: number of tokens; fewer if the text does not yield enough.
@@ -154,31 +156,39 @@ def train_bpe(
       byte_fallback: whether 256 of the tokens are bytes, which encode characters without a token.
       character_coverage: with `byte_fallback`, the share of the texts' characters that get tokens; the rarest ones get
         none. Without it, all characters get tokens.
+      normalize_whitespace: whether the model replaces runs of Unicode white space with a blank, and removes it at both
+        ends of a text; wherever the model encodes, also outside of this package.
 
     Raises:
       UserError: if the text has more distinct characters than `size` allows.
     """
     model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
-            model_writer=model,
-            model_type="bpe",
-            vocab_size=size,
-            hard_vocab_limit=False,
-            pad_id=PAD_ID,
-            eos_id=EOS_ID,
-            unk_id=UNKNOWN_ID,
-            bos_id=-1,
-            user_defined_symbols=[symbol.replace(" ", BLANK) for symbol in symbols],
-            character_coverage=character_coverage if byte_fallback else 1.0,
-            byte_fallback=byte_fallback,
-            # Lossless: no normalization, no trimming, no skipped sentences.
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            max_sentence_length=2**20,
-            minloglevel=2,
-        )
+        with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+            # Each line has a character and its replacement, as code points in hexadecimal digits.
+            rules.writelines(f"{ord(blank):X}\t20\n" for blank in WHITE_SPACE if blank != " ")
+            rules.flush()
+            normalization: dict[str, Any] = {"normalization_rule_name": "identity"}
+            if normalize_whitespace:
+                normalization = {"normalization_rule_tsv": rules.name}
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(texts),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=size,
+                hard_vocab_limit=False,
+                pad_id=PAD_ID,
+                eos_id=EOS_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=-1,
+                user_defined_symbols=[symbol.replace(" ", BLANK) for symbol in symbols],
+                character_coverage=character_coverage if byte_fallback else 1.0,
+                byte_fallback=byte_fallback,
+                remove_extra_whitespaces=normalize_whitespace,
+                max_sentence_length=2**20,  # skip no sentences
+                **normalization,
+                minloglevel=2,
+            )
     except RuntimeError as error:
         characters = len(set().union(*texts))
         bytes_too = (
@@ -188,7 +198,12 @@ def train_bpe(
             f"cannot make a vocabulary of {size} tokens: the text has {characters} distinct characters, each of "
             f"which needs a token{bytes_too}; raise the problem's vocab_size"
         ) from error
-    return model.getvalue()
+    if not normalize_whitespace:
+        return model.getvalue()
+    proto = model_class()()
+    proto.ParseFromString(model.getvalue())
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")  # another name each time; the model has the rules
+    return proto.SerializeToString()
 
 
 def renumbered(model: bytes) -> bytes:
@@ -252,7 +267,8 @@ def model_class() -> Callable[[], Any]:
         eos_piece=(47, text),
         pad_piece=(48, text),
     )
-    add("Model", pieces=(1, "Piece"), trainer_spec=(2, "Spec"))
+    add("Rules", normalization_rule_tsv=(6, text))
+    add("Model", pieces=(1, "Piece"), trainer_spec=(2, "Spec"), normalizer_spec=(3, "Rules"))
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("t2t_lite.spm.Model"))

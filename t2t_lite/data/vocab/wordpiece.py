@@ -20,6 +20,7 @@ from t2t_lite.data.vocab.base import (
     SYMBOLS,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
+    WHITE_SPACE,
     Vocabulary,
     json_content,
     with_end_symbol,
@@ -43,8 +44,8 @@ _LETTERS = (
 )  # fmt: skip
 
 
-# The characters with Unicode's White_Space property; Python's own definition has four more.
-_WHITE_SPACE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+# One or more blanks, for Python's and TensorFlow's regular expressions.
+BLANKS = f"[{WHITE_SPACE}]+"
 # Chinese characters, which BERT treats as words.
 _CHINESE = (
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
@@ -70,13 +71,14 @@ class TokenListVocabulary(Vocabulary):
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
         super().__init__(path)
         self._kind, self._own, self._symbols = content["kind"], _checked(content["pieces"]), content.get("symbols", [])
+        self._normalizes = content.get("normalize_whitespace", False)
         self._texts = [token.removeprefix(JOINER) if self._kind == "wordpiece" else token for token in self._own]
         self.size = FIRST_TOKEN + len(self._own)
         ids = {token: id for id, token in enumerate(self._own, start=FIRST_TOKEN)}
         kinds: dict[str, Callable[[], Callable[[str], list[int]]]] = {
             "bytes": lambda: _byte_ids,
             "characters": lambda: functools.partial(_character_ids, ids),
-            "wordpiece": lambda: _Words(ids, self._symbols),
+            "wordpiece": lambda: _Words(ids, self._symbols, self._normalizes),
         }
         self._ids_of_text = kinds[self._kind]()
 
@@ -99,7 +101,7 @@ class TokenListVocabulary(Vocabulary):
         from t2t_lite.data.vocab import wordpiece_ops
 
         with tf.init_scope():
-            return wordpiece_ops.KINDS[self._kind](self._own, self._symbols)
+            return wordpiece_ops.KINDS[self._kind](self._own, self._symbols, self._normalizes)
 
     def _text_of(self, token: int) -> str:
         return UNKNOWN_TEXT if token < FIRST_TOKEN else self._texts[token - FIRST_TOKEN]
@@ -183,7 +185,8 @@ def _character_ids(ids: Mapping[str, int], text: str) -> list[int]:
 class _Words:
     """Splits a text into words and characters, and these into tokens."""
 
-    def __init__(self, ids: Mapping[str, int], symbols: Sequence[str]) -> None:
+    def __init__(self, ids: Mapping[str, int], symbols: Sequence[str], normalizes: bool) -> None:
+        self._normalizes = normalizes
         self._symbols = (
             re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True)))) if symbols else None
         )
@@ -192,6 +195,8 @@ class _Words:
 
     def __call__(self, text: str) -> list[int]:
         text = text.replace("\x00", "\ufffd")
+        if self._normalizes:
+            text = re.sub(BLANKS, " ", text).strip(" ")
         return [id for part in self._parts(text) for id in self._ids_of_part(part)]
 
     def _parts(self, text: str) -> list[str]:
@@ -226,7 +231,7 @@ def longest_first(word: str, ids: Mapping[str, int]) -> list[int]:
 def _words(text: str) -> list[str]:
     """Splits a text at white space and around punctuation marks and Chinese characters, as BERT does."""
     spaced = "".join(f" {character} " if _is_alone(character) else character for character in text)
-    return [word for word in re.split(_WHITE_SPACE, spaced) if word]
+    return [word for word in re.split(BLANKS, spaced) if word]
 
 
 @functools.lru_cache(10_000)

@@ -16,7 +16,9 @@ MAX_WORDS = 100_000
 _T = TypeVar("_T", str, bytes)
 
 
-def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
+def train_tokens(
+    kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = (), normalize_whitespace: bool = False
+) -> bytes:
     """Learns a vocabulary of kind "wordpiece", "characters" or "bytes" and returns its file content.
 
     `size` is the number of tokens, including the first 259; fewer if the text does not yield enough. Symbols are texts
@@ -46,14 +48,15 @@ def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[s
             counts.update(text)
         tokens = [character for character, _ in _by_frequency(counts)[:room]]
     else:
-        tokens = [*symbols, *_learn_wordpieces(texts, room, symbols)]
-    return json_content(kind, tokens, symbols=list(symbols))
+        tokens = [*symbols, *_learn_wordpieces(texts, room, symbols, normalize_whitespace)]
+    normalizes = {"normalize_whitespace": True} if normalize_whitespace and kind == "wordpiece" else {}
+    return json_content(kind, tokens, symbols=list(symbols), **normalizes)
 
 
-def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -> list[str]:
+def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str], normalizes: bool) -> list[str]:
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
-    cut, counts = cutter(symbols), collections.Counter()
+    cut, counts = cutter(symbols, normalizes), collections.Counter()
     for first in range(0, len(texts), 10_000):
         words = cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist()
         counts.update(words)

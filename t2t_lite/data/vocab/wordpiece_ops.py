@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.data.vocab.tf_text import tensorflow_text
-from t2t_lite.data.vocab.wordpiece import FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
+from t2t_lite.data.vocab.wordpiece import BLANKS, FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
 
 # The last token of a tokenizer, whose id therefore equals the number of tokens.
 UNKNOWN_WORD = "[UNK]"
@@ -27,8 +27,8 @@ def tokenizer(tokens: Sequence[str], **options: Any) -> Any:  # noqa: ANN401  te
 
 
 class _Characters:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
-        del symbols
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str], normalizes: bool) -> None:
+        del symbols, normalizes
         self._ids = np.full(max(map(ord, tokens), default=0) + 2, -1, np.int32)
         self._ids[[ord(character) for character in tokens]] = FIRST_TOKEN + np.arange(len(tokens), dtype=np.int32)
 
@@ -42,8 +42,8 @@ class _Characters:
 
 
 class _WordPiece:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
-        self._cut = cutter(symbols)
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str], normalizes: bool) -> None:
+        self._cut = cutter(symbols, normalizes)
         self._tokenizer = tokenizer(tokens, no_pretokenization=True)
         self._unknown = FIRST_TOKEN + len(tokens)
 
@@ -52,17 +52,22 @@ class _WordPiece:
         return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_TOKEN, self._unknown)
 
 
-KINDS = {"bytes": lambda tokens, symbols: byte_ids, "characters": _Characters, "wordpiece": _WordPiece}
+KINDS = {"bytes": lambda tokens, symbols, normalizes: byte_ids, "characters": _Characters, "wordpiece": _WordPiece}
 
 
-def cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    """Returns a function that splits strings [batch] into [batch, (parts)]; each symbol is a part."""
+def cutter(symbols: Sequence[str], normalizes: bool) -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    """Returns a function that splits strings [batch] into [batch, (parts)]; each symbol is a part.
+
+    `normalizes`: whether it first replaces runs of white space with a blank, and removes it at both ends.
+    """
     escaped = "|".join(re.escape(symbol) for symbol in sorted(symbols, key=len, reverse=True))
     pattern = f"{escaped}|{_PARTS}" if symbols else _PARTS
 
     def cut(texts: tf.Tensor) -> tf.RaggedTensor:
         # The op treats NUL as the end of a text.
         texts = tf.strings.regex_replace(texts, "\x00", "\ufffd")
+        if normalizes:
+            texts = tf.strings.strip(tf.strings.regex_replace(texts, BLANKS, " "))
         if not symbols:
             return tensorflow_text.regex_split(texts, pattern, pattern)
         # Split at symbols first, because a space before one would otherwise be joined with its first character.

@@ -10,6 +10,7 @@ from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example, Problem, Source, get_problem
 from t2t_lite.data.text_files import read_parallel
+from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256
 
@@ -93,6 +94,30 @@ def test_bad_source_text_is_a_one_line_error_that_names_the_file_and_nothing_is_
     assert said in str(caught.value) and str(sources / "b.txt") in str(caught.value)
     assert "\n" not in str(caught.value) and "INTERNAL" not in str(caught.value)
     assert not (tmp_path / "data").exists() or names_in(tmp_path / "data") == []
+
+
+def test_the_blanks_of_new_data_are_normalized_and_those_of_earlier_data_stay(tmp_path, sources):
+    for name in ("a.txt", "b.txt"):
+        (sources / name).write_text("".join(f" {n}\u00a0\u3000b {n} \n{n} b {n}\n" for n in range(20)))
+    data_dir, problem = tmp_path / "data", Files(sources)
+    generate(problem, data_dir, sources, say=silent)
+    vocabulary = open_vocabulary(data_dir / read_manifest(data_dir, problem).vocabulary["file"])
+    assert len({*map(tuple, vocabulary.ids_of([" 7\u00a0\u3000b 7 ", "7 b 7"]))}) == 1
+    keeps = GenerateOptions(normalize_whitespace=False)
+    with pytest.raises(UserError, match="was made with `normalize_whitespace=True`, but this run has no `normalize_w"):
+        generate(keeps.applied_to(problem), data_dir, sources, say=silent, options=keeps)
+    # As an earlier version left it: complete data is used unchanged, and missing data is made with all blanks.
+    manifest = data_dir / "manifest.files.json"
+    content = json.loads(manifest.read_text())
+    del content["settings"]["normalize_whitespace"]
+    manifest.write_text(json.dumps(content))
+    generate(problem, data_dir, sources, say=silent)
+    (data_dir / read_manifest(data_dir, problem).vocabulary["file"]).unlink()
+    with pytest.raises(UserError, match="is not the vocabulary that the data in .* was made with"):
+        generate(problem, data_dir, sources, say=silent)
+    generate(keeps.applied_to(problem), tmp_path / "kept", sources, say=silent, options=keeps)
+    kept = open_vocabulary(tmp_path / "kept" / read_manifest(tmp_path / "kept", problem).vocabulary["file"])
+    assert kept.decode(kept.ids_of([" 7\u00a0\u3000b 7 "])) == [" 7\u00a0\u3000b 7 "]
 
 
 def damage(data_dir, what):
