@@ -113,7 +113,7 @@ def test_the_blanks_of_new_data_are_normalized_and_those_of_earlier_data_stay(tm
     manifest.write_text(json.dumps(content))
     generate(problem, data_dir, sources, say=silent)
     (data_dir / read_manifest(data_dir, problem).vocabulary["file"]).unlink()
-    with pytest.raises(UserError, match="is not the vocabulary that the data in .* was made with"):
+    with pytest.raises(UserError, match=r"is not the vocabulary that the data in .* was made with"):
         generate(problem, data_dir, sources, say=silent)
     generate(keeps.applied_to(problem), tmp_path / "kept", sources, say=silent, options=keeps)
     kept = open_vocabulary(tmp_path / "kept" / read_manifest(tmp_path / "kept", problem).vocabulary["file"])
