@@ -6,7 +6,7 @@ from typing import NamedTuple
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.engine import Engine, EngineHypothesis, Lines, Needs, Query
-from t2t_lite.decoding.tokenizing import encode_lines
+from t2t_lite.decoding.tokenizing import encode_lines, has_letters
 from t2t_lite.errors import UserError
 
 
@@ -55,7 +55,10 @@ class LineSearch:
         or the engine or the vocabulary does not support the request.
         """
         lines, settings = self._checked(lines, settings)
-        rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
+        copied = self._copied(lines)
+        rows = [
+            row for row, line in enumerate(lines.texts) if (line.strip() or not self._has_inputs) and row not in copied
+        ]
         sources, starts, cut = self._encoded(lines, settings)
         constraints = () if isinstance(lines.constraints, str) else lines.constraints
         query = Query(lines, sources, starts, constraints, rows, settings, num_wanted)
@@ -67,13 +70,24 @@ class LineSearch:
         without = {row: blank for row in num_phrases.keys() - {*rows} if num_phrases[row]}
         for row, line in sorted((without | dict(warnings)).items()):
             self._warn(f"line {lines.first_line + row}: {line}")
-        results = [[Hypothesis("", 0.0, 0.0)] for _ in lines.texts]
+        results = [[Hypothesis(text if row in copied else "", 0.0, 0.0)] for row, text in enumerate(lines.texts)]
         for row in rows:
             prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
             results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
         if num_wanted == 0 and settings.sampling_method == "argmax":
             return list(map(_distinct, results))
         return results
+
+    def _copied(self, lines: Lines) -> set[int]:
+        """Returns the rows of the lines to copy: without letters, and with a prefix and phrases that the copy has."""
+        if not lines.copy_letterless or not self._has_inputs:
+            return set()
+        prefixes, phrases = lines.prefixes or [""] * len(lines.texts), lines.phrases or [()] * len(lines.texts)
+        return {
+            row
+            for row, (text, prefix, wanted) in enumerate(zip(lines.texts, prefixes, phrases, strict=True))
+            if text.strip() and not has_letters(text) and text.startswith(prefix) and not wanted
+        }
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
         """Returns the lines and settings in the form that the search needs. For errors see `__call__`."""

@@ -59,6 +59,10 @@ class ModelSet:
         names = [place.source.name for place in places]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UserError(f"two models are named {min(twice)}, after their directories; rename one directory")
+        if unknown := sorted({*options.translate_letterless} - {*names, "*"}):
+            raise UserError(
+                f"`translate_letterless={unknown[0]}`: the models are {', '.join(names)}; or pass *", status=2
+            )
         self._models: dict[str, ServedModel] = {}
         self._failures: dict[str, str] = {}  # why a changed model failed to load, by name
         self._reloading = threading.Lock()

@@ -136,7 +136,7 @@ class Answer(pydantic.BaseModel):
     queue_seconds: float
     model_seconds: float
     between: list[str] | None = pydantic.Field(
-        None, description="with split, the blanks and line breaks before, between and after the sentences"
+        None, description="with split, the blanks, line breaks and list numbers before, between and after the sentences"
     )
 
 

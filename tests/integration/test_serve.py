@@ -62,6 +62,56 @@ def test_html_keeps_its_tags(server, expected):
     assert found == f'<p id="a">{first} <code>x = 1</code></p><!-- c --><ul><li>{second}</li></ul>'
 
 
+# Texts without a letter of any script.
+LETTERLESS = [
+    "12",
+    "3.5%",
+    "2026-11-29",
+    "***",
+    "|",
+    "(",
+    ".",
+    "\u2764\ufe0f",
+    "\U0001f600 \U0001f468\u200d\U0001f469",
+    "٣٤",
+]
+
+
+def test_texts_without_letters_come_back_as_they_came(server, expected):
+    first, second, third = expected(SENTENCES)
+    assert [server.translate(text) for text in LETTERLESS] == LETTERLESS == server.translate(LETTERLESS)
+    text = f"{SENTENCES[0]} 😀\n12 | ***\n1. {SENTENCES[1]}"
+    assert server.translate(text) == f"{first} 😀\n12 | ***\n1. {second}"
+    markup = f"<p><b>{SENTENCES[0]}</b>. <i>3&nbsp;% &#40;</i>{SENTENCES[1]}<br>&#128512;</p>"
+    assert server.translate(markup, format="html") == markup.replace(SENTENCES[0], first).replace(SENTENCES[1], second)
+    page = server.post("/", form={"text": text}).content
+    assert all(f'<p dir="auto">{line}</p>' in page for line in (f"{first} 😀", "12 | ***", f"1. {second}"))
+    asked = {"inputs": ["12 %", SENTENCES[2]], "num_hypotheses": 2, "scores": True, "alignments": True}
+    copied, searched = server.post("/v1/translate", asked).content["results"]
+    assert copied == {"hypotheses": [{"text": "12 %", "score": 0.0, "log_prob": 0.0, "alignment": "0-0 1-1"}]}
+    assert [len(searched["hypotheses"]), searched["hypotheses"][0]["text"]] == [2, third]
+    alone = server.post("/v1/translate", {"inputs": "***", "alignments": True}).content["results"]
+    assert alone == [{"hypotheses": [{"text": "***", "alignment": "0-0"}]}]
+    prefixed = server.post("/v1/translate", {"inputs": ["12 %"] * 2, "prefixes": ["12", "Die"]}).content["results"]
+    assert prefixed[0]["hypotheses"][0]["text"] == "12 %" and prefixed[1]["hypotheses"][0]["text"].startswith("Die")
+    split = server.post("/v1/translate", {"inputs": text, "split": True}).content
+    assert [result["inputs"] for result in split["results"]] == [SENTENCES[0], "😀", "12 | ***", SENTENCES[1]]
+    assert split["between"] == ["", " ", "\n", "\n1. ", ""]
+    assert server.get("/v1/models").content["models"][0]["copies_letterless"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [["--languages=en-de", "--translate_letterless=new"], []])
+def test_a_model_translates_texts_without_letters_if_asked_or_if_its_languages_are_unknown(
+    served_exports, expected, flags
+):
+    with Server(f"--export_dir={served_exports / 'new'}", *flags) as own:
+        texts = ["12", f"1. {SENTENCES[0]}"]
+        for text in texts:
+            answer = own.post("/v1/translate", {"inputs": text, "split": True}).content
+            assert [result["hypotheses"][0]["text"] for result in answer["results"]] == expected([text])
+
+
 def test_alternatives_are_the_next_hypotheses(server, served_exports):
     beams = t2t.Translator.from_export(served_exports / "new").n_best(SENTENCES[0])
     answer = server.post("/translate", {"q": SENTENCES[0], "source": "en", "target": "de", "alternatives": 2}).content
@@ -377,6 +427,7 @@ def test_the_benchmark_measures_a_server(server, command, tmp_path):
         (("--export_dir={old},{old}",), "two models are named old", 1),
         (("--export_dir=nothing",), "nothing is not an export directory", 1),
         (("--export_dir={old}", "--languages=en-de,de-en"), "has 2 pairs for 1 models", 2),
+        (("--export_dir={old}", "--translate_letterless=new"), "--translate_letterless=new: the models are old", 2),
         (("--export_dir={old}", "--languages=german"), "must be SOURCE-TARGET", 2),
         (("--export_dir={old}", "--api_keys=/nothing"), "--api_keys=/nothing cannot be read", 1),
         (("--export_dir={old}", "--host=203.0.113.1"), "cannot listen on --host=203.0.113.1", 1),

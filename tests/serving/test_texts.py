@@ -31,21 +31,133 @@ def test_a_text_is_split_and_put_together_again(text, sentences):
     assert split.joined([sentence.upper() for sentence in sentences]) == wanted
 
 
+# "‖" is where a sentence ends, "⟩" the end of a list number, which stays outside the translation.
+ENDS = {
+    "en": """
+        1. ⟩The woman sleeps.
+        10. ⟩The woman sleeps.‖ The dog runs.
+        1.1. ⟩The woman sleeps.
+        IV. ⟩The woman sleeps.
+        A. ⟩The woman sleeps.
+        b) ⟩The woman sleeps.
+        (3) ⟩the woman sleeps
+        2. ⟩open the door
+        1. ⟩"I see," she said.‖ He left.
+        Go!‖ 1. ⟩Open it.‖ 2. ⟩Close it.
+        1. 2. 3.
+        Step 3. Open the door.‖ Go in.
+        Fig. 1. A dog runs.
+        Part II. The dog.
+        It is shown in Fig. 1.‖ The dog runs.
+        It is approx.
+        It is approx. 5 km.‖ He walks.
+        Children (incl. Anna) sleep.‖ It rains.
+        See vol. 2.‖ It is good.
+        His name is Max.‖ He sleeps.
+        I see a dog.‖ It runs.
+        He was born in 1990.‖ She was born in 1991.
+        1990. It was a good year.
+        It costs 3.5 dollars.‖ It is cheap.
+        He came at 5:30.‖ She left at 6.
+        It is 5 p.m. now.‖ It rains.
+        Mr. Smith and Dr. Jones sleep.‖ Mrs. Smith runs.
+        J. K. Rowling wrote it.‖ He read it.
+        We live in the U.S. now.‖ He lives in the U.K.
+        We live in the U.S.‖ He lives in France.
+        See e.g. the dogs, cats, etc.‖ They run.
+        No. 5 is alive.‖ No one knows.
+        That is plan B.‖ He likes it.
+        World War II.‖ It was bad.
+        Wait...‖ He came.‖ Why?!‖ She knows.
+        "I see."‖ He went.‖ (He went.)‖ She came.
+    """,
+    "de": """
+        1. ⟩Die Frau schläft.
+        10. ⟩Hunde laufen.‖ Katzen schlafen.
+        IV. ⟩Die Frau schläft.
+        A. ⟩Die Frau schläft.
+        a) ⟩die Frau schläft
+        1.) ⟩Die Frau schläft.
+        Los!‖ 1. ⟩Öffnen.‖ 2. ⟩Schließen.
+        1. FC Köln gewinnt.
+        Der 1. FC Köln gewinnt.‖ Er jubelt.
+        Im 19. Jahrhundert lebte er.‖ Sie auch.
+        Seit dem 2. Weltkrieg lebt er hier.
+        Die 1. Mannschaft und der 2. Platz.
+        Er ist der 2.‖ Sie ist die 1.
+        Er kam am 3. Oktober.‖ Dann kam sie.
+        3. Oktober 1990
+        2. deutsche Auflage
+        Am 24. 12. 1990 schlief er.‖ Es war kalt.
+        Schritt 3. Öffnen Sie die Tür.
+        Abb. 1. Ein Hund.
+        Es sind ca. 5 km.‖ Er läuft.
+        Er mag bspw. Hunde und z. B. Katzen.‖ Sie nicht.
+        Der Preis gilt inkl. Versand.
+        D. h. er schläft.
+        Er mag Hunde usw.‖ Sie mag Katzen.
+        Hunde usw. sind Tiere.
+        Er lebte 50 v. Chr.‖ Dann starb er.
+        Er traf Friedrich II.‖ Er war König.
+        Er wurde 1990 geboren.‖ Sie kam 1991.
+        Er ist 19.‖ Sie ist 20.
+        Er kam um 15.30 Uhr.‖ Sie kam um 16 Uhr.
+        Es kostet 1.000 Euro oder 3,5 %.‖ Er zahlt.
+        Dr. Müller und A. Schmidt schlafen.‖ Prof. Meier läuft.
+        „Ich gehe.“‖ Er ging.‖ Warum?!‖ Sie blieb...‖ Er kam.
+    """,
+}
+LINES = [(language, line.strip()) for language, lines in ENDS.items() for line in lines.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("language", "line"), LINES)
+def test_numbers_and_abbreviations_end_no_sentence(language, line):
+    text = line.translate({ord(mark): None for mark in "‖⟩"})
+    split = split_sentences(text, language)
+    assert split.sentences == [part.rpartition("⟩")[2].strip() for part in line.split("‖")]
+    assert split.joined(split.sentences) == text
+    # Of a text to parse, every character is in a sentence.
+    together = split_sentences(text, language, apart=False)
+    assert together.sentences == [part.replace("⟩", "").strip() for part in line.split("‖")]
+    assert together.joined(together.sentences) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "apart", "together"),
+    [
+        ("It rains. 😀", ["It rains.", "😀"], ["It rains. 😀"]),
+        ("😀", ["😀"], ["😀"]),
+        ("12\n***", ["12", "***"], ["12", "***"]),
+        (
+            'He said "I see. " Then he left.',
+            ['He said "I see. "', "Then he left."],
+            ['He said "I see. "', "Then he left."],
+        ),
+    ],
+)
+def test_what_has_no_letters_is_apart_or_joins_its_neighbour(text, apart, together):
+    assert split_sentences(text, "en").sentences == apart
+    assert split_sentences(text, "en", apart=False).sentences == together
+
+
+@pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize("language", ["en", "de", "zh", "pt-BR", "", "xx"])
-def test_no_character_of_any_text_is_lost(language):
+def test_no_character_of_any_text_is_lost(language, apart):
     draw = random.Random(1)
     parts = ["A dog. ", "Dr. ", "\n", "\r\n", "\u2028", "\x00", "😀", "。", "\u00a0", "«Oui!» ", "...", "?!", "\t", "x"]
+    parts += ["1. ", "1.1. ", "IV. ", "(a) ", "Step 3. ", "12", "approx. ", "Der 1. ", "FC ", "usw. ", "The "]
     for _ in range(300):
         text = "".join(draw.choices(parts, k=draw.randrange(12)))
-        split = split_sentences(text, language)
+        split = split_sentences(text, language, apart)
         assert split.joined(split.sentences) == text
+        assert apart or "".join(split.between).isspace() or "".join(split.between) == ""
         assert all(sentence == sentence.strip() != "" and "\n" not in sentence for sentence in split.sentences)
 
 
 def test_a_long_paragraph_is_cut_between_sentences_and_bounded_without_them():
     sentences = [f"The old man saw {number} dogs." for number in range(2_000)]
     assert split_sentences(" ".join(sentences), "en").sentences == sentences
-    for text in ("' " * 60_000, '"' * 60_000, "a" * 30_000 + " b." * 10_000):
+    for text in ("' " * 60_000, '"' * 60_000, "a" * 30_000 + " b." * 10_000, "5. " * 20_000, "1. a " * 9_000):
         split = split_sentences(text, "en")
         assert split.joined(split.sentences) == text
         # Time is quadratic in the longest part.

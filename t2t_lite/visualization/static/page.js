@@ -6,7 +6,7 @@
   const find = (id) => document.getElementById(id);
   const {make} = AttentionView;
   const [textBox, modelBox, output, errorLine, status] = ["text", "model", "output", "error", "status"].map(find);
-  // A line is a sentence of the text. between: the whitespace before, between and after the lines. chosen: the index of
+  // A line is a sentence of the text. between: the whitespace and list numbers around the lines. chosen: the index of
   // the hypothesis shown for each line.
   const state = {results: [], between: [""], line: 0, chosen: [], prefixes: [], settings: {}};
   let timer = null;
