@@ -14,6 +14,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.serving.batching import Batcher, Job
+from t2t_lite.serving.languages import canonical
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.serving.sources import About, Source
 from t2t_lite.system.cores import num_cores
@@ -98,10 +99,8 @@ class ServedModel:
         self.about: About = source.about()
         self.translator: Translator = source.load()
         self.loaded_at = time.time()
-        self.source_language, self.target_language = languages or (
-            self.about.source_language,
-            self.about.target_language,
-        )
+        own = self.about.source_language, self.about.target_language
+        self.source_language, self.target_language = map(canonical, languages or own)
         self._parser = Parser(self.translator) if self.about.writes_trees else None
         self.translator.warm_up(only_trees=False)
         self._attention = self._attention_of_layers()

@@ -173,6 +173,20 @@ def test_languages_are_listed_and_detected(server):
     assert settings["language"]["target"] == {"code": "de", "name": "German"} and settings["keyRequired"] is False
 
 
+@pytest.mark.slow
+def test_a_region_or_script_reaches_its_own_model(served_exports, expected):
+    exports = ",".join(str(served_exports / name) for name in ("old", "new"))
+    with Server(f"--export_dir={exports}", "--languages=en-pt,en:pt_br") as own:
+        assert [each["code"] for each in own.get("/languages").content] == ["en", "pt", "pt-BR"]
+        for code, name in (("pt", "old"), ("pt_BR", "new"), ("PT-br", "new"), ("pb", "new")):
+            (wanted,) = expected(SENTENCES[:1], name)
+            assert own.translate(SENTENCES[0], source="EN", target=code) == wanted
+            asked = {"inputs": SENTENCES[0], "source": "auto", "target": code}
+            assert own.post("/v1/translate", asked).content["model"] == name
+        refused = own.post("/translate", {"q": "a", "source": "en", "target": "pt-PT"})
+        assert refused.content == {"error": "pt-PT is not supported; supported targets are pt, pt-BR"}
+
+
 def test_foreign_clients_of_python_work_unchanged(server, expected):
     ours = libretranslatepy.LibreTranslateAPI(server.url)
     assert ours.translate(SENTENCES[0], "en", "de") == expected(SENTENCES[0])
@@ -241,6 +255,13 @@ def test_v1_gives_all_that_a_search_knows(server, served_exports):
         ("/translate", {"q": "a"}, 400, "missing target"),
         ("/translate", {"q": "a", "target": "xx"}, 400, "xx is not supported; supported targets are de"),
         ("/translate", {"q": "a", "source": "fr", "target": "de"}, 400, "fr to de is not supported"),
+        (
+            "/translate",
+            {"q": "a", "source": "en", "target": "de_AT"},
+            400,
+            "de_AT is not supported; supported targets are",
+        ),
+        ("/v1/translate", {"inputs": "a", "source": "en-GB", "target": "de"}, 400, "en-GB to de is not supported"),
         ("/translate", {"q": "a", "target": "de", "alternatives": 50}, 400, "exceeds this server's limit of 16"),
         ("/translate", {"q": "a", "target": "de", "format": "pdf"}, 400, "'text' or 'html'"),
         ("/translate", {"q": ["a"] * 2001, "target": "de"}, 413, "at most 2,000"),
@@ -428,6 +449,7 @@ def test_the_benchmark_measures_a_server(server, command, tmp_path):
         (("--export_dir=nothing",), "nothing is not an export directory", 1),
         (("--export_dir={old}", "--languages=en-de,de-en"), "has 2 pairs for 1 models", 2),
         (("--export_dir={old}", "--translate_letterless=new"), "--translate_letterless=new: the models are old", 2),
+        (("--export_dir={old}", "--languages=pt-BR-de"), "--languages=pt-BR-de: write a colon", 2),
         (("--export_dir={old}", "--languages=german"), "must be SOURCE-TARGET", 2),
         (("--export_dir={old}", "--api_keys=/nothing"), "--api_keys=/nothing cannot be read", 1),
         (("--export_dir={old}", "--host=203.0.113.1"), "cannot listen on --host=203.0.113.1", 1),

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from t2t_lite.errors import UserError
 from t2t_lite.serving import languages
 from t2t_lite.serving.html import Html
 from t2t_lite.serving.sentences import MAX_PART, split_sentences
@@ -218,13 +219,53 @@ def test_languages_are_named_and_found():
         "Portuguese (Brazil)",
         "qq",
     ]
-    assert [languages.find(code, ["en", "pt"]) for code in ("EN", "pt-BR", "pt_BR", "de", "")] == [
-        "en",
-        "pt",
-        "pt",
-        None,
-        None,
-    ]
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        # case and underscores
+        ("en de", {"EN": "en", "De": "de", "fr": None, "": None, "e": None, "auto": None, "english": None}),
+        ("pt-BR zh-Hant", {"pt_br": "pt-BR", "PT-BR": "pt-BR", "zh_HANT": "zh-Hant"}),
+        # a region or script that is not there
+        ("pt", {"pt": "pt", "pt-BR": None, "pt_PT": None, "pt-Latn": "pt"}),
+        ("de", {"de-AT": None, "de-DE": None, "de-1996": None, "de-Cyrl": None}),
+        ("zh", {"zh": "zh", "zh-TW": None, "zh_Hant": None, "zt": None, "zh-Hans": "zh", "zh-CN": "zh"}),
+        ("sr", {"sr": "sr", "sr-Cyrl": "sr", "sr_Latn": None, "sr-ME": None}),
+        # the one asked for, of several
+        ("pt pt-BR", {"pt": "pt", "pt_BR": "pt-BR", "pb": "pt-BR", "pt-PT": None}),
+        ("zh zh-Hant", {"zh": "zh", "zh-CN": "zh", "zh_Hant": "zh-Hant", "zh-TW": "zh-Hant", "zt": "zh-Hant"}),
+        ("zh-TW zh-CN zh-HK", {"zh": "zh-CN", "zh-Hans": "zh-CN", "zt": "zh-TW", "zh-Hant-HK": "zh-HK", "zh-SG": None}),
+        ("sr sr-Latn", {"sr": "sr", "sr_Latn": "sr-Latn", "sr-Latn-RS": "sr-Latn", "sh": "sr-Latn", "sr-ME": None}),
+        # a code without a region: the only region, or the likely one
+        ("pt-BR", {"pt": "pt-BR", "pt-PT": None}),
+        ("pt-PT", {"pt": "pt-PT", "pb": None}),
+        ("pt-PT pt-BR", {"pt": "pt-BR", "pt-pt": "pt-PT"}),
+        ("pt-PT pt-AO", {"pt": None}),
+        ("zh-Hant", {"zh": None, "zh-TW": "zh-Hant", "zh-HK": None}),
+        # other names of a language; codes of one's own
+        ("he no", {"iw": "he", "heb": "he", "nb": None, "no": "no"}),
+        ("qq x-own en-x-a-1", {"QQ": "qq", "x_own": "x-own", "x-other": None, "en-X-a-1": "en-x-a-1", "en": None}),
+        ("pb zt", {"pb": "pb", "zt": "zt", "pt-BR": None}),
+    ],
+)
+def test_a_code_finds_the_language_that_it_names(known, expected):
+    assert {code: languages.nearest(code, known.split()) for code in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [("pt_br", "pt-BR"), ("ZH_hANT_tw", "zh-Hant-TW"), ("en", "en"), ("", ""), ("es-419", "es-419")],
+)
+def test_codes_are_shown_in_the_usual_form(code, expected):
+    assert languages.canonical(code) == expected
+
+
+def test_pairs_of_languages():
+    assert languages.pairs_in("en-de, pt-BR:de,en-pt-BR") == [("en", "de"), ("pt-BR", "de"), ("en", "pt-BR")]
+    for wrong in ("de", "en-", "pt-BR-de", "zh-Hant-en"):
+        with pytest.raises(UserError, match="such as"):
+            languages.pairs_in(wrong)
 
 
 def test_the_language_of_a_text_is_detected():
