@@ -116,7 +116,7 @@ class SplitText(NamedTuple):
 
 class _Piece(NamedTuple):
     text: str  # with the blanks around it
-    is_number: bool = False  # whether it is the number of a list item
+    is_outside: bool = False  # whether it is no part of a sentence: the number of a list item, or a byte order mark
 
 
 def split_sentences(text: str, language: str, apart: bool = True) -> SplitText:
@@ -143,7 +143,7 @@ def split_sentences(text: str, language: str, apart: bool = True) -> SplitText:
     sentences: list[str] = []
     between: list[list[str]] = [[]]
     for piece in _pieces(text, primary, apart):
-        sentence = "" if piece.is_number else piece.text.strip()
+        sentence = "" if piece.is_outside else piece.text.strip()
         if not sentence:
             between[-1].append(piece.text)
             continue
@@ -166,6 +166,9 @@ def _pieces(text: str, language: str, apart: bool) -> Iterator[_Piece]:
 
 def _of_line(line: str, language: str, apart: bool) -> Iterator[_Piece]:
     """Yields the pieces of a line, by the rules of `split_sentences`."""
+    if marks := len(line) - len(line.lstrip("\ufeff")):  # byte order marks, also of files that cat joined
+        yield _Piece(line[:marks], is_outside=True)
+        line = line[marks:]
     if not line or line.isspace():
         yield _Piece(line)
         return
@@ -186,7 +189,7 @@ def _of_line(line: str, language: str, apart: bool) -> Iterator[_Piece]:
             parts, length = [], 0
             is_start = is_wordless or is_number
         if is_number and apart and not parts:
-            yield _Piece(text, is_number=True)
+            yield _Piece(text, is_outside=True)
             continue
         parts.append(text)
         length += len(text)

@@ -76,9 +76,9 @@ def test_a_byte_order_mark_at_the_start_is_removed():
     assert read(b"\xef\xbb\xbf") == ([""], [])
 
 
-def test_a_byte_order_mark_elsewhere_is_kept():
-    assert read("a\ufeff\n\ufeffb\n".encode()) == (["a\ufeff", "\ufeffb"], [])
-    assert read("\ufeff\ufeffa\n".encode()) == (["\ufeffa"], [])
+def test_a_byte_order_mark_in_files_that_cat_joined_is_removed_but_not_within_a_line():
+    assert read("\ufeffa\n\ufeffb\n\ufeff\n\ufeff\ufeffc".encode()) == (["a", "b", "", "c"], [])
+    assert read("a\ufeff\nb\ufeffc\n".encode()) == (["a\ufeff", "b\ufeffc"], [])
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,11 @@ def test_texts_are_translated_as_json_form_and_query(server, expected):
     assert server.post("/translate", parts.encode(), **form).content["translatedText"] == wanted
     slow = {"Content-Type": "multipart/form-data; boundary=b; charset=punycode"}
     assert server.post("/translate", parts.encode(), **slow).status == 400
+    for marked in (json.dumps(fields).encode(), json.dumps(fields | {"q": f"\ufeff{SENTENCES[0]}"}).encode()):
+        found = server.post("/translate", b"\xef\xbb\xbf" + marked).content["translatedText"]
+        assert found.lstrip("\ufeff") == wanted
+    marked = {"inputs": [f"\ufeff{SENTENCES[0]}"], "prefixes": ["\ufeff"]}
+    assert server.post("/v1/translate", marked).content["results"][0]["hypotheses"] == [{"text": wanted}]
     several = server.post("/translate", form={"q": SENTENCES, "source": "en", "target": "de"})
     assert several.content == {"translatedText": expected(SENTENCES)}
 
@@ -348,7 +353,7 @@ def test_the_page_of_the_api_needs_no_other_host_and_its_examples_run(server):
 @pytest.mark.slow
 def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, tmp_path, expected):
     keys = tmp_path / "keys.txt"
-    keys.write_text("# clients\nfirst key\n\nsecond\n")
+    keys.write_text("\ufefffirst key\n# clients\n\nsecond\nschlüssel\n\ufeffключ\n", encoding="utf-8")
     asked = {"q": SENTENCES[0], "source": "en", "target": "de"}
     origin = "https://example.org"
     flags = (f"--api_keys={keys}", f"--cors_origins={origin}", "--log_texts")
@@ -358,7 +363,12 @@ def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, 
         wrong = own.post("/translate", asked | {"api_key": "first"})
         assert wrong.status == 403 and wrong.content == {"error": "Invalid API key"}
         assert own.translate(SENTENCES[0], api_key="first key") == expected(SENTENCES[0])
-        assert own.post("/v1/translate", {"inputs": "a"}, Authorization="Bearer second").status == 200
+        for key in ("first key", "second", "schlüssel", "ключ"):
+            assert own.translate(SENTENCES[0], api_key=key) == expected(SENTENCES[0])
+            token = key.encode().decode("latin-1")  # the bytes of UTF-8, as curl sends them
+            for sent in {token, token if key == "ключ" else key}:  # Latin-1, as Python and browsers send it
+                assert own.post("/v1/translate", {"inputs": "a"}, Authorization=f"Bearer {sent}").status == 200
+        assert own.post("/v1/translate", {"inputs": "a"}, Authorization="Bearer sch").status == 403
         assert own.get("/languages").status == own.get("/health").status == 200
         allowed = own.post("/translate", asked | {"api_key": "second"}, Origin=origin)
         assert allowed.headers["access-control-allow-origin"] == origin

@@ -18,6 +18,7 @@ from t2t_lite.serving.sentences import MAX_PART, split_sentences
         ("  First line.\n\n\tSecond line?\r\nThird", ["First line.", "Second line?", "Third"]),
         ("no end, no beginning", ["no end, no beginning"]),
         ("One line\ngoes on here.", ["One line", "goes on here."]),
+        ("\ufeffA dog.\n\ufeffA cat.\n\ufeff", ["A dog.", "A cat."]),
         ("", []),
         (" \n \t", []),
     ],
