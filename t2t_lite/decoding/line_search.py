@@ -56,9 +56,8 @@ class LineSearch:
         """
         lines, settings = self._checked(lines, settings)
         copied = self._copied(lines)
-        rows = [
-            row for row, line in enumerate(lines.texts) if (line.strip() or not self._has_inputs) and row not in copied
-        ]
+        lines = lines._replace(texts=["" if row in copied else text for row, text in enumerate(lines.texts)])
+        rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
         sources, starts, cut = self._encoded(lines, settings)
         constraints = () if isinstance(lines.constraints, str) else lines.constraints
         query = Query(lines, sources, starts, constraints, rows, settings, num_wanted)
@@ -70,7 +69,7 @@ class LineSearch:
         without = {row: blank for row in num_phrases.keys() - {*rows} if num_phrases[row]}
         for row, line in sorted((without | dict(warnings)).items()):
             self._warn(f"line {lines.first_line + row}: {line}")
-        results = [[Hypothesis(text if row in copied else "", 0.0, 0.0)] for row, text in enumerate(lines.texts)]
+        results = [[Hypothesis(copied.get(row, ""), 0.0, 0.0)] for row in range(len(lines.texts))]
         for row in rows:
             prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
             results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
@@ -78,13 +77,13 @@ class LineSearch:
             return list(map(_distinct, results))
         return results
 
-    def _copied(self, lines: Lines) -> set[int]:
-        """Returns the rows of the lines to copy: without letters, and with a prefix and phrases that the copy has."""
+    def _copied(self, lines: Lines) -> dict[int, str]:
+        """Returns the lines to copy, by row: those without letters that begin with their prefix and need no phrases."""
         if not lines.copy_letterless or not self._has_inputs:
-            return set()
+            return {}
         prefixes, phrases = lines.prefixes or [""] * len(lines.texts), lines.phrases or [()] * len(lines.texts)
         return {
-            row
+            row: text
             for row, (text, prefix, wanted) in enumerate(zip(lines.texts, prefixes, phrases, strict=True))
             if text.strip() and not has_letters(text) and text.startswith(prefix) and not wanted
         }

@@ -192,8 +192,8 @@ class Translator:
             "a+b".
           phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
           check: called several times a second, in any thread; an exception from it ends the search.
-          copy_letterless: whether the translation of a line without a letter of any script, such as "12" or "***", is
-            the line itself, with score 0, unless it lacks the line's prefix or phrases. The server does so, see
+          copy_letterless: whether the translation of a line without a letter of any script, such as "12" or an emoji,
+            is the line itself, with score 0, unless it lacks the line's prefix or phrases. The server does so, see
             `ServingOptions.translate_letterless`.
           settings: fields of `DecodeHParams` that override the translator's, such as beam_size=8.
 

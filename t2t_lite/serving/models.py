@@ -158,9 +158,10 @@ class ModelSet:
             return able[detected.language], detected
         ranked: dict[tuple[int, int], list[ServedModel]] = {}
         for model in models:
-            steps = languages.distance(target, model.target_language), languages.distance(source, model.source_language)
-            if None not in steps:
-                ranked.setdefault(steps, []).append(model)
+            of_target = languages.distance(target, model.target_language)
+            of_source = languages.distance(source, model.source_language)
+            if of_target is not None and of_source is not None:
+                ranked.setdefault((of_target, of_source), []).append(model)
         best = ranked[min(ranked)] if ranked else []
         if not best or (3 in min(ranked) and len({(each.source_language, each.target_language) for each in best}) > 1):
             raise NoSuchModel(self._without(target, source))

@@ -59,7 +59,7 @@ class ServingOptions(Options):
     )
     translate_letterless: tuple[str, ...] = option(
         (),
-        "names of models that also translate texts without a letter of any script, such as 12 or ***; *: all",
+        "names of models that also translate texts without a letter of any script, such as 12 or an emoji; *: all",
         unset="those with unknown languages, and parsers; others copy such texts",
         metavar="NAME,...",
     )

@@ -184,7 +184,10 @@ class ServedModel:
         """
         inputs, targets = self.translator.inputs_vocabulary, self.translator.vocabulary
         prefixes, phrases = prefixes or [""] * len(texts), phrases or [()] * len(texts)
-        counts = self._counted("sentence", texts, inputs)
+        are_copied = self.copies_letterless and not any(prefixes) and not any(phrases)
+        # A text that is copied, such as a line of 3,000 dashes, needs no tokens.
+        searched = [text if has_letters(text) or not are_copied else "" for text in texts]
+        counts = self._counted("sentence", searched, inputs)
         self._counted("the prefix of sentence", prefixes, targets)
         self._counted("the phrases of sentence", ["\n".join(each) for each in phrases], targets)
         return [

@@ -84,6 +84,7 @@ LETTERLESS = [
 
 def test_texts_without_letters_come_back_as_they_came(server, expected):
     first, second, third = expected(SENTENCES)
+    assert server.translate("-" * 5000) == "-" * 5000
     assert [server.translate(text) for text in LETTERLESS] == LETTERLESS == server.translate(LETTERLESS)
     text = f"{SENTENCES[0]} 😀\n12 | ***\n1. {SENTENCES[1]}"
     assert server.translate(text) == f"{first} 😀\n12 | ***\n1. {second}"
