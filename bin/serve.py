@@ -66,7 +66,7 @@ def make_parser() -> cli.CommandParser:
     )
     add("--engine", choices=ENGINES, help="with --output_dir: the engine that decodes (default: tensorflow)")
     add_options(add, DecodeOptions, "checkpoint_path", "decode_hparams")
-    add_options(add, ServingOptions, "watch")
+    add_options(add, ServingOptions, "translate_letterless", "watch")
     add_options(add, EngineOptions, "num_threads")
     for group, names in _GROUPS.items():
         add_options(parser.add_argument_group(group).add_argument, ServingOptions, *names)

@@ -58,7 +58,7 @@ def _read_parts(file: Path) -> tuple[Part, ...]:
         problem does not have.
     """
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError(f"`mixture`: cannot read {file}: {error.strerror}") from error
     except ValueError as error:

@@ -36,7 +36,7 @@ def split_lines(
 ) -> Iterator[str]:
     """Yields the lines of a stream without line ends ("\\n" or "\\r\\n"), each as soon as it is read.
 
-    Drops a byte-order mark at the start of the stream.
+    Drops a byte-order mark at the start of a line: the stream may be several files that `cat` joined.
 
     Args:
       name: the name of the stream in reports to `invalid`.
@@ -58,7 +58,7 @@ def split_lines(
         except UnicodeDecodeError as error:
             text = _decoded(line, "replace", is_cut=left_out > 0)
             problem = f"not UTF-8 ({error.reason} at byte {error.start})"
-        text = text.removeprefix("\ufeff") if number == 1 else text
+        text = text.lstrip("\ufeff")
         if left_out:
             cut = f"{left_out:,} bytes beyond the first {max_bytes:,} are left out"
             text = invalid(f"{name}, line {number}", cut, text)

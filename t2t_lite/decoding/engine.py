@@ -33,6 +33,7 @@ class Lines(NamedTuple):
     with_scores: bool = True  # whether scores and log-probabilities must be exact; if not, they need only rank outputs
     warm_up: bool = False  # whether to compile the search now, see `Translator.warm_up`
     check: Callable[[], None] | None = None
+    copy_letterless: bool = False  # whether the output of a line without letters is the line itself
 
 
 class Query(NamedTuple):
@@ -42,7 +43,7 @@ class Query(NamedTuple):
     sources: Sequence[list[int]]  # ids including the end symbol
     prefixes: Sequence[list[int]] | None  # ids that outputs begin with, excluding the end symbol
     constraints: "Sequence[LineConstraint]"
-    rows: Sequence[int]  # the indices of the lines to decode; the other lines are blank
+    rows: Sequence[int]  # the indices of the lines to decode; the other lines are blank or copied
     settings: DecodeHParams
     num_wanted: int  # number of hypotheses wanted per line; 0: all
     whole_words: Collection[int] = ()  # the rows in which a new word must follow the prefix, because it ends in a blank

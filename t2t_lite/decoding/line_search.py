@@ -7,7 +7,7 @@ from typing import NamedTuple
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.engine import Engine, EngineHypothesis, Lines, Needs, Query, check_process
-from t2t_lite.decoding.tokenizing import encode_lines
+from t2t_lite.decoding.tokenizing import encode_lines, has_letters
 from t2t_lite.errors import UserError
 
 
@@ -57,6 +57,8 @@ class LineSearch:
         """
         check_process(self._process)
         lines, settings = self._checked(lines, settings)
+        copied = self._copied(lines)
+        lines = lines._replace(texts=["" if row in copied else text for row, text in enumerate(lines.texts)])
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
         sources, starts, cut = self._encoded(lines, settings)
         constraints = () if isinstance(lines.constraints, str) else lines.constraints
@@ -70,7 +72,7 @@ class LineSearch:
         without = {row: blank for row in num_phrases.keys() - {*rows} if num_phrases[row]}
         for row, line in sorted((without | dict(warnings)).items()):
             self._warn(f"line {lines.first_line + row}: {line}")
-        results = [[Hypothesis("", 0.0, 0.0)] for _ in lines.texts]
+        results = [[Hypothesis(copied.get(row, ""), 0.0, 0.0)] for row in range(len(lines.texts))]
         for row in rows:
             prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
             results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
@@ -79,6 +81,17 @@ class LineSearch:
         if num_wanted == 0 and settings.sampling_method == "argmax":
             return list(map(_distinct, results))
         return results
+
+    def _copied(self, lines: Lines) -> dict[int, str]:
+        """Returns the lines to copy, by row: those without letters that begin with their prefix and need no phrases."""
+        if not lines.copy_letterless or not self._has_inputs:
+            return {}
+        prefixes, phrases = lines.prefixes or [""] * len(lines.texts), lines.phrases or [()] * len(lines.texts)
+        return {
+            row: text
+            for row, (text, prefix, wanted) in enumerate(zip(lines.texts, prefixes, phrases, strict=True))
+            if text.strip() and not has_letters(text) and text.startswith(prefix) and not wanted
+        }
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
         """Returns the lines and settings in the form that the search needs. For errors see `__call__`."""

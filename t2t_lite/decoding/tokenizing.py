@@ -56,3 +56,8 @@ def encode_lines(
 
 def _ids_of(vocabulary: Vocabulary, texts: Sequence[str]) -> list[list[int]]:
     return vocabulary.ids_of([text.encode("utf-8", errors="replace").decode() for text in texts])
+
+
+def has_letters(text: str) -> bool:
+    """Returns whether a text has a letter of any script. Digits, marks, emoji and punctuation are no letters."""
+    return any(map(str.isalpha, text))

@@ -176,6 +176,7 @@ class Translator:
         constraints: "Sequence[LineConstraint] | str" = (),
         phrases: Sequence[Sequence[str]] | None = None,
         check: Callable[[], None] | None = None,
+        copy_letterless: bool = False,
         **settings: SettingValue,
     ) -> list[str] | list[Hypothesis]:
         """Translates lines.
@@ -191,6 +192,9 @@ class Translator:
             "a+b".
           phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
           check: called several times a second, in any thread; an exception from it ends the search.
+          copy_letterless: whether the translation of a line without a letter of any script, such as "12" or an emoji,
+            is the line itself, with score 0, unless it lacks the line's prefix or phrases. The server does so, see
+            `ServingOptions.translate_letterless`.
           settings: fields of `DecodeHParams` that override the translator's, such as beam_size=8.
 
         Returns:
@@ -199,7 +203,11 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        lines_to_search = Lines(lines, prefixes, first_line, on_done, constraints, phrases, return_scores, check=check)
+        lines_to_search = Lines(
+            *(lines, prefixes, first_line, on_done, constraints, phrases, return_scores),
+            check=check,
+            copy_letterless=copy_letterless,
+        )
         best = self._best(lines_to_search, settings)
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -231,6 +239,7 @@ class Translator:
         on_done: Callable[[int], None] | None = None,
         constraints: "Sequence[LineConstraint] | str" = (),
         phrases: Sequence[Sequence[str]] | None = None,
+        copy_letterless: bool = False,
         **settings: SettingValue,
     ) -> list[list[Hypothesis]]:
         """Translates lines and returns all hypotheses of each: best first, or samples in the order they were drawn.
@@ -238,7 +247,9 @@ class Translator:
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist or
         some have the same text: then only the best of them is returned.
         """
-        lines_to_search = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
+        lines_to_search = Lines(
+            lines, prefixes, first_line, on_done, constraints, phrases, copy_letterless=copy_letterless
+        )
         return self._search_lines(lines_to_search, self._settings(settings), 0)
 
     @or_a_single_text("lines")

@@ -69,10 +69,10 @@ class Answering:
         if not self.keys.are_needed:
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        key = key or (token.strip() if scheme.lower() == "bearer" else "")
-        if not key:
+        given = [key.strip()] if key else _decoded(token.strip()) if scheme.lower() == "bearer" else []
+        if not any(given):
             raise HTTPException(401, "this server needs an API key", {"WWW-Authenticate": "Bearer"})
-        if not self.keys.accept(key):
+        if not any(self.keys.accept(each) for each in given):
             raise HTTPException(403, "Invalid API key")
 
     async def check_header(self, request: Request, _: object = Depends(HTTPBearer(auto_error=False))) -> None:
@@ -168,10 +168,10 @@ class Keys:
         if self._path is None:
             return
         try:
-            lines = Path(self._path).read_text(encoding="utf-8").splitlines()
+            lines = [line.lstrip("\ufeff").strip() for line in Path(self._path).read_text("utf-8").splitlines()]
         except (OSError, ValueError) as error:
             raise UserError(f"`api_keys={self._path}` cannot be read: {error}") from error
-        keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        keys = [line for line in lines if line and not line.startswith("#")]
         if not keys:
             raise UserError(f"`api_keys={self._path}` contains no key; write one key per line")
         self._digests = [_digest(key) for key in keys]
@@ -183,6 +183,14 @@ class Keys:
         for digest in self._digests:  # check all keys, even after a match
             found |= hmac.compare_digest(digest, given)
         return found or not self.are_needed
+
+
+def _decoded(token: str) -> list[str]:
+    """Returns the meanings of the bytes in a header, given as Latin-1: clients send UTF-8 (curl) or Latin-1."""
+    try:
+        return [token.encode("latin-1").decode("utf-8"), token]
+    except UnicodeDecodeError:
+        return [token]
 
 
 def _digest(key: str) -> bytes:

@@ -1,6 +1,7 @@
 """The outermost layer of the application: request limits, server errors, the log and the metrics."""
 
 import asyncio
+import codecs
 import json
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,10 @@ class Guard:
             raise _Refused(429, "the server is handling too many requests; try again later", "busy")
 
     async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
-        """Reads the body, and returns it for POST requests, else b"". Raises _Refused or ClientGone."""
+        """Reads the body, and returns it without byte order mark for POST requests, else b"".
+
+        Raises _Refused or ClientGone.
+        """
         limit = self._options.max_body_bytes
         length = dict(scope["headers"]).get(b"content-length", b"0")
         announced = int(length) if length.isdigit() else 0
@@ -114,7 +118,7 @@ class Guard:
             raise _Refused(408, "the request did not arrive in time", "slow") from None
         if max(size, announced) > limit:
             raise _Refused(413, f"the body has more than {limit:,} bytes", "too_large")
-        return b"".join(parts)
+        return b"".join(parts).removeprefix(codecs.BOM_UTF8)
 
     def _note(self, scope: "Scope", record: Record) -> None:
         """Logs and counts a finished request."""

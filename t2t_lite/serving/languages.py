@@ -1,10 +1,13 @@
-"""Language names and language detection."""
+"""Language codes, names and detection."""
 
 import functools
 import math
+import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import babel
+from babel.core import get_global, parse_locale
 
 from t2t_lite.errors import UserError
 
@@ -14,6 +17,10 @@ if TYPE_CHECKING:
 
 # The maximum number of languages that detection returns.
 _MOST = 5
+
+
+# LibreTranslate's own codes.
+_OF_LIBRETRANSLATE = {"zt": "zh-Hant", "pb": "pt-BR"}
 
 
 class Detected(NamedTuple):
@@ -26,33 +33,107 @@ class Detected(NamedTuple):
 def language_name(code: str) -> str:
     """Returns the English name of a language by its BCP 47 code, or the code if it has none."""
     try:
-        return babel.Locale.parse(code, sep="-").get_display_name("en") or code
+        return babel.Locale.parse(canonical(code), sep="-").get_display_name("en") or code
     except (ValueError, babel.UnknownLocaleError):
         return code
 
 
-def find(code: str, known: list[str]) -> str | None:
-    """Returns the language in `known` with this code, else one with the same primary code (pt for pt-BR), or None."""
-    exact = {each.lower(): each for each in known}
-    primary = {each.partition("-")[0].lower(): each for each in reversed(known)}
-    return exact.get(code.lower()) or primary.get(code.lower().replace("_", "-").partition("-")[0])
+class _Code(NamedTuple):
+    """The parts of a BCP 47 code, for comparisons."""
+
+    language: str
+    script: str  # the likely script if the code has none; "": unknown
+    region: str  # "": none
+    rest: str = ""  # a variant; or the whole code if it is not a valid one
+
+
+def canonical(code: str) -> str:
+    """Returns a code in the usual form: "pt_br" -> "pt-BR", "zh_hant" -> "zh-Hant"."""
+    parts = re.split("[-_]", code)
+    usual = {2: str.upper, 4: str.title}  # a region, a script
+    return "-".join([parts[0].lower(), *(usual.get(len(part), str)(part) for part in parts[1:])])
+
+
+def distance(code: str, other: str) -> int | None:
+    """Returns how far a requested code is from the code of a model; None if the model does not serve it.
+
+    Codes are compared as BCP 47, with CLDR's likely scripts.
+
+    Args:
+      code: the requested code. It may also be one of LibreTranslate's: zt (zh-Hant), pb (pt-BR).
+      other: the code of a model.
+
+    Returns:
+      0: the same code, except for case and underscores; 1: another spelling of it, such as zh-TW for zh-Hant; 2: the
+      code has no region, and the model has the likely one; 3: the code has no region, and the model has another one.
+    """
+    if canonical(code) == canonical(other):
+        return 0
+    asked, of_model = _parsed(_OF_LIBRETRANSLATE.get(code.lower(), code)), _parsed(other)
+    if asked == of_model:
+        return 1
+    if asked.region or asked != of_model._replace(region=""):
+        return None
+    return 2 if _likely(asked.language, asked.script).region == of_model.region else 3
+
+
+def nearest(code: str, known: Iterable[str]) -> str | None:
+    """Returns the language in `known` that serves a code, see `distance`; None if none, or several equally well."""
+    distances = {each: found for each in known if (found := distance(code, each)) is not None}
+    best = [each for each, found in distances.items() if found == min(distances.values())]
+    return best[0] if best and (len(best) == 1 or distances[best[0]] < 3) else None
+
+
+@functools.lru_cache(1000)
+def _parsed(code: str) -> _Code:
+    try:
+        language, region, script, variant, *_ = parse_locale(code.replace("_", "-"), sep="-")
+    except ValueError:
+        return _Code("", "", "", code.lower())
+    language, _, alias_script = (get_global("language_aliases").get(language) or language).partition("_")
+    full = _likely(language, script or alias_script, region)
+    if region and region == _likely(language, full.script).region and _regions_have_scripts(language):
+        region = ""
+    return _Code(language, full.script, region or "", (variant or "").lower())
+
+
+def _likely(language: str, script: str | None = None, region: str | None = None) -> _Code:
+    """Returns a code with CLDR's likely script and region in place of missing ones."""
+    likely = get_global("likely_subtags")
+    for parts in ((language, script, region), (language, region), (language, script), (language,)):
+        if all(parts) and (found := likely.get("_".join(filter(None, parts)))):
+            _, its_region, its_script, *_ = parse_locale(found)
+            return _Code(language, script or its_script or "", region or its_region or "")
+    return _Code(language, script or "", region or "")
+
+
+@functools.cache
+def _regions_have_scripts(language: str) -> bool:
+    """Returns whether the region decides the script, as in Chinese; then zh-TW is another spelling of zh-Hant."""
+    script = _likely(language).script
+    return any(
+        key.startswith(f"{language}_") and len(key) <= len(language) + 4 and parse_locale(full)[2] != script
+        for key, full in get_global("likely_subtags").items()
+    )
 
 
 def pairs_in(text: str) -> list[tuple[str, str]]:
     """Returns pairs of languages: "en-de,pt-BR:de" -> [("en", "de"), ("pt-BR", "de")].
 
-    Raises UserError if a part is not a pair.
+    Raises UserError if a part is not a pair, or it is unclear where its second code begins.
     """
     pairs = []
     for part in text.split(","):
         source, _, target = part.strip().partition(":" if ":" in part else "-")
         if not source or not target:
             raise UserError(f"`languages` must be SOURCE-TARGET, such as en-de, not '{part}'", status=2)
+        if ":" not in part and re.match("[A-Z]{2}-|[A-Za-z]{4}-", target):  # pt-BR-de
+            raise UserError(f"`languages={part}`: write a colon between the codes, such as pt-BR:de", status=2)
         pairs.append((source, target))
     return pairs
 
 
-def detect(text: str, languages: tuple[str, ...] = ()) -> list[Detected]:
+def detect(text: str, languages: Sequence[str] = ()) -> list[Detected]:
     """Returns the probable languages of a text, most probable first. Considers `languages`, or all if empty."""
     by_primary = {language.partition("-")[0].lower(): language for language in reversed(languages)}
     ranked = [(code, score) for code, score in _identifier().rank(text) if not languages or code in by_primary]

@@ -17,7 +17,7 @@ from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.html import Html
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.sentences import SplitText, split_sentences
-from t2t_lite.serving.served_model import Result, Task
+from t2t_lite.serving.served_model import Result, ServedModel, Task
 
 _MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
@@ -58,10 +58,10 @@ class DetectRequest(_Asks):
 class _Document:
     """One text of a request, split into sentences. `html` is the parsed text if it is HTML."""
 
-    def __init__(self, text: str, language: str, html: Html | None) -> None:
+    def __init__(self, text: str, model: ServedModel, html: Html | None) -> None:
         self._html = html
         self._parts: list[SplitText] = [
-            split_sentences(part, language) for part in (self._html.texts if self._html else [text])
+            split_sentences(part, *model.splitting) for part in (self._html.texts if self._html else [text])
         ]
         self.sentences = [sentence for part in self._parts for sentence in part.sentences]
 
@@ -151,7 +151,7 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
         pages = [Html(text) if asked.format == "html" else None for text in texts]
         # Check before splitting, which takes longer.
         answering.check_lines(sum(len(page.texts) for page in pages if page))
-        return [_Document(*each) for each in zip(texts, itertools.repeat(source), pages)]
+        return [_Document(*each) for each in zip(texts, itertools.repeat(model), pages)]
 
     documents = await without_delay(size, read)
     sentences = [sentence for document in documents for sentence in document.sentences]

@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from t2t_lite.display import LOG
@@ -59,6 +59,10 @@ class ModelSet:
         names = [place.source.name for place in places]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UserError(f"two models are named {min(twice)}, after their directories; rename one directory")
+        if unknown := sorted({*options.translate_letterless} - {*names, "*"}):
+            raise UserError(
+                f"`translate_letterless={unknown[0]}`: the models are {', '.join(names)}; or pass *", status=2
+            )
         self._models: dict[str, ServedModel] = {}
         self._failures: dict[str, str] = {}  # why a changed model failed to load, by name
         self._reloading = threading.Lock()
@@ -145,17 +149,34 @@ class ModelSet:
         """
         self.check_ready()
         models = self.translators
-        to = languages.find(target, [model.target_language for model in models])
-        if to is None:
-            raise NoSuchModel(f"{target[:20]} is not supported; supported targets are {_listed(self.targets)}")
-        able = {model.source_language: model for model in reversed(models) if model.target_language == to}
         if source.lower() == AUTO:
+            to = languages.nearest(target, self.targets)
+            able = {model.source_language: model for model in reversed(models) if model.target_language == to}
+            if not able:
+                raise NoSuchModel(self._without(target))
             detected = self._detected(text, list(able))
             return able[detected.language], detected
-        known = languages.find(source, list(able))
-        if known is None:
-            raise NoSuchModel(f"{source[:20]} to {to} is not supported; supported sources are {_listed(list(able))}")
-        return able[known], None
+        ranked: dict[tuple[int, int], list[ServedModel]] = {}
+        for model in models:
+            of_target = languages.distance(target, model.target_language)
+            of_source = languages.distance(source, model.source_language)
+            if of_target is not None and of_source is not None:
+                ranked.setdefault((of_target, of_source), []).append(model)
+        best = ranked[min(ranked)] if ranked else []
+        if not best or (3 in min(ranked) and len({(each.source_language, each.target_language) for each in best}) > 1):
+            raise NoSuchModel(self._without(target, source))
+        return best[0], None
+
+    def _without(self, target: str, source: str = "") -> str:
+        """Returns the message that no model, or none alone, has these languages, with those that are there."""
+        sources = {
+            model.source_language
+            for model in self.translators
+            if languages.distance(target, model.target_language) is not None
+        }
+        if source and sources:
+            return f"{source[:20]} to {target[:20]} is not supported; supported sources are {_listed(sources)}"
+        return f"{target[:20]} is not supported; supported targets are {_listed(self.targets)}"
 
     def parser(self) -> ServedModel:
         """Returns the first model that parses. Raises NoSuchModel, NotReady."""
@@ -206,5 +227,5 @@ class ModelSet:
         return model
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Collection[str]) -> str:
     return ", ".join(sorted(names)) or "none"

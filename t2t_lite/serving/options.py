@@ -57,6 +57,12 @@ class ServingOptions(Options):
         unset="all that are cheap",
         metavar="NAME,...",
     )
+    translate_letterless: tuple[str, ...] = option(
+        (),
+        "names of models that also translate texts without a letter of any script, such as 12 or an emoji; *: all",
+        unset="those with unknown languages, and parsers; others copy such texts",
+        metavar="NAME,...",
+    )
     api_keys: str | PathLike | None = option(
         None, "file with one API key per line; requests need one of them", unset="none needed", metavar="FILE"
     )

@@ -52,7 +52,7 @@ def add_page(app: FastAPI, answering: Answering) -> None:
             answering.check_key(request, api_key)
             answering.models.check_ready()
             chosen = answering.models.named(model or answering.models.all[0].name)
-            split = await without_delay(len(text), split_sentences, text, chosen.source_language)
+            split = await without_delay(len(text), split_sentences, text, *chosen.splitting)
             lines = split.sentences
             answering.check_lines(len(lines))
             if chosen.writes_trees:

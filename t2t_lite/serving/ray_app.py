@@ -16,6 +16,7 @@ from t2t_lite.serving.sources import ExportSource
 _USUAL = {
     "export_dir": "",
     "languages": "",
+    "translate_letterless": "",
     "num_replicas": "1",
     "num_cpus": "1",
     "decode_hparams": "",
@@ -29,8 +30,8 @@ def app(arguments: dict[str, str]) -> serve.Application:
 
     Args:
       arguments: export_dir, a directory that all machines can read, or several, "a,b"; num_replicas; num_cpus, the
-        number of CPUs and of parallel batches for each replica; languages, decode_hparams, api_keys and allowed_hosts,
-        as in t2t-lite-serve.
+        number of CPUs and of parallel batches for each replica; languages, translate_letterless, decode_hparams,
+        api_keys and allowed_hosts, as in t2t-lite-serve.
 
     Raises:
       UserError: if an argument is unknown, or an export is missing or unusable.
@@ -45,8 +46,8 @@ def app(arguments: dict[str, str]) -> serve.Application:
     for source in sources:
         source.about()  # checks the export before starting replicas
     places = model_places(sources, given["languages"])
-    hosts = tuple(filter(None, given["allowed_hosts"].split(",")))
-    options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts)
+    hosts, letterless = (_listed(given[name]) for name in ("allowed_hosts", "translate_letterless"))
+    options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts, translate_letterless=letterless)
 
     def build() -> FastAPI:  # called in each replica
         return loaded_app(places, options)
@@ -59,3 +60,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
         max_ongoing_requests=options.max_requests,
     )
     return deployment.bind()
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))

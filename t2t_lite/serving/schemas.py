@@ -1,9 +1,11 @@
 """The requests and responses of /v1. The page /docs shows these descriptions."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 
+# A text without the byte order marks before it.
+_Text = Annotated[str, pydantic.AfterValidator(lambda text: text.lstrip("\ufeff"))]
 _INPUTS = "a list of lines, or a single line; each line gets one result"
 _DRAWING = "return each line's best tree as an SVG picture; more than 20 lines: an error, or with split, no pictures"
 _SPLIT = (
@@ -26,7 +28,7 @@ class Request(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
-    inputs: str | list[str] = pydantic.Field(description=_INPUTS)
+    inputs: _Text | list[_Text] = pydantic.Field(description=_INPUTS)
     model: str = pydantic.Field("", description="name of a model, see /v1/models")
     num_hypotheses: int = pydantic.Field(1, ge=1, description="number of outputs per line, best first")
     scores: bool = pydantic.Field(False, description="return the score and log-probability of each output")
@@ -61,7 +63,7 @@ class TranslateRequest(Request):
 
     source: str = pydantic.Field("", description='language code of the inputs; "auto" detects it')
     target: str = pydantic.Field("", description="language code of the translation")
-    prefixes: str | list[str] | None = pydantic.Field(None, description="the beginning of each output")
+    prefixes: _Text | list[_Text] | None = pydantic.Field(None, description="the beginning of each output")
     phrases: list[list[str]] | None = pydantic.Field(None, description="phrases that each output must contain")
     alignments: bool = pydantic.Field(False, description='return word alignments, "i-j ..."')
     attention: AttentionRequest | None = pydantic.Field(None, description="attention weights to return")
@@ -75,8 +77,8 @@ class MapRequest(pydantic.BaseModel):
         json_schema_extra={"examples": [{"inputs": "The dog runs.", "targets": "Der Hund läuft.", "kind": "encoder"}]},
     )
 
-    inputs: str = pydantic.Field(description="a line")
-    targets: str = pydantic.Field(description="its translation or tree")
+    inputs: _Text = pydantic.Field(description="a line")
+    targets: _Text = pydantic.Field(description="its translation or tree")
     model: str = pydantic.Field("", description="name of a model, see /v1/models")
     kind: Literal["encoder", "decoder", "cross"] = "cross"
     layer: int | None = pydantic.Field(
@@ -136,7 +138,7 @@ class Answer(pydantic.BaseModel):
     queue_seconds: float
     model_seconds: float
     between: list[str] | None = pydantic.Field(
-        None, description="with split, the blanks and line breaks before, between and after the sentences"
+        None, description="with split, the blanks, line breaks and list numbers before, between and after the sentences"
     )
 
 

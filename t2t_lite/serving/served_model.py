@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.decoding.engine import Needs
-from t2t_lite.decoding.tokenizing import MAX_TOKEN_CHARACTERS
+from t2t_lite.decoding.tokenizing import MAX_TOKEN_CHARACTERS, has_letters
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.serving.batching import Batcher, Job
+from t2t_lite.serving.languages import canonical
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.serving.sources import About, Source
 from t2t_lite.system.cores import num_cores
@@ -98,10 +99,8 @@ class ServedModel:
         self.about: About = source.about()
         self.translator: Translator = source.load()
         self.loaded_at = time.time()
-        self.source_language, self.target_language = languages or (
-            self.about.source_language,
-            self.about.target_language,
-        )
+        own = self.about.source_language, self.about.target_language
+        self.source_language, self.target_language = map(canonical, languages or own)
         self._parser = Parser(self.translator) if self.about.writes_trees else None
         self.translator.warm_up(only_trees=False)
         self._attention = self._attention_of_layers()
@@ -123,6 +122,17 @@ class ServedModel:
     def writes_trees(self) -> bool:
         """Whether the model is a parser."""
         return self._parser is not None
+
+    @property
+    def copies_letterless(self) -> bool:
+        """Whether the output for a text without letters is the text itself: in translation between known languages."""
+        is_translation = bool(self.source_language and self.target_language) and not self.writes_trees
+        return is_translation and {self.name, "*"}.isdisjoint(self._options.translate_letterless)
+
+    @property
+    def splitting(self) -> tuple[str, bool]:
+        """How texts are split: the arguments `language` and `apart` of `split_sentences`."""
+        return self.source_language, self.copies_letterless
 
     @property
     def num_waiting(self) -> int:
@@ -174,7 +184,10 @@ class ServedModel:
         """
         inputs, targets = self.translator.inputs_vocabulary, self.translator.vocabulary
         prefixes, phrases = prefixes or [""] * len(texts), phrases or [()] * len(texts)
-        counts = self._counted("sentence", texts, inputs)
+        are_copied = self.copies_letterless and not any(prefixes) and not any(phrases)
+        # A text that is copied, such as a line of 3,000 dashes, needs no tokens.
+        searched = [text if has_letters(text) or not are_copied else "" for text in texts]
+        counts = self._counted("sentence", searched, inputs)
         self._counted("the prefix of sentence", prefixes, targets)
         self._counted("the phrases of sentence", ["\n".join(each) for each in phrases], targets)
         return [
@@ -253,6 +266,7 @@ class ServedModel:
             "max_beam_size": self.max_beam_size,
             "alignments": not self.writes_trees and (self.about.engine == "ctranslate2" or "cross" in self._attention),
             "attention": self._attention,
+            "copies_letterless": self.copies_letterless,
         }
 
     def _attention_of_layers(self) -> dict[str, dict[str, int]]:
@@ -287,6 +301,7 @@ class ServedModel:
             options["phrases"] = [list(map(encodable, text.phrases)) for text in texts]
         if len(texts) == 1:
             options["first_line"] = texts[0].number
+        options["copy_letterless"] = self.copies_letterless
         model = self._parser or self.translator
         if task.num_wanted != 1:
             beams = model.n_best(lines, **options)
@@ -301,14 +316,25 @@ class ServedModel:
         """Returns the word alignments of all hypotheses of all lines."""
         counts = [len(beam) for beam in beams]
         sources = [line for line, count in zip(lines, counts) for _ in range(count)]
-        aligned = iter(self.translator.align(sources, [each.text for beam in beams for each in beam]))
+        outputs = [each.text for beam in beams for each in beam]
+        # Each word of a copy is aligned with itself.
+        copied = [self._is_copied(*pair) for pair in zip(sources, outputs)]
+        links = [" ".join(f"{word}-{word}" for word in range(len(text.split()))) for text in outputs]
+        rest = [pair for pair, is_copied in zip(zip(sources, outputs), copied) if not is_copied]
+        found = iter(self.translator.align([source for source, _ in rest], [output for _, output in rest]))
+        aligned = iter([own if is_copied else next(found) for own, is_copied in zip(links, copied)])
         return [[next(aligned) for _ in range(count)] for count in counts]
+
+    def _is_copied(self, line: str, output: str) -> bool:
+        return self.copies_letterless and output == line and not has_letters(line)
 
     def _weights(
         self, attention: Attention | None, line: str, hypotheses: Sequence[Hypothesis]
     ) -> Weights | AttentionMap | None:
         """Returns the attention weights of the best hypothesis of a line."""
         if attention is None or not line.strip():
+            return None
+        if self._is_copied(line, hypotheses[0].text) and not attention.as_map:
             return None
         if attention.as_map:
             model = self._parser or self.translator

@@ -86,7 +86,7 @@ async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
         return SplitText(asked.lines, [])
     if not isinstance(asked.inputs, str):
         raise HTTPException(400, "with split, inputs must be a single text")
-    return await without_delay(len(asked.inputs), split_sentences, asked.inputs, model.source_language)
+    return await without_delay(len(asked.inputs), split_sentences, asked.inputs, *model.splitting)
 
 
 def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -> None:

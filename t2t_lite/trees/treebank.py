@@ -88,6 +88,7 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
         for number, text in enumerate(lines_read, start=1):
             if isinstance(text, _NotUtf8):
                 not_utf8.add(number)
+            text = text.replace(")\ufeff", ")")  # cat joined files, one without a line end
             if not text.strip():
                 continue
             is_root, is_bracket = bool(_ROOT.match(text)), text.startswith("(")

@@ -49,6 +49,21 @@ def test_blank_lines_give_empty_lines_and_no_lines_give_none(translator):
     assert translator.translate([]) == []
 
 
+def test_lines_without_letters_are_copied_if_asked(translator):
+    lines = ["12", "I sleep.", "*** \u2764\ufe0f", "", "٣ % ≠ ½"]
+    usual, copied = translator.translate(lines), translator.translate(lines, copy_letterless=True)
+    assert usual[0] != "12" and usual[2] != lines[2]
+    assert copied == [lines[0], usual[1], lines[2], "", lines[4]]
+    beams = translator.n_best(lines, copy_letterless=True)
+    assert [beams[0], beams[2]] == [[(lines[0], 0.0, 0.0)], [(lines[2], 0.0, 0.0)]] and len(beams[1]) > 1
+    assert translator.best(["12"], copy_letterless=True) == beams[0]
+    done = []
+    prefixed = translator.translate(["12", "12"], prefixes=["1", "Ich"], copy_letterless=True, on_done=done.append)
+    assert prefixed[0] == "12" and prefixed[1].startswith("Ich") and sum(done) == 2
+    (wanted,) = translator.translate(["12"], phrases=[["Hund"]], copy_letterless=True)
+    assert "Hund" in wanted
+
+
 @pytest.mark.slow
 def test_an_output_is_at_most_extra_length_longer_than_its_input(small_run):
     translator = Translator.from_run_dir(small_run, "extra_length=3", xla_compile=False)

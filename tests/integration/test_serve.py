@@ -41,6 +41,11 @@ def test_texts_are_translated_as_json_form_and_query(server, expected):
     assert server.post("/translate", parts.encode(), **form).content["translatedText"] == wanted
     slow = {"Content-Type": "multipart/form-data; boundary=b; charset=punycode"}
     assert server.post("/translate", parts.encode(), **slow).status == 400
+    for marked in (json.dumps(fields).encode(), json.dumps(fields | {"q": f"\ufeff{SENTENCES[0]}"}).encode()):
+        found = server.post("/translate", b"\xef\xbb\xbf" + marked).content["translatedText"]
+        assert found.lstrip("\ufeff") == wanted
+    marked = {"inputs": [f"\ufeff{SENTENCES[0]}"], "prefixes": ["\ufeff"]}
+    assert server.post("/v1/translate", marked).content["results"][0]["hypotheses"] == [{"text": wanted}]
     several = server.post("/translate", form={"q": SENTENCES, "source": "en", "target": "de"})
     assert several.content == {"translatedText": expected(SENTENCES)}
 
@@ -60,6 +65,57 @@ def test_html_keeps_its_tags(server, expected):
     markup = f'<p id="a">{SENTENCES[0]} <code>x = 1</code></p><!-- c --><ul><li>{SENTENCES[1]}</li></ul>'
     found = server.translate(markup, format="html")
     assert found == f'<p id="a">{first} <code>x = 1</code></p><!-- c --><ul><li>{second}</li></ul>'
+
+
+# Texts without a letter of any script.
+LETTERLESS = [
+    "12",
+    "3.5%",
+    "2026-11-29",
+    "***",
+    "|",
+    "(",
+    ".",
+    "\u2764\ufe0f",
+    "\U0001f600 \U0001f468\u200d\U0001f469",
+    "٣٤",
+]
+
+
+def test_texts_without_letters_come_back_as_they_came(server, expected):
+    first, second, third = expected(SENTENCES)
+    assert server.translate("-" * 5000) == "-" * 5000
+    assert [server.translate(text) for text in LETTERLESS] == LETTERLESS == server.translate(LETTERLESS)
+    text = f"{SENTENCES[0]} 😀\n12 | ***\n1. {SENTENCES[1]}"
+    assert server.translate(text) == f"{first} 😀\n12 | ***\n1. {second}"
+    markup = f"<p><b>{SENTENCES[0]}</b>. <i>3&nbsp;% &#40;</i>{SENTENCES[1]}<br>&#128512;</p>"
+    assert server.translate(markup, format="html") == markup.replace(SENTENCES[0], first).replace(SENTENCES[1], second)
+    page = server.post("/", form={"text": text}).content
+    assert all(f'<p dir="auto">{line}</p>' in page for line in (f"{first} 😀", "12 | ***", f"1. {second}"))
+    asked = {"inputs": ["12 %", SENTENCES[2]], "num_hypotheses": 2, "scores": True, "alignments": True}
+    copied, searched = server.post("/v1/translate", asked).content["results"]
+    assert copied == {"hypotheses": [{"text": "12 %", "score": 0.0, "log_prob": 0.0, "alignment": "0-0 1-1"}]}
+    assert [len(searched["hypotheses"]), searched["hypotheses"][0]["text"]] == [2, third]
+    alone = server.post("/v1/translate", {"inputs": "***", "alignments": True}).content["results"]
+    assert alone == [{"hypotheses": [{"text": "***", "alignment": "0-0"}]}]
+    prefixed = server.post("/v1/translate", {"inputs": ["12 %"] * 2, "prefixes": ["12", "Die"]}).content["results"]
+    assert prefixed[0]["hypotheses"][0]["text"] == "12 %" and prefixed[1]["hypotheses"][0]["text"].startswith("Die")
+    split = server.post("/v1/translate", {"inputs": text, "split": True}).content
+    assert [result["inputs"] for result in split["results"]] == [SENTENCES[0], "😀", "12 | ***", SENTENCES[1]]
+    assert split["between"] == ["", " ", "\n", "\n1. ", ""]
+    assert server.get("/v1/models").content["models"][0]["copies_letterless"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [["--languages=en-de", "--translate_letterless=new"], []])
+def test_a_model_translates_texts_without_letters_if_asked_or_if_its_languages_are_unknown(
+    served_exports, expected, flags
+):
+    with Server(f"--export_dir={served_exports / 'new'}", *flags) as own:
+        texts = ["12", f"1. {SENTENCES[0]}"]
+        for text in texts:
+            answer = own.post("/v1/translate", {"inputs": text, "split": True}).content
+            assert [result["hypotheses"][0]["text"] for result in answer["results"]] == expected([text])
 
 
 def test_alternatives_are_the_next_hypotheses(server, served_exports):
@@ -121,6 +177,20 @@ def test_languages_are_listed_and_detected(server):
     assert auto["detectedLanguage"] == {"language": "en", "confidence": 100.0}
     settings = server.get("/frontend/settings").content
     assert settings["language"]["target"] == {"code": "de", "name": "German"} and settings["keyRequired"] is False
+
+
+@pytest.mark.slow
+def test_a_region_or_script_reaches_its_own_model(served_exports, expected):
+    exports = ",".join(str(served_exports / name) for name in ("old", "new"))
+    with Server(f"--export_dir={exports}", "--languages=en-pt,en:pt_br") as own:
+        assert [each["code"] for each in own.get("/languages").content] == ["en", "pt", "pt-BR"]
+        for code, name in (("pt", "old"), ("pt_BR", "new"), ("PT-br", "new"), ("pb", "new")):
+            (wanted,) = expected(SENTENCES[:1], name)
+            assert own.translate(SENTENCES[0], source="EN", target=code) == wanted
+            asked = {"inputs": SENTENCES[0], "source": "auto", "target": code}
+            assert own.post("/v1/translate", asked).content["model"] == name
+        refused = own.post("/translate", {"q": "a", "source": "en", "target": "pt-PT"})
+        assert refused.content == {"error": "pt-PT is not supported; supported targets are pt, pt-BR"}
 
 
 def test_foreign_clients_of_python_work_unchanged(server, expected):
@@ -191,6 +261,13 @@ def test_v1_gives_all_that_a_search_knows(server, served_exports):
         ("/translate", {"q": "a"}, 400, "missing target"),
         ("/translate", {"q": "a", "target": "xx"}, 400, "xx is not supported; supported targets are de"),
         ("/translate", {"q": "a", "source": "fr", "target": "de"}, 400, "fr to de is not supported"),
+        (
+            "/translate",
+            {"q": "a", "source": "en", "target": "de_AT"},
+            400,
+            "de_AT is not supported; supported targets are",
+        ),
+        ("/v1/translate", {"inputs": "a", "source": "en-GB", "target": "de"}, 400, "en-GB to de is not supported"),
         ("/translate", {"q": "a", "target": "de", "alternatives": 50}, 400, "exceeds this server's limit of 16"),
         ("/translate", {"q": "a", "target": "de", "format": "pdf"}, 400, "'text' or 'html'"),
         ("/translate", {"q": ["a"] * 2001, "target": "de"}, 413, "at most 2,000"),
@@ -277,7 +354,7 @@ def test_the_page_of_the_api_needs_no_other_host_and_its_examples_run(server):
 @pytest.mark.slow
 def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, tmp_path, expected):
     keys = tmp_path / "keys.txt"
-    keys.write_text("# clients\nfirst key\n\nsecond\n")
+    keys.write_text("\ufefffirst key\n# clients\n\nsecond\nschlüssel\n\ufeffключ\n", encoding="utf-8")
     asked = {"q": SENTENCES[0], "source": "en", "target": "de"}
     origin = "https://example.org"
     flags = (f"--api_keys={keys}", f"--cors_origins={origin}", "--log_texts")
@@ -287,7 +364,12 @@ def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, 
         wrong = own.post("/translate", asked | {"api_key": "first"})
         assert wrong.status == 403 and wrong.content == {"error": "Invalid API key"}
         assert own.translate(SENTENCES[0], api_key="first key") == expected(SENTENCES[0])
-        assert own.post("/v1/translate", {"inputs": "a"}, Authorization="Bearer second").status == 200
+        for key in ("first key", "second", "schlüssel", "ключ"):
+            assert own.translate(SENTENCES[0], api_key=key) == expected(SENTENCES[0])
+            token = key.encode().decode("latin-1")  # the bytes of UTF-8, as curl sends them
+            for sent in {token, token if key == "ключ" else key}:  # Latin-1, as Python and browsers send it
+                assert own.post("/v1/translate", {"inputs": "a"}, Authorization=f"Bearer {sent}").status == 200
+        assert own.post("/v1/translate", {"inputs": "a"}, Authorization="Bearer sch").status == 403
         assert own.get("/languages").status == own.get("/health").status == 200
         allowed = own.post("/translate", asked | {"api_key": "second"}, Origin=origin)
         assert allowed.headers["access-control-allow-origin"] == origin
@@ -377,6 +459,8 @@ def test_the_benchmark_measures_a_server(server, command, tmp_path):
         (("--export_dir={old},{old}",), "two models are named old", 1),
         (("--export_dir=nothing",), "nothing is not an export directory", 1),
         (("--export_dir={old}", "--languages=en-de,de-en"), "has 2 pairs for 1 models", 2),
+        (("--export_dir={old}", "--translate_letterless=new"), "--translate_letterless=new: the models are old", 2),
+        (("--export_dir={old}", "--languages=pt-BR-de"), "--languages=pt-BR-de: write a colon", 2),
         (("--export_dir={old}", "--languages=german"), "must be SOURCE-TARGET", 2),
         (("--export_dir={old}", "--api_keys=/nothing"), "--api_keys=/nothing cannot be read", 1),
         (("--export_dir={old}", "--host=203.0.113.1"), "cannot listen on --host=203.0.113.1", 1),

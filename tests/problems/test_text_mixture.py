@@ -38,7 +38,7 @@ def datagen(tmp_path, command):
 def test_parts_have_tags_weights_and_splits_of_their_own(tmp_path, write, datagen):
     """German has its own dev; Latin, which needs no tag, holds pairs out; the back-translations only train."""
     datagen(
-        f"""
+        f"""\ufeff
         [[parts]]
         tag = "<2de>"
         weight = 2

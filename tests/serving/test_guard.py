@@ -67,7 +67,8 @@ def error_of(answer):
 def test_a_body_in_parts_arrives_whole():
     async def test(guard, application):
         assert await ask(guard, b"ab", b"", b"cde") == (200, b"5", {})
-        assert application.bodies == [b"abcde"]
+        assert await ask(guard, b"\xef\xbb", b"\xbfab") == (200, b"2", {})  # without its byte order mark
+        assert application.bodies == [b"abcde", b"ab"]
 
     run(test)
 

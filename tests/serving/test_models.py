@@ -132,10 +132,15 @@ def test_parsers_give_trees_over_the_words(parsers):
 
 
 def test_models_are_found_by_languages(models):
-    translation, detected = models.translation("en-GB", "DE", "")
+    translation, detected = models.translation("EN", "De_latn", "")
     assert translation is models.named("run") is models.only() and detected is None
     assert models.translation("auto", "de", "text")[1].language == "en"
-    for source, target, message in (("fr", "de", "sources are en"), ("en", "fr", "targets are de")):
+    for source, target, message in (
+        ("fr", "de", "fr to de is not supported; supported sources are en"),
+        ("en-GB", "de", "en-GB to de is not supported; supported sources are en"),
+        ("en", "fr", "fr is not supported; supported targets are de"),
+        ("auto", "de_AT", "de_AT is not supported; supported targets are de"),
+    ):
         with pytest.raises(NoSuchModel, match=message):
             models.translation(source, target, "")
     with pytest.raises(NoSuchModel, match="this server has no parser"):

@@ -92,9 +92,10 @@ def test_good_trees_are_read_in_any_layout(layout, name, end, tmp_path):
     between, after = LAYOUTS[layout]
     text = "".join(between.join(GOOD).format(f"w{number}") + after for number in range(9))
     text = text.replace("\n", end) if end else text.rstrip()
+    trees = [good_tree(f"w{number}") for number in range(9)]
     for mark in ("", "\ufeff"):
-        path = written(tmp_path / name, mark + text)
-        assert described(path) == [good_tree(f"w{number}") for number in range(9)]
+        assert described(written(tmp_path / name, mark + text)) == trees
+    assert described(written(tmp_path / name, f"\ufeff{text}" * 2)) == 2 * trees  # as cat joins files
 
 
 def test_a_file_of_the_treebank_is_read(tmp_path):

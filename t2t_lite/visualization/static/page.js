@@ -5,8 +5,10 @@
   const {models, measures, ready} = JSON.parse(document.getElementById("page-data").textContent);
   const find = (id) => document.getElementById(id);
   const {make} = AttentionView;
+  // A header holds bytes: those of UTF-8, each as a character.
+  const inBytes = (text) => String.fromCharCode(...new TextEncoder().encode(text));
   const [textBox, modelBox, output, errorLine, status] = ["text", "model", "output", "error", "status"].map(find);
-  // A line is a sentence of the text. between: the whitespace before, between and after the lines. chosen: the index of
+  // A line is a sentence of the text. between: the whitespace and list numbers around the lines. chosen: the index of
   // the hypothesis shown for each line.
   const state = {results: [], between: [""], line: 0, chosen: [], prefixes: [], settings: {}};
   let timer = null;
@@ -18,7 +20,7 @@
   async function ask(path, content, signal) {
     const headers = {"Content-Type": "application/json"};
     const key = find("key");
-    if (key && key.value) headers.Authorization = `Bearer ${key.value}`;
+    if (key && key.value) headers.Authorization = `Bearer ${inBytes(key.value)}`;
     let response;
     try {
       response = await fetch(path, {method: "POST", headers, body: JSON.stringify(content), signal});
