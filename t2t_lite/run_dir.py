@@ -2,7 +2,7 @@
 
 hparams.json        the settings
 run.json            problem, random_seed, vocabularies, plug-ins, hparams_set, data_dir, eval_metric, checksums of the
-                    data, and the version that wrote the file
+                    data, the decoder layer for word alignments, and the version that wrote the file
 vocab.*             copies of the vocabularies: one for both sides, or one for each
 ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
 average-<step>.*    an average of checkpoints, for inference only; it records their steps
@@ -55,6 +55,7 @@ class RunDir:
     vocabulary: Path  # path of the target vocabulary
     inputs_vocabulary: Path  # path of the source vocabulary; the same path if both sides share one
     data_dir: Path | None = None  # where the training data was; None if the run does not record it
+    alignment_layer: int | None = None  # the measured decoder layer for word alignments; None if it was not measured
 
 
 def open_run_dir(path: Path) -> RunDir:
@@ -71,6 +72,8 @@ def open_run_dir(path: Path) -> RunDir:
         entries = (run["vocabulary"], run.get("inputs_vocabulary", run["vocabulary"]))
         digests = {path / entry["file"]: entry["sha256"] for entry in entries}
         its_names = _names(name, settings)
+        if not isinstance(layer := run.get("alignment_layer"), int | None):
+            raise TypeError(f"alignment_layer is {layer!r}")
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{about} is damaged: {error!r}") from error
     for what, folder in _missing_plugins(path, about, run, its_names):
@@ -93,7 +96,7 @@ def open_run_dir(path: Path) -> RunDir:
             )
     targets, inputs = (path / entry["file"] for entry in entries)
     data_dir = recorded(path, "data_dir")
-    return RunDir(path, hparams, problem, targets, inputs, Path(data_dir) if data_dir else None)
+    return RunDir(path, hparams, problem, targets, inputs, Path(data_dir) if data_dir else None, layer)
 
 
 def folder_to_start_from(path: Path) -> Path:
@@ -179,6 +182,12 @@ def recorded(path: Path, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UserError(f"{about} is damaged: {name} is {value!r}, not a string")
     return value
+
+
+def record_alignment_layer(path: Path, layer: int) -> None:
+    """Records the decoder layer for word alignments. Raises UserError if it is not a run directory."""
+    about, _, run = _read(Path(path))
+    write_text(about, json.dumps(run | {"alignment_layer": layer}, indent=2) + "\n")
 
 
 def data_digests(path: Path) -> list[str]:
@@ -332,8 +341,9 @@ def prepare_run_dir(
     path, hparams = Path(path), with_order_of_run(path, hparams)
     inputs_vocabulary = inputs_vocabulary or vocabulary
     digests: list[str] = []
+    layer = None
     if (path / "run.json").exists():
-        digests = data_digests(path)
+        digests, layer = data_digests(path), open_run_dir(path).alignment_layer
         _check_same(open_run_dir(path), hparams, problem, vocabulary, inputs_vocabulary)
         seed = json.loads((path / "run.json").read_text(encoding="utf-8")).get("random_seed", random_seed)
         if seed != random_seed:
@@ -358,12 +368,13 @@ def prepare_run_dir(
     }
     if inputs_vocabulary != vocabulary:
         run["inputs_vocabulary"] = {"file": inputs_vocabulary.name, "sha256": file_sha256(inputs_vocabulary)}
-    if data_dir is not None:
-        run["data_dir"] = str(Path(data_dir).absolute())
-    if eval_metric is not None:
-        run["eval_metric"] = eval_metric
-    if hparams_set is not None:
-        run["hparams_set"] = hparams_set
+    more = {
+        "data_dir": None if data_dir is None else str(Path(data_dir).absolute()),
+        "eval_metric": eval_metric,
+        "hparams_set": hparams_set,
+        "alignment_layer": layer,
+    }
+    run |= {name: value for name, value in more.items() if value is not None}
     if digests := [*digests, *([data_digest] if data_digest and data_digest not in digests else [])]:
         run["data_sha256"] = digests
     write_text(path / "run.json", json.dumps(run, indent=2) + "\n")

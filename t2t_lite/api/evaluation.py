@@ -106,7 +106,8 @@ def evaluate(
 
         checkpoint = select(run_dir.path, checkpoint_path).path
         inputs_size, targets_size = vocab_sizes(run_dir, manifest)
-        model = restored_model(run_dir.hparams, targets_size, inputs_size, checkpoint)
+        sizes = targets_size, inputs_size
+        model = restored_model(run_dir.hparams, *sizes, checkpoint, run_dir.alignment_layer)
         settings = dataclasses.asdict(search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams))
         options = TrainOptions(
             eval_decode=decode,

@@ -120,8 +120,8 @@ class _Export:
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         # The weights are float32, whatever precision the training used.
         hparams = run_dir.hparams.replace(precision="float32")
-        model = restored_model(hparams, targets.size, inputs.size, self.checkpoint)
-        max_positions, alignment_layer = model.max_positions, None
+        model = restored_model(hparams, targets.size, inputs.size, self.checkpoint, run_dir.alignment_layer)
+        max_positions = model.max_positions
         if self.format == "ctranslate2":
             from t2t_lite.decoding.ctranslate2_engine import check_settings
             from t2t_lite.decoding.engine import Needs
@@ -131,7 +131,6 @@ class _Export:
             names = targets.tokens(), inputs.tokens()
             ctranslate2_model.write(model, *names, folder, self.quantization, targets.unknown_id)
             max_positions = max_positions or ctranslate2_model.POSITIONS
-            alignment_layer = model.alignment_layer
         elif self.format == "saved_model":
             from t2t_lite.exporting import saved_model
 
@@ -146,7 +145,7 @@ class _Export:
             "format": self.format,
             "quantization": self.quantization,
             "max_positions": max_positions,
-            "alignment_layer": alignment_layer,
+            "alignment_layer": model.alignment_layer if "cross" in model.attention_layers() else None,
             "versions": {package: importlib.metadata.version(package) for package in packages},
         }
         stored = [each for split in ("test", "dev") for each in stored_evaluations(run_dir, split, self.checkpoint)]

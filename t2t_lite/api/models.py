@@ -38,4 +38,4 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
 
     checkpoint = select(run_dir.path, checkpoint_path).path
     targets, inputs = (open_vocabulary(path) for path in (run_dir.vocabulary, run_dir.inputs_vocabulary))
-    return restored_model(run_dir.hparams, targets.size, inputs.size, checkpoint)
+    return restored_model(run_dir.hparams, targets.size, inputs.size, checkpoint, run_dir.alignment_layer)

@@ -56,7 +56,8 @@ def load_runs(
     for run_dir, checkpoint in zip(run_dirs, checkpoints):
         # Ignores the training precision: weights are float32, and results should not depend on the machine.
         hparams = run_dir.hparams.replace(precision=settings.precision)
-        models.append(restored_model(hparams, first[-1].size, first[0].size, checkpoint))
+        sizes = first[-1].size, first[0].size
+        models.append(restored_model(hparams, *sizes, checkpoint, run_dir.alignment_layer))
         models[-1].freeze()
     vocabularies, problem = (first[-1], first[0]), run_dirs[0].problem
     model = models[0] if len(models) == 1 else Ensemble(models)
@@ -64,11 +65,14 @@ def load_runs(
     return Loaded(engine, *vocabularies, settings, problem.name, problem.has_inputs, checkpoints)
 
 
-def restored_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int, checkpoint: Path) -> Seq2SeqModel:
+def restored_model(
+    hparams: HParams, vocab_size: int, inputs_vocab_size: int, checkpoint: Path, alignment_layer: int | None = None
+) -> Seq2SeqModel:
     """Returns a model with the weights of a checkpoint, whose path has no suffix.
 
-    Raises UserError if the checkpoint cannot be read or does not fit.
+    `alignment_layer` is that of the `RunDir`. Raises UserError if the checkpoint cannot be read or does not fit.
     """
     model = make_model(hparams, vocab_size, inputs_vocab_size)
+    model.measured_alignment_layer = alignment_layer
     storage.restore(checkpoint, "model", storage.by_name(model.variables))
     return model

@@ -61,6 +61,7 @@ def _keras_engine(
         weights, hparams = model.get_weights(), model.hparams.replace(precision=settings.precision)
         model = make_model(hparams, *(each.size for each in vocabularies))
         model.set_weights(weights)
+    model.measured_alignment_layer = export.content["alignment_layer"]
     model.freeze()
     digest = export.content["files"][file.name]["sha256"]
     return TensorFlowEngine(model, *vocabularies, options, digest=digest)

@@ -31,4 +31,5 @@ def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imp
     assert isinstance(model, Seq2SeqModel)
     problem = get_problem(options.problem or export.content["problem"])
     step = export.content["checkpoint"]["step"]
-    return write_run(output_dir, model, step, problem, export.vocabulary, export.inputs_vocabulary)
+    layer = export.content["alignment_layer"]
+    return write_run(output_dir, model, step, problem, export.vocabulary, export.inputs_vocabulary, layer)

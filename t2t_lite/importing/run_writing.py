@@ -8,7 +8,7 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_folder
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.run_dir import prepare_run_dir
+from t2t_lite.run_dir import prepare_run_dir, record_alignment_layer
 from t2t_lite.training.optimizers.registered import make_optimizer
 
 
@@ -28,7 +28,13 @@ def check_new(output_dir: Path) -> None:
 
 
 def write_run(
-    output_dir: Path, model: Seq2SeqModel, step: int, problem: Problem, targets: Path, inputs: Path
+    output_dir: Path,
+    model: Seq2SeqModel,
+    step: int,
+    problem: Problem,
+    targets: Path,
+    inputs: Path,
+    alignment_layer: int | None = None,
 ) -> Imported:
     """Writes a run directory with one checkpoint, which has a new optimizer. The directory is written atomically.
 
@@ -38,10 +44,13 @@ def write_run(
       step: the number of steps for which it was trained.
       problem: its problem.
       targets, inputs: the vocabulary files of both sides.
+      alignment_layer: the decoder layer for word alignments; None: not measured.
     """
     optimizer = make_optimizer(model.trainable_variables, model.hparams)
     optimizer.iterations.assign(step)
     with written_folder(output_dir, "`output_dir`") as partial:
         prepare_run_dir(partial, model.hparams, problem, targets, inputs_vocabulary=inputs)
+        if alignment_layer is not None:
+            record_alignment_layer(partial, alignment_layer)
         name = TrainingState(model, optimizer).save(partial, 1).name
     return Imported(output_dir, output_dir / name, model.count_params(), problem.name)

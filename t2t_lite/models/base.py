@@ -61,6 +61,7 @@ class Seq2SeqModel(keras.Model):
                 f"decode_step takes encoded_source and state; adapt the model to Seq2SeqModel"
             )
         self.hparams = hparams
+        self.measured_alignment_layer: int | None = None  # found at the end of training, and stored in the run
         self.vocab_size = vocab_size
         self.inputs_vocab_size = inputs_vocab_size or vocab_size
         jax = keras.backend.backend() == "jax"

@@ -93,8 +93,9 @@ class Transformer(Seq2SeqModel):
 
     @property
     def alignment_layer(self) -> int:
-        """See `Seq2SeqModel`; the second-to-last layer (Garg et al. 2019, arXiv 1909.02074, section 3)."""
-        return max(0, len(self.decoder_layers) - 2)
+        """See `Seq2SeqModel`; if not measured, the second-to-last (Garg et al. 2019, arXiv 1909.02074, section 3)."""
+        measured = self.measured_alignment_layer
+        return max(0, len(self.decoder_layers) - 2) if measured is None else measured
 
     def build(self, input_shape: object = None) -> None:
         """Creates all weights. They do not depend on `input_shape`."""

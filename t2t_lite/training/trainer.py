@@ -7,21 +7,25 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 import t2t_lite
-from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.data.pipeline import batches, reading_shards
+from t2t_lite.data.problem import SIDES
+from t2t_lite.data.vocab import EOS_ID
+from t2t_lite.decoding.alignment import association
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.run_dir import RunDir
+from t2t_lite.run_dir import RunDir, record_alignment_layer
 from t2t_lite.training.callbacks import Callback, Callbacks
 from t2t_lite.training.evaluation.interruption import StopSignals
 from t2t_lite.training.loop import LAST_STEP, Ending, TrainingLoop
 from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.precision import measured_gflops
-from t2t_lite.training.setup import set_up
+from t2t_lite.training.setup import Training, set_up
 from t2t_lite.training.strategy import has_workers, kinds_of_devices
 from t2t_lite.training.tf_config import workers_of_environment
 
@@ -70,7 +74,43 @@ def train(
             progress.say(f"already trained for {first_step} steps; raise `train_steps` to continue")
             return Ending(first_step, LAST_STEP)
         progress.started(start_record(training.model, strategy))
-        return loop.run()
+        ending = loop.run()
+        if training.is_chief and not ending.signal and (layer := best_alignment_layer(training)) is not None:
+            record_alignment_layer(run_dir.path, layer)
+        return ending
+
+
+_ALIGNED_TOKENS, _ALIGNED_BATCHES = 2000, 5  # target tokens per batch, and batches, to choose the layer by
+
+
+def best_alignment_layer(training: Training) -> int | None:
+    """Returns the decoder layer whose cross-attention aligns words best, measured on some dev pairs.
+
+    In this layer, the source token to which an output token attends most tells most about it, see `association`. None
+    if there is nothing to choose, because fewer than two layers have cross-attention weights.
+    """
+    model, hparams = training.model, training.run_dir.hparams
+    num_layers = model.attention_layers().get("cross", 0)
+    if num_layers < 2:
+        return None
+    pairs = batches(
+        training.run_dir.problem,
+        training.data_dir,
+        "dev",
+        batch_tokens=_ALIGNED_TOKENS,
+        max_length=hparams.max_length,
+        seed=1,
+    )
+    links: list[list[tuple[int, int]]] = [[] for _ in range(num_layers)]
+    for batch in pairs.take(_ALIGNED_BATCHES):
+        sources, outputs = (batch[side].numpy() for side in SIDES)
+        row, place = np.nonzero(outputs > EOS_ID)
+        for layer in range(num_layers):
+            weights = tf.reduce_mean(model.attention(batch["inputs"], batch["targets"], "cross", layer), 1).numpy()
+            attended = np.where(sources[:, np.newaxis] > EOS_ID, weights, -1).argmax(2)
+            links[layer] += zip(sources[row, attended[row, place]].tolist(), outputs[row, place].tolist())
+    usual = model.alignment_layer
+    return max(range(num_layers), key=lambda layer: (association(links[layer]), layer == usual))
 
 
 @contextlib.contextmanager
