@@ -119,7 +119,7 @@ for _name, _class, _summary, _facts in (
             "needs": "trees",
             "figure": "f1",
             "label": "F1",
-            "options": ("per_sentence", "errors", "known_words", "n_best"),
+            "options": ("per_sentence", "errors", "known_words", "n_best", "roots_as_top"),
         },
     ),
 ):

@@ -8,7 +8,7 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
 
 # The flags that are arguments of metrics.
-_OPTIONS = ("lowercase", "per_sentence", "errors", "known_words", "n_best", "language", "tokenized")
+_OPTIONS = ("lowercase", "per_sentence", "errors", "known_words", "n_best", "language", "tokenized", "roots_as_top")
 # The flags of --errors.
 _OF_ERRORS = ("known_words", "n_best")
 # The flags that need several hypothesis files.
@@ -69,6 +69,12 @@ def _add_tree_options(parser: cli.CommandParser) -> None:
         "--per_sentence",
         action="store_true",
         help=f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format",
+    )
+    add(
+        "--roots_as_top",
+        action="store_true",
+        help=f"{_metrics_with('roots_as_top')}: do not count roots called ROOT, S1 or nothing; EVALB counts all "
+        "but TOP",
     )
     add(
         "--errors",
@@ -198,10 +204,12 @@ def _metrics(names: str, num_references: int) -> list[str]:
 def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
     from t2t_lite.bin.score.results import (
         Files,
+        check_trees,
         largest_changes,
         print_comparison,
         print_json,
         print_reports,
+        remarks,
         score_files,
     )
 
@@ -210,7 +218,10 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
         references=_read(arguments.reference),
         source=_read([arguments.source]) if arguments.source else {},
     )
+    check_trees(files, metrics)
     files.check()
+    for line in remarks(files, metrics, options):
+        cli.warn(line)
     if len(files.hypotheses) == 1 and not arguments.json:
         print_reports(files, metrics, options, arguments.intervals)
         return

@@ -64,6 +64,15 @@ class Metric:
         del hypotheses, references, names
         return []
 
+    def remarks(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[str]:
+        """Returns warnings about the score of these texts, one line each: what makes it mean less than it seems.
+
+        Args:
+          hypotheses, references: see `score`.
+        """
+        del hypotheses, references
+        return []
+
     def signature(self, num_references: int = 1) -> str:
         """Returns the signature, "name:value|..." as in sacreBLEU; "" if unknown.
 

@@ -1,9 +1,9 @@
 """Cleans the trees of a treebank for training: removes empty elements and function tags."""
 
-from t2t_lite.trees.tree import LEAF, OPEN, ROOT, Tree, TreeBuilder, walk
+from t2t_lite.trees.tree import LEAF, OPEN, OTHER_ROOTS, ROOT, Tree, TreeBuilder, walk
 
 EMPTY = "-NONE-"  # tag of a trace or other empty element
-_ROOTS = ("", "ROOT", "TOP", "S1")  # labels of the outermost bracket in treebanks
+_ROOTS = (ROOT, *OTHER_ROOTS)  # labels of the outermost bracket in treebanks
 BRACKET_WORDS = {"(": "-LRB-", ")": "-RRB-"}
 
 

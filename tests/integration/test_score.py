@@ -89,6 +89,19 @@ def test_figures_of_awkward_text_equal_those_of_the_sacrebleu_command(score, tmp
     assert [line.split() for line in printed.splitlines()] == sacrebleu_lines(ours, *theirs)
 
 
+def test_roots_and_lines_of_trees_are_not_passed_over(command, paths, files, tmp_path):
+    roots = write(tmp_path / "roots", [tree.replace("TOP", "ROOT") for tree in files["trees"]])
+    flags = (f"--hypothesis={roots}", f"--reference={paths['trees']}", "--metric=parseval")
+    told = command("score", *flags)
+    assert told.returncode == 0 and "pass --roots_as_top" in told.stderr and "F1         85.71" in told.stdout
+    silent = command("score", *flags, "--roots_as_top", "--json")
+    assert silent.stderr == "" and json.loads(silent.stdout)["metrics"][0]["score"] == 100
+    several = [line for tree in files["trees"] for line in tree.replace(" (VP", "\n(VP").split("\n")]
+    lines = write(tmp_path / "lines", several)
+    refused = command("score", f"--hypothesis={lines}", f"--reference={paths['trees']}", "--metric=parseval")
+    assert refused.returncode != 0 and f"the trees in {lines} take several lines each" in refused.stderr
+
+
 def test_intervals_follow_each_metric(score, files, paths):
     lines = score(f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--intervals", "--lowercase").splitlines()
     assert lines[0].startswith("BLEU|nrefs:1|case:lc|") and lines[2].startswith("chrF2|")
