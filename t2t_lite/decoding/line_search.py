@@ -72,7 +72,7 @@ class LineSearch:
             prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
             results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
         if num_wanted == 0 and settings.sampling_method == "argmax":
-            return list(map(_distinct, results))
+            return list(map(distinct, results))
         return results
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
@@ -120,7 +120,7 @@ class LineSearch:
         return hypotheses or [CutHypothesis(prefix, float("-inf"), float("-inf"))]
 
 
-def _distinct(beams: list[Hypothesis]) -> list[Hypothesis]:
+def distinct(beams: Sequence[Hypothesis]) -> list[Hypothesis]:
     """Returns the best hypothesis of each text: different tokens, or diverse groups, may have the same text."""
     found: dict[str, Hypothesis] = {}
     for each in beams:

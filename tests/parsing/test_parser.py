@@ -150,6 +150,21 @@ def test_hypotheses_keep_the_scores_of_their_symbols(make):
     assert parser.parsed == 2  # the same line twice; only its best tree counts
 
 
+@pytest.mark.parametrize("settings", ["beam_size=8", "beam_size=4,only_trees=True"])
+def test_a_list_has_each_tree_once_with_its_best_score(make, settings):
+    parser = make(settings)
+    for line, beams in zip(LINES, parser.n_best(list(LINES)), strict=True):
+        # For example, "(S XX )S" and "(S XX )S )NP" are the same tree after repair, but "(S XX )S XX" is another one.
+        assert len({each.text for each in beams}) == len(beams) > 1
+        assert beams[0] == parser.translate(line, return_scores=True)
+        assert [each.score for each in beams] == sorted((each.score for each in beams), reverse=True)
+
+
+def test_samples_may_be_equal_trees(make):
+    samples = make("beam_size=6,sampling_method=random").n_best("open leaf close")
+    assert len(samples) == 6 > len({each.text for each in samples})
+
+
 def test_given_trees_are_scored_without_their_words(make):
     parser = make("beam_size=1,alpha=0.3")
     (best,) = parser.translate(["leaf leaf"], return_scores=True)
