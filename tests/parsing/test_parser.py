@@ -12,6 +12,7 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.trees.tokenizer import split_as_treebank
+from t2t_lite.trees.tree import parse_brackets, tree_words
 
 SAYS = {"open": "(S", "leaf": "XX", "close": ")S", "wrong": ")NP", "noun": "(NP"}
 
@@ -114,8 +115,10 @@ def test_only_trees_leaves_nothing_to_repair(make):
 
 def test_all_words_leaves_no_word_without_its_leaf(make):
     parser = make("beam_size=4,constraints=all_words")
-    parser.translate(list(LINES))
-    assert parser.parsed == 5 and not {"too few leaves", "too many leaves", "empty output"} & set(parser.repairs)
+    lines = [*LINES, "leaf\u00a0leaf leaf"]  # two words: only ASCII blanks separate words
+    for tree, line in zip(parser.translate(lines), lines, strict=True):
+        assert tree_words(*parse_brackets(tree)) == line.split(" ")
+    assert parser.parsed == 6 and not {"too few leaves", "too many leaves", "empty output"} & set(parser.repairs)
 
 
 def test_all_words_is_refused_by_a_model_that_writes_no_trees(vocabularies):
