@@ -102,6 +102,8 @@ for _name, _class, _summary, _facts in (
             "label": "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)",
             "options": ("lowercase", "language", "tokenized"),
             "beside": "bleu",
+            "evaluated_for": ("wmt_ende", "wmt_enfr"),
+            "needs_language": True,
             **_SEVERAL,
         },
     ),

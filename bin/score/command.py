@@ -39,7 +39,7 @@ def make_parser() -> cli.CommandParser:
     add("--intervals", action="store_true", help="also print 95%% confidence intervals (bootstrap, 1,000 samples)")
     add("--json", action="store_true", help="print everything as one JSON object")
     add("--lowercase", action="store_true", help=f"{_metrics_with('lowercase')}: ignore case")
-    add("--language", help=f"{_metrics_with('language')}: the language code of the texts, such as de (default: en)")
+    add("--language", help=f"{_metrics_with('language')}: the language code of the texts, such as de")
     add(
         "--tokenized",
         action="store_true",

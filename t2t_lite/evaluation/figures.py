@@ -10,9 +10,11 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import (
     TOKENS,
+    check_language,
     compute_score,
     figure_label,
     figure_name,
+    knows_language,
     make_metric,
     metric_named,
     metric_needs,
@@ -53,10 +55,16 @@ class Figure:
 
 
 def usual_metrics(problem: Problem) -> list[str]:
-    """Returns the output metrics in every evaluation of a problem: its own and those that accompany it."""
+    """Returns the output metrics in every evaluation of a problem: its own and those that accompany it.
+
+    Raises a UserError if the problem's metric needs a language that the problem does not have.
+    """
     if not problem.has_inputs:
         return []
-    return with_companions([problem.metric, *METRICS.fact(problem.metric, "evaluated_with", ())])
+    check_language(problem.metric, problem)
+    others = METRICS.fact(problem.metric, "evaluated_with", ())
+    own = [name for name in others if problem.name in METRICS.fact(name, "evaluated_for", (problem.name,))]
+    return with_companions([problem.metric, *(name for name in own if knows_language(name, problem))])
 
 
 def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
@@ -74,6 +82,7 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
         if not problem.has_inputs or needs != metric_needs(problem.metric):
             own = f"is scored by {figure_name(problem.metric)}" if problem.has_inputs else "has no outputs to score"
             raise UserError(f"`metric={name}`: '{problem.name}' {own}; omit this metric", status=2)
+        check_language(metric, problem)
         metrics.append(metric)
     return with_companions(metrics)
 

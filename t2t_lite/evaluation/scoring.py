@@ -36,7 +36,7 @@ from t2t_lite.evaluation.split_scores import (
 from t2t_lite.files import as_json, file_sha256, write_text, written_folder
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import TOKENS, compute_score, make_metric, options_for, references_taken
+from t2t_lite.scoring.metric import TOKENS, compute_score, knows_language, make_metric, options_for, references_taken
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
@@ -68,8 +68,10 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
     stale = _stale(stored, [*known, *METRICS.having("needs", TOKENS)])
     if same_references and not stale and set(wanted) <= known.keys():
         return stored
-    kept = [metric for metric in known if same_references or metric in METRICS]
     holding = known.keys() - stale if same_references else set()
+    kept = [metric for metric in known if same_references or metric in METRICS]
+    # Versions up to 0.10 scored paper_bleu as if an unknown language were English; only the stored score is kept.
+    kept = [metric for metric in kept if metric in holding or knows_language(metric, problem)]
     held = [figure for figure in stored.figures if figure.metric in holding]
     content = stored.content
     outputs = _Outputs(

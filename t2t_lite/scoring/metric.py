@@ -10,6 +10,8 @@ options             constructor arguments that are flags of t2t-lite-score (none
 several_references  whether `score` takes several sets of references (False)
 beside              the metric that is always reported next to it (none)
 evaluated_with      metrics that t2t-lite-eval also computes if this is the problem's metric (none)
+evaluated_for       the only problems for which `evaluated_with` of another metric may name it (all)
+needs_language      whether it cannot score a problem whose outputs are in an unknown language (False)
 
 Metrics of TEXTS and TREES score decoded outputs and derive from `Metric`. Metrics of TOKENS need no decoding: they are
 functions of sums over the target tokens of a split, see `token_metrics.py`.
@@ -105,6 +107,11 @@ class InALanguage(Protocol):
     """The part of a problem that metrics use: the language of its outputs."""
 
     @property
+    def name(self) -> str:
+        """The name in the registry."""
+        ...
+
+    @property
     def output_language(self) -> str:
         """The BCP 47 code; "" if unknown."""
         ...
@@ -197,6 +204,21 @@ def options_for(metric: str, problem: InALanguage) -> dict[str, str]:
     """Returns the options of a metric that a problem determines: the language of its outputs, if known and accepted."""
     takes_language = "language" in METRICS.fact(metric, "options", ())
     return {"language": problem.output_language} if takes_language and problem.output_language else {}
+
+
+def knows_language(metric: str, problem: InALanguage) -> bool:
+    """Returns whether the problem has an output language, or the metric does not need it."""
+    return bool(problem.output_language) or not METRICS.fact(metric, "needs_language", False)
+
+
+def check_language(metric: str, problem: InALanguage, argument: str = "metric") -> None:
+    """Raises UserError if the metric needs a language that the problem lacks; `argument` names the metric."""
+    if not knows_language(metric, problem):
+        raise UserError(
+            f"`{argument}={metric}` needs the language of the outputs, which '{problem.name}' does not name "
+            f"(Problem.target_language); score files with t2t-lite-score --metric={metric} --language=CODE",
+            status=2,
+        )
 
 
 def options_taken(metric: str, options: Mapping[str, T]) -> dict[str, T]:

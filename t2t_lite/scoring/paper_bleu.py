@@ -28,11 +28,17 @@ class PaperBleu(BySacrebleu):
 
     `language` is the BCP 47 code of the texts, which determines their tokenisation; languages without rules in Moses
     are tokenised as English. With `tokenized`, texts must be tokenised already, with compounds split. Raises a
-    UserError if `language` is not a code.
+    UserError if `language` is not a code, or is missing without `tokenized`.
     """
 
-    def __init__(self, language: str = "en", tokenized: bool = False, lowercase: bool = False) -> None:
-        if not _CODE.fullmatch(language):
+    def __init__(self, language: str = "", tokenized: bool = False, lowercase: bool = False) -> None:
+        if not language and not tokenized:
+            raise UserError(
+                "metric 'paper_bleu' needs the language of the texts, which determines their tokens; pass `language`, "
+                "such as `language=de`, or `tokenized` if they are tokenised already",
+                status=2,
+            )
+        if language and not _CODE.fullmatch(language):
             raise UserError(f"`language={language}` is not a language code; pass one such as de", status=2)
         super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True))
         self._language = "" if tokenized else language

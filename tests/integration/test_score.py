@@ -115,7 +115,7 @@ def test_intervals_follow_each_metric(score, files, paths):
 
 def test_the_bleu_of_the_paper_is_printed_with_that_of_sacrebleu(score, files, paths):
     flags = (f"--hypothesis={paths['a']}", f"--reference={paths['r']}")
-    theirs, ours = score(*flags, "--metric=paper_bleu").splitlines()
+    theirs, ours = score(*flags, "--metric=paper_bleu", "--language=en").splitlines()
     assert theirs.startswith("BLEU (tokenised, compounds split; as in Vaswani et al. 2017)|nrefs:1|case:mixed|lang:en|")
     assert [ours] == report("bleu", files["a"], files["r"])
     assert "|lang:de|tok:sacremoses" in score(*flags, "--metric=bleu,paper_bleu", "--language=de").splitlines()[1]
@@ -145,7 +145,10 @@ def test_files_are_compared_with_the_first(score, files, paths):
 
 def test_json_has_everything(score, files, paths):
     found = json.loads(
-        score(f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--json", "--metric=paper_bleu")
+        score(
+            *(f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--json", "--metric=paper_bleu"),
+            "--language=en",
+        )
     )
     assert (found["hypotheses"], found["references"], found["lines"]) == ([paths["a"]], [paths["r"]], 12)
     assert [each["name"] for each in found["metrics"]] == ["paper_bleu", "bleu"]
@@ -215,6 +218,7 @@ def test_help_explains_the_metrics_and_nothing_imports_tensorflow(process, paths
         f"--hypothesis={paths['a']},{paths['b']}",
         f"--reference={paths['r']}",
         "--metric=paper_bleu",
+        "--language=de",
         PYTHONPATH=str(tmp_path),
     )
     assert (scored.returncode, scored.stderr) == (0, "")

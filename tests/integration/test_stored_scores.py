@@ -187,3 +187,21 @@ def test_code_that_is_in_no_file_is_like_no_other():
         assert len({code_digest([(METRICS, "typed_for_test")]) for _ in range(2)} - {""}) == 2
     finally:
         METRICS.unregister("typed_for_test")
+
+
+@pytest.mark.slow
+def test_the_papers_bleu_of_an_unknown_language_is_kept_from_version_0_10_and_never_computed(run, command):
+    folder, flags = run
+    found, _ = evaluate(command, flags)
+    assert "paper_bleu" not in [figure["name"] for figure in found["figures"]]
+    (scores,) = folder.glob("scores/*/scores.json")
+    content = json.loads(scores.read_text())
+    theirs = {"name": "paper_bleu", "label": "the paper's", "meaning": "", "score": 12.5, "metric": "paper_bleu"}
+    scores.write_text(json.dumps(content | {"figures": [*content["figures"], theirs]}))
+    for more in ((), ("--metric=exact_match",)):
+        found, _ = evaluate(command, (*flags, *more))
+        assert score_of(found, "paper_bleu") == 12.5 and not found["decoded_now"]
+    with_more, _ = evaluate(command, (*flags, f"--references={scores.parent / 'references.txt'}"))
+    assert "paper_bleu" not in [figure["name"] for figure in with_more["figures"]] and not with_more["decoded_now"]
+    refused = command("eval", *flags, "--metric=paper_bleu")
+    assert refused.returncode == 2 and "needs the language of the outputs, which 'text_pairs'" in refused.stderr
