@@ -8,7 +8,10 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
 
 # The flags that are arguments of metrics.
-_OPTIONS = ("lowercase", "per_sentence", "errors", "known_words", "n_best", "language", "tokenized", "roots_as_top")
+_OPTIONS = (
+    *("lowercase", "language", "tokenize", "tokenized"),
+    *("per_sentence", "errors", "known_words", "n_best", "roots_as_top"),
+)
 # The flags of --errors.
 _OF_ERRORS = ("known_words", "n_best")
 # The flags that need several hypothesis files.
@@ -24,7 +27,7 @@ def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "score",
-        "Score translations with sacreBLEU (13a) and chrF, each with its signature, or trees with EVALB's labelled F1. "
+        "Score translations with sacreBLEU's BLEU and chrF, with signatures, or trees with EVALB's labelled F1. "
         "Several files of hypotheses are compared with the first of them.",
         runs=True,
     )
@@ -40,6 +43,12 @@ def make_parser() -> cli.CommandParser:
     add("--json", action="store_true", help="print everything as one JSON object")
     add("--lowercase", action="store_true", help=f"{_metrics_with('lowercase')}: ignore case")
     add("--language", help=f"{_metrics_with('language')}: the language code of the texts, such as de")
+    add(
+        "--tokenize",
+        metavar="NAME",
+        help=f"{_metrics_with('tokenize')}: sacreBLEU's tokenizer, such as 13a, zh, ja-mecab, ko-mecab, char or none "
+        "(default: that of the language, else 13a)",
+    )
     add(
         "--tokenized",
         action="store_true",

@@ -84,14 +84,15 @@ def check_trees(files: Files, metrics: Sequence[str]) -> None:
 
 
 def remarks(files: Files, metrics: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    """Returns the metrics' remarks about the files, see `Metric.remarks`; each begins with the name of a file."""
+    """Returns the metrics' remarks about the files, see `Metric.remarks`; each names a metric and a file."""
     references = files.references.values()
     found = []
     for metric in metrics:
         scorer = make_metric(metric, **options_taken(metric, options))
         for name, lines in files.hypotheses.items():
+            about = f"{figure_label(figure_name(metric))} of {name}"
             taken = references_taken(metric, list(references))
-            found += [f"{name}: {line}" for line in scorer.remarks(lines, *taken)]
+            found += [f"{about}: {line}" for line in scorer.remarks(lines, *taken)]
     return found
 
 

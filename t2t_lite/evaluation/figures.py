@@ -26,6 +26,7 @@ from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 
 PER_WORD = "perplexity_per_word"
+_NOTE = "Note: "
 ONLY_TREES = "_only_trees"  # the name suffix of scores after a search among trees only
 
 
@@ -47,6 +48,11 @@ class Figure:
     def interval(self) -> tuple[float, float] | None:
         """The confidence interval, or None."""
         return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def note(self) -> str:
+        """What makes the score mean less than it seems; "" if nothing does. It is a part of the meaning."""
+        return self.meaning.partition(_NOTE)[2]
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Figure":
@@ -102,7 +108,7 @@ def figure_of_outputs(
     return Figure(
         figure_name(metric) + suffix,
         figure_label(figure_name(metric)) + (" among well-formed trees only" if suffix else ""),
-        METRICS.summary(metric),
+        " ".join([METRICS.summary(metric), *(f"{_NOTE}{each}." for each in scorer.remarks(hypotheses, *references))]),
         score,
         scorer.signature(len(references)),
         known.low if known else None,

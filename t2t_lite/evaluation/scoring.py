@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -40,6 +41,9 @@ from t2t_lite.scoring.metric import TOKENS, compute_score, knows_language, make_
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
+# The parts of a signature that may differ between equal scores.
+_VERSIONS = re.compile(r"nrefs:\d+\||\|version:[^|]*|(?<=sacremoses)-[\d.]+")
+
 
 class _Outputs(NamedTuple):
     """The model's results on a split, newly decoded or stored."""
@@ -65,7 +69,7 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
         return _scored(request, inputs, references, _decoded(request, inputs, references[0]), wanted, decoded_now=True)
     known = dict.fromkeys(figure.metric for figure in stored.figures if figure.metric)
     same_references = stored.reference_digests == request.reference_digests()
-    stale = _stale(stored, [*known, *METRICS.having("needs", TOKENS)])
+    stale = _stale(stored, [*known, *METRICS.having("needs", TOKENS)], problem)
     if same_references and not stale and set(wanted) <= known.keys():
         return stored
     holding = known.keys() - stale if same_references else set()
@@ -86,17 +90,23 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
     return _scored(request, *request.texts(), outputs, list(dict.fromkeys([*wanted, *kept])), held)
 
 
-def _stale(stored: SplitScores, metrics: Iterable[str]) -> set[str]:
-    """Returns the metrics whose code has changed since the stored scores were computed.
+def _stale(stored: SplitScores, metrics: Iterable[str], problem: Problem) -> set[str]:
+    """Returns the metrics whose code or signature has changed since the stored scores were computed.
 
     Metrics of a plug-in that is not loaded do not count, because they are not requested and cannot be recomputed.
     """
     scored_by = stored.content.get("scored_by", {})
-    return {
+    changed = {
         metric
         for metric in metrics
         if metric in METRICS and code_digest([(METRICS, metric)]) != scored_by.get(metric, "")
     }
+    signatures = {figure.metric: figure.signature for figure in stored.figures if figure.signature}
+    for metric in signatures.keys() & {*METRICS} - changed:
+        if knows_language(metric, problem):
+            now = make_metric(metric, **options_for(metric, problem)).signature()
+            changed |= {metric} if _VERSIONS.sub("", now) != _VERSIONS.sub("", signatures[metric]) else set()
+    return changed
 
 
 def stored_scores(request: Request) -> SplitScores | None:
@@ -139,6 +149,9 @@ def _scored(
             if outputs.only_trees:
                 figures.append(figure_of_outputs(metric, problem, outputs.only_trees, references, ONLY_TREES))
     words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
+    for figure in figures:
+        if figure.note and figure not in held:
+            request.warn(f"{figure.label}: {figure.note}")
     figures += figures_of_tokens(outputs.sums, words, len(inputs))
     names = {figure.metric for figure in figures} - {""} | {*METRICS.having("needs", TOKENS)}
     codes = {metric: code_digest([(METRICS, metric)]) for metric in sorted(names)}

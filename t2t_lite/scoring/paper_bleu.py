@@ -40,7 +40,7 @@ class PaperBleu(BySacrebleu):
             )
         if language and not _CODE.fullmatch(language):
             raise UserError(f"`language={language}` is not a language code; pass one such as de", status=2)
-        super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True))
+        super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True), not tokenized)
         self._language = "" if tokenized else language
         version = importlib.metadata.version("sacremoses")
         self._about = "tok:given" if tokenized else f"lang:{language}|tok:sacremoses-{version}|split:hyphens"

@@ -89,6 +89,23 @@ def test_figures_of_awkward_text_equal_those_of_the_sacrebleu_command(score, tmp
     assert [line.split() for line in printed.splitlines()] == sacrebleu_lines(ours, *theirs)
 
 
+def test_text_without_blanks_is_scored_by_its_language_or_told_of(command, score, tmp_path):
+    texts = {"ours": "我今天去看老师。", "theirs": "我今天去看朋友。"}
+    ours, theirs = (write(tmp_path / name, [text] * 3) for name, text in texts.items())
+    flags = (f"--hypothesis={ours}", f"--reference={theirs}", "--metric=bleu,ter,chrf")
+    told = command("score", *flags)
+    assert told.returncode == 0 and "|tok:13a|smooth:exp|" in told.stdout
+    assert [line.split(",")[0] for line in told.stderr.splitlines()] == [
+        f"{label} of {ours}: the references have hardly a blank" for label in ("BLEU", "TER")
+    ]
+    for flag, tokenizer in (("--language=zh", "zh"), ("--tokenize=char", "char")):
+        bleu = score(*flags[:2], "--metric=bleu", flag)
+        assert f"|tok:{tokenizer}|" in bleu and float(bleu.split(" = ")[1].split()[0]) > 50
+    compared = json.loads(score(f"--hypothesis={ours},{theirs}", flags[1], "--metric=bleu", "--language=zh", "--json"))
+    (metric,) = compared["metrics"]
+    assert "|tok:zh|" in metric["signature"] and [each["score"] > 50 for each in metric["comparisons"]] == [True, True]
+
+
 def test_roots_and_lines_of_trees_are_not_passed_over(command, paths, files, tmp_path):
     roots = write(tmp_path / "roots", [tree.replace("TOP", "ROOT") for tree in files["trees"]])
     flags = (f"--hypothesis={roots}", f"--reference={paths['trees']}", "--metric=parseval")
@@ -181,7 +198,7 @@ def test_trees_are_compared_by_f1(score, paths):
         (["--hypothesis={a}", "--changes=3"], "--changes needs several files; pass --hypothesis=FILE,FILE"),
         (["--hypothesis={a}", "--source={s}"], "--source needs several files"),
         (["--hypothesis={a},{b}", "--test=t"], "takes bootstrap or randomisation, not 't'"),
-        (["--hypothesis={a}", "--language=de"], "--language needs --metric=paper_bleu"),
+        (["--hypothesis={a}", "--metric=chrf", "--language=de"], "--language needs --metric=bleu or paper_bleu or ter"),
         (["--hypothesis={a}", "--metric=paper_bleu", "--language=?"], "--language=? is not a language code"),
         (["--hypothesis={short},{a}"], "{short} has 5 lines but {a} has 12: line n of one must correspond"),
         (["--hypothesis={a},{b}", "--source={short}"], "{a} has 12 lines but {short} has 5"),

@@ -102,7 +102,8 @@ def test_a_problem_knows_the_language_of_its_outputs():
     languages = {name: options_for("paper_bleu", get_problem(name)) for name in ("wmt_enfr", "grammar_ende_rev")}
     assert languages == {"wmt_enfr": {"language": "fr"}, "grammar_ende_rev": {"language": "en"}}
     assert options_for("paper_bleu", get_problem("multi30k_endefr")) == {}  # two languages
-    assert options_for("bleu", get_problem("wmt_enfr")) == {}
+    assert options_for("bleu", get_problem("wmt_enfr")) == {"language": "fr"}
+    assert options_for("chrf", get_problem("wmt_enfr")) == {}
 
 
 @pytest.mark.parametrize(
