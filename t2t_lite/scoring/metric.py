@@ -18,6 +18,7 @@ functions of sums over the target tokens of a split, see `token_metrics.py`.
 """
 
 import numbers
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
+LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")  # BCP 47
 
 
 class Metric:

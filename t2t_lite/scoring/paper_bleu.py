@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.metric import figure_label
+from t2t_lite.scoring.metric import LANGUAGE_CODE, figure_label
 from t2t_lite.scoring.sacrebleu_metrics import BySacrebleu
 
 # As in get_ende_bleu.sh: s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g
 _COMPOUND = re.compile(r"(\S)-(\S)")
-_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 # Whitespace that separates tokens in Python but not in multi-bleu.perl, which reads bytes: U+00A0 and others.
 _OTHER_BLANK = re.compile(r"[^\S \t\n\r\f\v]")
 
@@ -38,7 +37,7 @@ class PaperBleu(BySacrebleu):
                 "such as `language=de`, or `tokenized` if they are tokenised already",
                 status=2,
             )
-        if language and not _CODE.fullmatch(language):
+        if language and not LANGUAGE_CODE.fullmatch(language):
             raise UserError(f"`language={language}` is not a language code; pass one such as de", status=2)
         super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True), not tokenized)
         self._language = "" if tokenized else language

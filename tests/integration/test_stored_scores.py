@@ -190,6 +190,26 @@ def test_code_that_is_in_no_file_is_like_no_other():
 
 
 @pytest.mark.slow
+def test_text_without_blanks_is_said_and_scored_again_once_its_language_is_known(run, command):
+    folder, flags = run
+    (targets,) = folder.parent.glob("data/*-dev.targets.txt")
+    targets.write_text("我今天去看朋友。\n" * len(targets.read_text().splitlines()))
+    found, told = evaluate(command, flags)
+    assert "BLEU: the references have hardly a blank" in told
+    (report,) = folder.glob("scores/*/report.md")
+    assert "Note: the references have hardly a blank" in report.read_text()
+    assert "tok:13a" in next(figure["signature"] for figure in found["figures"] if figure["name"] == "bleu")
+    again, told = evaluate(command, flags)
+    assert again["figures"] == found["figures"] and "hardly" not in told
+    about = folder / "run.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"target_language": "zh"}))
+    found, told = evaluate(command, flags)
+    assert not found["decoded_now"] and "hardly" not in told + report.read_text()
+    signatures = {figure["name"]: figure["signature"] for figure in found["figures"]}
+    assert "tok:zh" in signatures["bleu"] and "asian:yes" in signatures["ter"]
+
+
+@pytest.mark.slow
 def test_the_papers_bleu_of_an_unknown_language_is_kept_from_version_0_10_and_never_computed(run, command):
     folder, flags = run
     found, _ = evaluate(command, flags)
