@@ -38,6 +38,7 @@ from t2t_lite.files import as_json, file_sha256, write_text, written_folder
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import TOKENS, compute_score, knows_language, make_metric, options_for, references_taken
+from t2t_lite.scoring.sacrebleu_metrics import has_hardly_a_blank
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
@@ -122,7 +123,11 @@ def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str])
 
         decoded = decode(request, inputs)
     words, examples = decoded.training_words, None
-    rows = None if words is None else by_frequency(decoded.hypotheses, references, words)
+    rows = (
+        None
+        if words is None
+        else by_frequency(decoded.hypotheses, references, words, request.run_dir.problem.output_language)
+    )
     try:
         examples = make_examples(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
     except Exception as error:  # an error here must not lose the outputs, which took long to decode
@@ -217,5 +222,5 @@ def _by_length(
         hypotheses,
         references_taken(problem.metric, references),
         lambda ours, theirs: compute_score(problem.metric, scorer, ours, *theirs),
-        has_words=not problem.writes_trees,
+        has_words=not (problem.writes_trees or has_hardly_a_blank(references[0])),
     )
