@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import t2t_lite as t2t
 from t2t_lite.plugins import load_usr_dir
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import CONSTRAINTS, METRICS
@@ -190,7 +191,7 @@ def test_code_that_is_in_no_file_is_like_no_other():
 
 
 @pytest.mark.slow
-def test_text_without_blanks_is_said_and_scored_again_once_its_language_is_known(run, command):
+def test_text_without_blanks_is_said_and_scored_again_once_its_language_is_known(run, command, caplog):
     folder, flags = run
     (targets,) = folder.parent.glob("data/*-dev.targets.txt")
     targets.write_text("我今天去看朋友。\n" * len(targets.read_text().splitlines()))
@@ -199,6 +200,9 @@ def test_text_without_blanks_is_said_and_scored_again_once_its_language_is_known
     (report,) = folder.glob("scores/*/report.md")
     assert "Note: the references have hardly a blank" in report.read_text()
     assert "tok:13a" in next(figure["signature"] for figure in found["figures"] if figure["name"] == "bleu")
+    data, settings = folder.parent / "data", {"decode_hparams": "beam_size=1"}
+    t2t.evaluate(folder, data, **settings)  # as during training
+    assert "BLEU: the references have hardly a blank" in caplog.text
     again, told = evaluate(command, flags)
     assert again["figures"] == found["figures"] and "hardly" not in told
     about = folder / "run.json"
@@ -207,6 +211,9 @@ def test_text_without_blanks_is_said_and_scored_again_once_its_language_is_known
     assert not found["decoded_now"] and "hardly" not in told + report.read_text()
     signatures = {figure["name"]: figure["signature"] for figure in found["figures"]}
     assert "tok:zh" in signatures["bleu"] and "asian:yes" in signatures["ter"]
+    caplog.clear()
+    assert t2t.evaluate(folder, data, **settings).bleu == pytest.approx(score_of(found, "bleu"))
+    assert "hardly" not in caplog.text
 
 
 @pytest.mark.slow

@@ -158,8 +158,8 @@ class _Translation:
             for side in problem.in_direction(SIDES)
         )
         for name, metric in self._metrics.items():
-            # The references alone tell what a tokenizer makes of the text.
-            for remark in metric.remarks(self._references, self._references):
+            # There are no outputs yet, but the references alone tell what a tokenizer makes of the text.
+            for remark in metric.remarks([""] * len(self._references), self._references):
                 LOG.warning(f"{figure_label(figure_name(name))}: {remark}")
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         self._model = make_model(run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
