@@ -18,6 +18,7 @@ from t2t_lite.files import absolute_paths, split_paths
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
 from t2t_lite.trees.linear import BRACKETS, TAGS, WORD, bracket_pairs, linearise
+from t2t_lite.trees.tokenizer import split_at_blanks
 from t2t_lite.trees.tree import parse_brackets, tree_words
 from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
 
@@ -84,7 +85,7 @@ class Parsing(Problem):
             tree = parse_brackets(targets)[0]
         except (ValueError, IndexError):
             return []
-        if tree_words(tree) != inputs.split():
+        if tree_words(tree) != split_at_blanks(inputs):
             return []
         heads = [
             Dependency(f"{label}: word -> head", "inputs", word, head) for label, word, head in head_dependencies(tree)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
+from t2t_lite.data.problem import LANGUAGES, SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, file_sha256, make_folder, partial_path, split_paths
@@ -59,6 +59,7 @@ class TextPairs(Problem):
         "(default: 5%% of all sources, at most 2000)",
         "split_seed": f"seed that selects the held-out pairs (default: {_NUMBERS['split_seed']})",
         "symbols": "texts that are always one token, separated by commas, such as tags before the sources: <2de>,<2fr>",
+        **LANGUAGES,
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
     }
     switches = frozenset({"drop_duplicates"})

@@ -79,8 +79,13 @@ for _name, _class, _summary, _facts in (
     (
         "bleu",
         "sacrebleu_metrics:Bleu",
-        "Matching word n-grams (up to 4), by sacreBLEU with 13a tokenization; 0 to 100.",
-        {"label": "BLEU", "evaluated_with": ("paper_bleu", "chrf", "ter"), **_SEVERAL, **_CASE},
+        "Matching word n-grams (up to 4), by sacreBLEU; the language determines the tokens, usually 13a; 0 to 100.",
+        {
+            "label": "BLEU",
+            "evaluated_with": ("paper_bleu", "chrf", "ter"),
+            "options": ("lowercase", "language", "tokenize"),
+            **_SEVERAL,
+        },
     ),
     (
         "chrf",
@@ -92,7 +97,7 @@ for _name, _class, _summary, _facts in (
         "ter",
         "sacrebleu_metrics:Ter",
         "Edits as a percentage of the reference's words, by sacreBLEU; lower is better.",
-        {"label": "TER", **_SEVERAL, **_LOWER},
+        {"label": "TER", "options": ("language",), **_SEVERAL, **_LOWER},
     ),
     (
         "paper_bleu",
@@ -102,6 +107,8 @@ for _name, _class, _summary, _facts in (
             "label": "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)",
             "options": ("lowercase", "language", "tokenized"),
             "beside": "bleu",
+            "evaluated_for": ("wmt_ende", "wmt_enfr"),
+            "needs_language": True,
             **_SEVERAL,
         },
     ),
@@ -119,7 +126,7 @@ for _name, _class, _summary, _facts in (
             "needs": "trees",
             "figure": "f1",
             "label": "F1",
-            "options": ("per_sentence", "errors", "known_words", "n_best"),
+            "options": ("per_sentence", "errors", "known_words", "n_best", "roots_as_top"),
         },
     ),
 ):

@@ -245,7 +245,10 @@ NORM_TYPES = Registry("norm type", "hparams=norm_type", facts=("requires", "hpar
 METRICS = Registry(
     "metric",
     "eval_metric",
-    facts=("needs", "higher_is_better", "figure", "label", "options", "several_references", "beside", "evaluated_with"),
+    facts=(
+        *("needs", "higher_is_better", "figure", "label", "options", "several_references", "beside"),
+        *("evaluated_with", "evaluated_for", "needs_language"),
+    ),
 )
 OPTIMIZERS = Registry(
     "optimizer",

@@ -1,8 +1,9 @@
 """Run directories, which contain everything about a run, so that tools need only the path.
 
 hparams.json        the settings
-run.json            problem, random_seed, vocabularies, plug-ins, hparams_set, data_dir, eval_metric, checksums of the
-                    data, the decoder layer for word alignments, and the version that wrote the file
+run.json            problem, its languages if they are not its own, random_seed, vocabularies, plug-ins, hparams_set,
+                    data_dir, eval_metric, checksums of the data, the decoder layer for word alignments, and the
+                    version that wrote the file
 vocab.*             copies of the vocabularies: one for both sides, or one for each
 ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
 average-<step>.*    an average of checkpoints, for inference only; it records their steps
@@ -29,7 +30,7 @@ from typing import Any, TypeAlias
 import t2t_lite
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import AUTO_BATCH_BY, HParams
-from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
+from t2t_lite.data.problem import LANGUAGES, REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, make_folder, write_text, written_whole
 from t2t_lite.plugins import load_usr_dir
@@ -89,6 +90,7 @@ def open_run_dir(path: Path) -> RunDir:
         problem = get_problem(name)
     except UserError as error:
         raise UserError(f"{about} names a problem that is not registered: {error}") from error
+    problem.set_languages(run)
     for vocabulary, digest in digests.items():
         if not vocabulary.exists() or file_sha256(vocabulary) != digest:
             raise UserError(
@@ -369,6 +371,7 @@ def prepare_run_dir(
     if inputs_vocabulary != vocabulary:
         run["inputs_vocabulary"] = {"file": inputs_vocabulary.name, "sha256": file_sha256(inputs_vocabulary)}
     more = {
+        **{side: vars(problem).get(side) or None for side in LANGUAGES},
         "data_dir": None if data_dir is None else str(Path(data_dir).absolute()),
         "eval_metric": eval_metric,
         "hparams_set": hparams_set,

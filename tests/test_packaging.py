@@ -266,6 +266,7 @@ def test_a_serving_machine_decodes_scores_and_serves_without_tensorflow(serving,
         "--hypothesis=out.txt",
         "--reference=out.txt",
         "--metric=bleu,chrf,ter,paper_bleu",
+        "--language=de",
         cwd=tmp_path,
     )
     assert scored.stdout.count("100.00") >= 3

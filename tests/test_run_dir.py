@@ -59,6 +59,17 @@ def test_a_reversed_problem_is_recorded(tmp_path, vocabulary):
     assert opened.problem.is_reversed
 
 
+def test_the_languages_of_the_users_text_are_recorded(tmp_path, vocabulary):
+    own = get_problem("text_pairs_rev", source_language="zh")
+    prepare_run_dir(tmp_path / "run", HPARAMS, own, vocabulary)
+    assert open_run_dir(tmp_path / "run").problem.output_language == "zh"
+    prepare_run_dir(tmp_path / "unknown", HPARAMS, get_problem("text_pairs"), vocabulary)
+    prepare_run_dir(tmp_path / "known", HPARAMS, get_problem("grammar_ende"), vocabulary)
+    for name, language in (("unknown", ""), ("known", "de")):
+        assert "language" not in (tmp_path / name / "run.json").read_text()
+        assert open_run_dir(tmp_path / name).problem.output_language == language
+
+
 def test_preparing_again_with_the_same_settings_changes_nothing(run, problem, vocabulary):
     before = {path.name: path.read_bytes() for path in run.path.iterdir()}
     again = prepare_run_dir(run.path, HPARAMS, problem, vocabulary)

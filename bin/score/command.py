@@ -8,7 +8,10 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
 
 # The flags that are arguments of metrics.
-_OPTIONS = ("lowercase", "per_sentence", "errors", "known_words", "n_best", "language", "tokenized")
+_OPTIONS = (
+    *("lowercase", "language", "tokenize", "tokenized"),
+    *("per_sentence", "errors", "known_words", "n_best", "roots_as_top"),
+)
 # The flags of --errors.
 _OF_ERRORS = ("known_words", "n_best")
 # The flags that need several hypothesis files.
@@ -24,7 +27,7 @@ def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "score",
-        "Score translations with sacreBLEU (13a) and chrF, each with its signature, or trees with EVALB's labelled F1. "
+        "Score translations with sacreBLEU's BLEU and chrF, with signatures, or trees with EVALB's labelled F1. "
         "Several files of hypotheses are compared with the first of them.",
         runs=True,
     )
@@ -39,7 +42,13 @@ def make_parser() -> cli.CommandParser:
     add("--intervals", action="store_true", help="also print 95%% confidence intervals (bootstrap, 1,000 samples)")
     add("--json", action="store_true", help="print everything as one JSON object")
     add("--lowercase", action="store_true", help=f"{_metrics_with('lowercase')}: ignore case")
-    add("--language", help=f"{_metrics_with('language')}: the language code of the texts, such as de (default: en)")
+    add("--language", help=f"{_metrics_with('language')}: the language code of the texts, such as de")
+    add(
+        "--tokenize",
+        metavar="NAME",
+        help=f"{_metrics_with('tokenize')}: sacreBLEU's tokenizer, such as 13a, zh, ja-mecab, ko-mecab, char or none "
+        "(default: that of the language, else 13a)",
+    )
     add(
         "--tokenized",
         action="store_true",
@@ -69,6 +78,12 @@ def _add_tree_options(parser: cli.CommandParser) -> None:
         "--per_sentence",
         action="store_true",
         help=f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format",
+    )
+    add(
+        "--roots_as_top",
+        action="store_true",
+        help=f"{_metrics_with('roots_as_top')}: do not count roots called ROOT, S1 or nothing; EVALB counts all "
+        "but TOP",
     )
     add(
         "--errors",
@@ -198,10 +213,12 @@ def _metrics(names: str, num_references: int) -> list[str]:
 def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
     from t2t_lite.bin.score.results import (
         Files,
+        check_trees,
         largest_changes,
         print_comparison,
         print_json,
         print_reports,
+        remarks,
         score_files,
     )
 
@@ -210,7 +227,10 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
         references=_read(arguments.reference),
         source=_read([arguments.source]) if arguments.source else {},
     )
+    check_trees(files, metrics)
     files.check()
+    for line in remarks(files, metrics, options):
+        cli.warn(line)
     if len(files.hypotheses) == 1 and not arguments.json:
         print_reports(files, metrics, options, arguments.intervals)
         return

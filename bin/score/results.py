@@ -11,14 +11,18 @@ from t2t_lite.files import as_json
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
 from t2t_lite.scoring.metric import (
+    TREES,
     check_lines,
     compute_score,
     figure_label,
     figure_name,
     make_metric,
+    metric_needs,
     options_taken,
+    references_taken,
     report,
 )
+from t2t_lite.scoring.parseval import check_one_line_per_tree
 from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, TESTS, Comparison, compare, interval
 
 Texts = Mapping[str, Sequence[str]]
@@ -70,6 +74,26 @@ class Scored:
     def label(self) -> str:
         """The metric's label in reports."""
         return figure_label(figure_name(self.metric))
+
+
+def check_trees(files: Files, metrics: Sequence[str]) -> None:
+    """Raises UserError if a metric scores trees, and trees take several lines."""
+    if TREES in map(metric_needs, metrics):
+        for name, lines in {**files.hypotheses, **files.references}.items():
+            check_one_line_per_tree(lines, name)
+
+
+def remarks(files: Files, metrics: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """Returns the metrics' remarks about the files, see `Metric.remarks`; each names a metric and a file."""
+    references = files.references.values()
+    found = []
+    for metric in metrics:
+        scorer = make_metric(metric, **options_taken(metric, options))
+        for name, lines in files.hypotheses.items():
+            about = f"{figure_label(figure_name(metric))} of {name}"
+            taken = references_taken(metric, list(references))
+            found += [f"{about}: {line}" for line in scorer.remarks(lines, *taken)]
+    return found
 
 
 def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool) -> None:

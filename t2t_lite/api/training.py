@@ -101,6 +101,7 @@ def train(
       UserError: if settings, data or checkpoints are unusable, another process trains in `output_dir`, the disk or
         memory is full, or the loss or gradients are not finite.
     """
+    from t2t_lite.data.manifest import read_manifest
     from t2t_lite.system.locks import training_in
     from t2t_lite.training.slurm import use_slurm
     from t2t_lite.training.tf_config import workers_of_environment
@@ -113,6 +114,10 @@ def train(
             f"problem '{generated.data_name}' is not registered; decorate its class with @PROBLEMS.register"
         )
     problem = get_problem(generated.name)
+    # Of the options, training needs only the languages; others affect the data.
+    if (made := read_manifest(Path(data_dir), problem)) is not None:
+        problem.set_languages(made.settings)
+    problem.set_languages(generated.options)
     if hparams_set is None and options.get("warm_start_from") and not isinstance(hparams, HParams):
         hparams = _settings_to_start_from(Path(output_dir), Path(options["warm_start_from"])).changed(hparams)
     settings = _settings(hparams_set, hparams, model, train_steps)

@@ -9,10 +9,18 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import METRICS, PROBLEMS, snake_case
-from t2t_lite.scoring.metric import TOKENS, TREES, metric_needs
+from t2t_lite.scoring.metric import LANGUAGE_CODE, TOKENS, TREES, metric_needs
 
 SPLITS = ("train", "dev", "test")
 REVERSED_SUFFIX = "_rev"
+
+
+# The attributes of a problem that name the languages of its forward inputs and targets. As flags, they are for problems
+# whose text is the user's own.
+LANGUAGES = {
+    "source_language": "language code of the sources, such as de, for metrics and servers",
+    "target_language": "language code of the translations, which determines the tokens of BLEU; for example zh",
+}
 
 
 class Example(NamedTuple):
@@ -135,6 +143,19 @@ class Problem:
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         self.is_reversed = is_reversed
         self.options = options  # the values of `flags`
+        self.set_languages(options)
+
+    def set_languages(self, values: Mapping[str, object]) -> None:
+        """Sets the languages that options, a manifest's settings or run.json name, if the problem has `LANGUAGES`.
+
+        Raises UserError if one is not a language code.
+        """
+        for name in LANGUAGES if LANGUAGES.items() <= self.flags.items() else ():
+            if not (value := str(values.get(name) or "")):
+                continue
+            if not LANGUAGE_CODE.fullmatch(value):
+                raise UserError(f"`{name}={value}` is not a language code; pass one such as de", status=2)
+            setattr(self, name, value)
 
     @property
     def data_name(self) -> str:

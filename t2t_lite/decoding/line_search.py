@@ -79,7 +79,7 @@ class LineSearch:
             if row in whole_words:
                 results[row] = _with_new_words(results[row], prefix[0])
         if num_wanted == 0 and settings.sampling_method == "argmax":
-            return list(map(_distinct, results))
+            return list(map(distinct, results))
         return results
 
     def _copied(self, lines: Lines) -> dict[int, str]:
@@ -153,7 +153,7 @@ def _with_new_words(beams: list[Hypothesis], prefix: str) -> list[Hypothesis]:
     return [beams[number]._replace(text=prefix + rests[number].removeprefix(" ")) for number in fitting]
 
 
-def _distinct(beams: list[Hypothesis]) -> list[Hypothesis]:
+def distinct(beams: Sequence[Hypothesis]) -> list[Hypothesis]:
     """Returns the best hypothesis of each text: different tokens, or diverse groups, may have the same text."""
     found: dict[str, Hypothesis] = {}
     for each in beams:

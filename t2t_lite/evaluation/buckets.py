@@ -5,17 +5,11 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from t2t_lite.scoring.sacrebleu_metrics import tokenizer_of, words_of
 
 _MOST_BUCKETS = 6
 # The lowest frequency of each class of words: 0, 1 to 4, 5 to 99, 100 to 999, 1000 and more.
 _FREQUENCIES = (0, 1, 5, 100, 1000)
-_tokenize = Tokenizer13a()
-
-
-def text_words(text: str) -> list[str]:
-    """Returns the words of a text, split as by sacreBLEU's 13a tokenizer: punctuation marks are separate words."""
-    return _tokenize(text).split()
 
 
 def by_length(
@@ -54,21 +48,22 @@ def by_length(
 
 
 def by_frequency(
-    hypotheses: Sequence[str], references: Sequence[str], frequencies: Mapping[str, int]
+    hypotheses: Sequence[str], references: Sequence[str], frequencies: Mapping[str, int], language: str = ""
 ) -> list[dict[str, Any]]:
     """Returns the F1 of output words by their frequency in training targets, as in compare-mt (Neubig 2019, N19-4007).
 
-    Each output word matches at most one reference word, so a repeated word matches at most as often as it occurs in the
-    reference. Rows are {"frequency", "word_f1" (percent; None without words), "matches", "in_outputs",
-    "in_references"}.
+    Words, also those that `frequencies` counts, are the tokens of BLEU in `language`, see `words_of`. Each output word
+    matches at most one reference word, so a repeated word matches at most as often as it occurs in the reference. Rows
+    are {"frequency", "word_f1" (percent; None without words), "matches", "in_outputs", "in_references", "tokenizer"}.
     """
+    split, tokenizer = words_of(language), tokenizer_of(language)
     matches, ours, theirs = (collections.Counter[int]() for _ in range(3))
 
     def class_of(word: str) -> int:
         return sum(frequencies.get(word, 0) >= first for first in _FREQUENCIES) - 1
 
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        of_output, of_reference = (collections.Counter(text_words(text)) for text in (hypothesis, reference))
+        of_output, of_reference = (collections.Counter(split(text)) for text in (hypothesis, reference))
         for total, words in ((matches, of_output & of_reference), (ours, of_output), (theirs, of_reference)):
             for word, count in words.items():
                 total[class_of(word)] += count
@@ -84,6 +79,7 @@ def by_frequency(
             "matches": matches[number],
             "in_outputs": ours[number],
             "in_references": theirs[number],
+            "tokenizer": tokenizer,
         }
         for number, name in enumerate([*ends, f"{_FREQUENCIES[-1]}+"])
     ]

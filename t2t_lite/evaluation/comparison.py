@@ -103,7 +103,10 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
             of_metric = references_taken(metric, references)
             systems[metric] = compare_by_both_tests(metric, hypotheses, *of_metric, **options)
     main = problem.metric if METRICS.fact(problem.metric, "several_references", False) or len(references) == 1 else None
-    changes = {name: most_changed(main, hypotheses[names[0]], hypotheses[name], *references) for name in names[1:]}
+    options = {**options_for(main, problem)} if main else {}
+    changes = {
+        name: most_changed(main, hypotheses[names[0]], hypotheses[name], *references, **options) for name in names[1:]
+    }
     return RunComparison(names, systems, changes, inputs)
 
 

@@ -16,10 +16,10 @@ from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.buckets import text_words
 from t2t_lite.evaluation.request import Request
 from t2t_lite.files import file_sha256
 from t2t_lite.run_dir import RunDir
+from t2t_lite.scoring.sacrebleu_metrics import words_of
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.training.evaluation.evaluator import SplitLosses, decode_lines, make_decoder
 from t2t_lite.training.options import TrainOptions
@@ -83,6 +83,7 @@ def _check_vocabularies(request: Request, manifest: Manifest) -> None:
 
 def _count_words(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> collections.Counter[str]:
     """Counts how often each word occurs in a run's training targets, whose ids are first decoded to text."""
+    split = words_of(run_dir.problem.output_language)
     vocabulary, side = open_vocabulary(run_dir.vocabulary), run_dir.problem.in_direction(SIDES)[1]
     shards = [str(data_dir / name) for name in sorted(manifest.splits["train"]["shards"])]
     counts: collections.Counter[str] = collections.Counter()
@@ -90,5 +91,5 @@ def _count_words(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> collect
         for records in tf.data.TFRecordDataset(shards).take(_MOST_PAIRS).batch(4096):
             ids = tf.io.parse_example(records, {side: tf.io.RaggedFeature(tf.int64)})[side]
             for text in vocabulary.decode(ids.to_tensor().numpy()):
-                counts.update(text_words(text))
+                counts.update(split(text))
     return counts

@@ -10,9 +10,11 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import (
     TOKENS,
+    check_language,
     compute_score,
     figure_label,
     figure_name,
+    knows_language,
     make_metric,
     metric_named,
     metric_needs,
@@ -24,6 +26,7 @@ from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 
 PER_WORD = "perplexity_per_word"
+_NOTE = "Note: "
 ONLY_TREES = "_only_trees"  # the name suffix of scores after a search among trees only
 
 
@@ -46,6 +49,11 @@ class Figure:
         """The confidence interval, or None."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    @property
+    def note(self) -> str:
+        """What makes the score mean less than it seems; "" if nothing does. It is a part of the meaning."""
+        return self.meaning.partition(_NOTE)[2]
+
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Figure":
         """Returns the figure with these fields. A score of None, which stands for a non-finite number, becomes NaN."""
@@ -53,10 +61,16 @@ class Figure:
 
 
 def usual_metrics(problem: Problem) -> list[str]:
-    """Returns the output metrics in every evaluation of a problem: its own and those that accompany it."""
+    """Returns the output metrics in every evaluation of a problem: its own and those that accompany it.
+
+    Raises a UserError if the problem's metric needs a language that the problem does not have.
+    """
     if not problem.has_inputs:
         return []
-    return with_companions([problem.metric, *METRICS.fact(problem.metric, "evaluated_with", ())])
+    check_language(problem.metric, problem)
+    others = METRICS.fact(problem.metric, "evaluated_with", ())
+    own = [name for name in others if problem.name in METRICS.fact(name, "evaluated_for", (problem.name,))]
+    return with_companions([problem.metric, *(name for name in own if knows_language(name, problem))])
 
 
 def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
@@ -74,6 +88,7 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
         if not problem.has_inputs or needs != metric_needs(problem.metric):
             own = f"is scored by {figure_name(problem.metric)}" if problem.has_inputs else "has no outputs to score"
             raise UserError(f"`metric={name}`: '{problem.name}' {own}; omit this metric", status=2)
+        check_language(metric, problem)
         metrics.append(metric)
     return with_companions(metrics)
 
@@ -93,7 +108,7 @@ def figure_of_outputs(
     return Figure(
         figure_name(metric) + suffix,
         figure_label(figure_name(metric)) + (" among well-formed trees only" if suffix else ""),
-        METRICS.summary(metric),
+        " ".join([METRICS.summary(metric), *(f"{_NOTE}{each}." for each in scorer.remarks(hypotheses, *references))]),
         score,
         scorer.signature(len(references)),
         known.low if known else None,

@@ -100,5 +100,6 @@ def _frequency_table(scores: SplitScores) -> list[str]:
         for row in rows
     ]
     titles = ["frequency", "F1", "matches", "in outputs", "in references"]
-    note = "words: tokens of sacreBLEU's 13a tokenizer; matches: as in compare-mt (Neubig 2019, N19-4007)."
+    tokenizer = rows[0].get("tokenizer", "13a")  # versions up to 0.10 knew no other
+    note = f"words: tokens of sacreBLEU's {tokenizer} tokenizer; matches: as in compare-mt (Neubig 2019, N19-4007)."
     return ["", "Output words by their frequency in the training targets:", "", *table(titles, cells), "", note]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -36,9 +37,13 @@ from t2t_lite.evaluation.split_scores import (
 from t2t_lite.files import as_json, file_sha256, write_text, written_folder
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import TOKENS, compute_score, make_metric, options_for, references_taken
+from t2t_lite.scoring.metric import TOKENS, compute_score, knows_language, make_metric, options_for, references_taken
+from t2t_lite.scoring.sacrebleu_metrics import has_hardly_a_blank
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.system.quiet import import_tensorflow, settings_restored
+
+# The parts of a signature that may differ between equal scores.
+_VERSIONS = re.compile(r"nrefs:\d+\||\|version:[^|]*|(?<=sacremoses)-[\d.]+")
 
 
 class _Outputs(NamedTuple):
@@ -65,11 +70,13 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
         return _scored(request, inputs, references, _decoded(request, inputs, references[0]), wanted, decoded_now=True)
     known = dict.fromkeys(figure.metric for figure in stored.figures if figure.metric)
     same_references = stored.reference_digests == request.reference_digests()
-    stale = _stale(stored, [*known, *METRICS.having("needs", TOKENS)])
+    stale = _stale(stored, [*known, *METRICS.having("needs", TOKENS)], problem)
     if same_references and not stale and set(wanted) <= known.keys():
         return stored
-    kept = [metric for metric in known if same_references or metric in METRICS]
     holding = known.keys() - stale if same_references else set()
+    kept = [metric for metric in known if same_references or metric in METRICS]
+    # Versions up to 0.10 scored paper_bleu as if an unknown language were English; only the stored score is kept.
+    kept = [metric for metric in kept if metric in holding or knows_language(metric, problem)]
     held = [figure for figure in stored.figures if figure.metric in holding]
     content = stored.content
     outputs = _Outputs(
@@ -84,17 +91,23 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
     return _scored(request, *request.texts(), outputs, list(dict.fromkeys([*wanted, *kept])), held)
 
 
-def _stale(stored: SplitScores, metrics: Iterable[str]) -> set[str]:
-    """Returns the metrics whose code has changed since the stored scores were computed.
+def _stale(stored: SplitScores, metrics: Iterable[str], problem: Problem) -> set[str]:
+    """Returns the metrics whose code or signature has changed since the stored scores were computed.
 
     Metrics of a plug-in that is not loaded do not count, because they are not requested and cannot be recomputed.
     """
     scored_by = stored.content.get("scored_by", {})
-    return {
+    changed = {
         metric
         for metric in metrics
         if metric in METRICS and code_digest([(METRICS, metric)]) != scored_by.get(metric, "")
     }
+    signatures = {figure.metric: figure.signature for figure in stored.figures if figure.signature}
+    for metric in signatures.keys() & {*METRICS} - changed:
+        if knows_language(metric, problem):
+            now = make_metric(metric, **options_for(metric, problem)).signature()
+            changed |= {metric} if _VERSIONS.sub("", now) != _VERSIONS.sub("", signatures[metric]) else set()
+    return changed
 
 
 def stored_scores(request: Request) -> SplitScores | None:
@@ -110,7 +123,11 @@ def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str])
 
         decoded = decode(request, inputs)
     words, examples = decoded.training_words, None
-    rows = None if words is None else by_frequency(decoded.hypotheses, references, words)
+    rows = (
+        None
+        if words is None
+        else by_frequency(decoded.hypotheses, references, words, request.run_dir.problem.output_language)
+    )
     try:
         examples = make_examples(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
     except Exception as error:  # an error here must not lose the outputs, which took long to decode
@@ -137,6 +154,9 @@ def _scored(
             if outputs.only_trees:
                 figures.append(figure_of_outputs(metric, problem, outputs.only_trees, references, ONLY_TREES))
     words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
+    for figure in figures:
+        if figure.note and figure not in held:
+            request.warn(f"{figure.label}: {figure.note}")
     figures += figures_of_tokens(outputs.sums, words, len(inputs))
     names = {figure.metric for figure in figures} - {""} | {*METRICS.having("needs", TOKENS)}
     codes = {metric: code_digest([(METRICS, metric)]) for metric in sorted(names)}
@@ -202,5 +222,5 @@ def _by_length(
         hypotheses,
         references_taken(problem.metric, references),
         lambda ours, theirs: compute_score(problem.metric, scorer, ours, *theirs),
-        has_words=not problem.writes_trees,
+        has_words=not (problem.writes_trees or has_hardly_a_blank(references[0])),
     )

@@ -7,7 +7,9 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from t2t_lite.arrays import Forwarded
+from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
+from t2t_lite.decoding.line_search import distinct
 from t2t_lite.decoding.single_text import or_a_single_text, translates
 from t2t_lite.decoding.translator import Hypothesis, Translator, Weights
 from t2t_lite.errors import UserError
@@ -91,10 +93,15 @@ class Parser:
 
     @or_a_single_text("lines")
     def n_best(self, lines: Sequence[str], **options: Forwarded) -> list[list[Hypothesis]]:
-        """Returns all trees found for each line, best first. Repairs may make some of these trees equal."""
+        """Returns all trees found for each line, best first, or samples in the order in which they were drawn.
+
+        Of outputs that give the same tree after repair, only the best is returned; samples are all returned.
+        """
         words, texts = self._cut(lines, options)
+        is_sampled = self._settings(options).sampling_method != "argmax"
         hypotheses = self._translator.n_best(texts, **self._constrained(words, options))
-        return [self._trees(each, beams) for each, beams in zip(words, hypotheses, strict=True)]
+        trees = [self._trees(each, beams) for each, beams in zip(words, hypotheses, strict=True)]
+        return trees if is_sampled else list(map(distinct, trees))
 
     @or_a_single_text("inputs", "targets")
     def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
@@ -182,9 +189,7 @@ class Parser:
         return self._constrained([self._split(line) for line in batch], options)
 
     def _constrained(self, words: list[list[str]], options: dict[str, Forwarded]) -> dict[str, Forwarded]:
-        names = self.decode_hparams.names()
-        settings = {name: value for name, value in options.items() if name in names}
-        decode_hparams = self.decode_hparams.replace(**settings)
+        decode_hparams = self._settings(options)
         if not decode_hparams.only_trees:
             return options
         self.engine.check(decode_hparams, Needs(constraints=True))
@@ -197,6 +202,11 @@ class Parser:
                 raise UserError(f"only_trees=True is for parsing: this model does not write trees ({error})") from error
         constraint = only_trees(self._symbols, [len(each) for each in words])
         return options | {"only_trees": False, "constraints": [*options.get("constraints", ()), constraint]}
+
+    def _settings(self, options: dict[str, Forwarded]) -> DecodeHParams:
+        """Returns the search settings, changed by those among the options."""
+        names = self.decode_hparams.names()
+        return self.decode_hparams.replace(**{name: value for name, value in options.items() if name in names})
 
     def _tags(self) -> list[str]:
         """Returns the tags that the model writes."""

@@ -14,6 +14,7 @@ from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
 from t2t_lite.decoding.search_requests import LineConstraint, LinesToDecode
 from t2t_lite.errors import UserError
 from t2t_lite.trees.linear import LEAVES, WORD
+from t2t_lite.trees.tokenizer import split_at_blanks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +120,7 @@ def all_words(lines: LinesToDecode) -> LineConstraint:
     tokens = lines.vocabulary.tokens()
     if WORD not in tokens:
         raise UserError(f"constraints=all_words is for parsing, but the model's outputs have no symbol {WORD}; omit it")
-    counts = [len(line.split()) for line in lines.texts]
+    counts = [len(split_at_blanks(line)) for line in lines.texts]
     constraint = WordConstraint(_are_leaves(tokens))
     return LineConstraint(constraint, {"word_counts": counts}, [count + 1 for count in counts])
 

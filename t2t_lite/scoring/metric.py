@@ -10,12 +10,15 @@ options             constructor arguments that are flags of t2t-lite-score (none
 several_references  whether `score` takes several sets of references (False)
 beside              the metric that is always reported next to it (none)
 evaluated_with      metrics that t2t-lite-eval also computes if this is the problem's metric (none)
+evaluated_for       the only problems for which `evaluated_with` of another metric may name it (all)
+needs_language      whether it cannot score a problem whose outputs are in an unknown language (False)
 
 Metrics of TEXTS and TREES score decoded outputs and derive from `Metric`. Metrics of TOKENS need no decoding: they are
 functions of sums over the target tokens of a split, see `token_metrics.py`.
 """
 
 import numbers
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
+LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")  # BCP 47
 
 
 class Metric:
@@ -64,6 +68,15 @@ class Metric:
         del hypotheses, references, names
         return []
 
+    def remarks(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[str]:
+        """Returns warnings about the score of these texts, one line each: what makes it mean less than it seems.
+
+        Args:
+          hypotheses, references: see `score`.
+        """
+        del hypotheses, references
+        return []
+
     def signature(self, num_references: int = 1) -> str:
         """Returns the signature, "name:value|..." as in sacreBLEU; "" if unknown.
 
@@ -94,6 +107,11 @@ class Metric:
 
 class InALanguage(Protocol):
     """The part of a problem that metrics use: the language of its outputs."""
+
+    @property
+    def name(self) -> str:
+        """The name in the registry."""
+        ...
 
     @property
     def output_language(self) -> str:
@@ -191,6 +209,21 @@ def options_for(metric: str, problem: InALanguage) -> dict[str, str]:
     """Returns the options of a metric that a problem determines: the language of its outputs, if known and accepted."""
     takes_language = "language" in METRICS.fact(metric, "options", ())
     return {"language": problem.output_language} if takes_language and problem.output_language else {}
+
+
+def knows_language(metric: str, problem: InALanguage) -> bool:
+    """Returns whether the problem has an output language, or the metric does not need it."""
+    return bool(problem.output_language) or not METRICS.fact(metric, "needs_language", False)
+
+
+def check_language(metric: str, problem: InALanguage, argument: str = "metric") -> None:
+    """Raises UserError if the metric needs a language that the problem lacks; `argument` names the metric."""
+    if not knows_language(metric, problem):
+        raise UserError(
+            f"`{argument}={metric}` needs the language of the outputs, which '{problem.name}' does not name "
+            f"(Problem.target_language); score files with t2t-lite-score --metric={metric} --language=CODE",
+            status=2,
+        )
 
 
 def options_taken(metric: str, options: Mapping[str, T]) -> dict[str, T]:

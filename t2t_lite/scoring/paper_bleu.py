@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.metric import figure_label
+from t2t_lite.scoring.metric import LANGUAGE_CODE, figure_label
 from t2t_lite.scoring.sacrebleu_metrics import BySacrebleu
 
 # As in get_ende_bleu.sh: s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g
 _COMPOUND = re.compile(r"(\S)-(\S)")
-_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 # Whitespace that separates tokens in Python but not in multi-bleu.perl, which reads bytes: U+00A0 and others.
 _OTHER_BLANK = re.compile(r"[^\S \t\n\r\f\v]")
 
@@ -28,13 +27,19 @@ class PaperBleu(BySacrebleu):
 
     `language` is the BCP 47 code of the texts, which determines their tokenisation; languages without rules in Moses
     are tokenised as English. With `tokenized`, texts must be tokenised already, with compounds split. Raises a
-    UserError if `language` is not a code.
+    UserError if `language` is not a code, or is missing without `tokenized`.
     """
 
-    def __init__(self, language: str = "en", tokenized: bool = False, lowercase: bool = False) -> None:
-        if not _CODE.fullmatch(language):
+    def __init__(self, language: str = "", tokenized: bool = False, lowercase: bool = False) -> None:
+        if not language and not tokenized:
+            raise UserError(
+                "metric 'paper_bleu' needs the language of the texts, which determines their tokens; pass `language`, "
+                "such as `language=de`, or `tokenized` if they are tokenised already",
+                status=2,
+            )
+        if language and not LANGUAGE_CODE.fullmatch(language):
             raise UserError(f"`language={language}` is not a language code; pass one such as de", status=2)
-        super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True))
+        super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True), not tokenized)
         self._language = "" if tokenized else language
         version = importlib.metadata.version("sacremoses")
         self._about = "tok:given" if tokenized else f"lang:{language}|tok:sacremoses-{version}|split:hyphens"

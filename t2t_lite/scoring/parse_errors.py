@@ -37,6 +37,7 @@ def error_report(
     candidates: Sequence[str],
     known_words: Collection[str] | None = None,
     n_best: Sequence[Sequence[str]] | None = None,
+    roots_as_top: bool = False,
 ) -> list[str]:
     """Returns tables of the errors as lines. Sentences that EVALB does not score are left out.
 
@@ -44,20 +45,22 @@ def error_report(
       golds, candidates: trees in brackets, one per sentence.
       known_words: the words of the training trees, for a table by unknown words; None: no such table.
       n_best: the trees in the beam of each sentence, for the best tree of each beam; None: no such table.
+      roots_as_top: see `compare_trees`.
 
     Raises:
       UserError: if there are more or fewer beams than sentences; see also `compare_trees`.
     """
     if n_best is not None and len(n_best) != len(golds):
         raise UserError(f"there are {len(golds):,} sentences but {len(n_best):,} beams; decode the same file for both")
-    compared = [each for each in compare_trees(golds, candidates)[0] if each.score.status == COUNTED]
+    everything, _ = compare_trees(golds, candidates, roots_as_top=roots_as_top)
+    compared = [each for each in everything if each.score.status == COUNTED]
     lines = _grouped("words", compared, [each.score.length for each in compared], _LENGTHS)
     if known_words is not None:
         unknown = [sum(word not in known_words for word in each.gold.words) for each in compared]
         lines += ["", *_grouped("unknown words", compared, unknown, _UNKNOWN_WORDS)]
     lines += ["", *_by_label(compared), "", *_by_kind(compared)]
     if n_best is not None:
-        lines += ["", *_oracle(golds, candidates, n_best)]
+        lines += ["", *_oracle(golds, candidates, n_best, roots_as_top)]
     return lines
 
 
@@ -161,11 +164,14 @@ def _by_kind(compared: Sequence[Comparison]) -> list[str]:
     return _table(("kind of error", "errors", "share"), rows)
 
 
-def _oracle(golds: Sequence[str], candidates: Sequence[str], n_best: Sequence[Sequence[str]]) -> list[str]:
+def _oracle(
+    golds: Sequence[str], candidates: Sequence[str], n_best: Sequence[Sequence[str]], roots_as_top: bool
+) -> list[str]:
     """Returns the F1 of the first trees and of the best tree in each beam."""
     beams = [[candidate, *beam] for candidate, beam in zip(candidates, n_best, strict=True)]
     repeated = [gold for gold, beam in zip(golds, beams, strict=True) for _ in beam]
-    scores = (each.score for each in compare_trees(repeated, [tree for beam in beams for tree in beam])[0])
+    trees = [tree for beam in beams for tree in beam]
+    scores = (each.score for each in compare_trees(repeated, trees, roots_as_top=roots_as_top)[0])
     firsts, best = [], []
     for beam in beams:
         first, *others = itertools.islice(scores, len(beam))

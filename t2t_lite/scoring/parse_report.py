@@ -15,7 +15,7 @@ def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
     """Returns a readable summary of all sentences and of those with at most 40 words, as lines.
 
     With `per_sentence`, it begins with EVALB's table for other programs: one row per sentence, then the total. The
-    columns about tags show "-" if any candidate is untagged.
+    columns about tags show "-" if the candidates are untagged.
     """
     lines = _table(parseval) if per_sentence else []
     if lines:

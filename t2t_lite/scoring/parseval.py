@@ -14,14 +14,19 @@ The rules of the comparison:
 - The length of a sentence is the number of words in the gold tree, without traces but with punctuation.
 
 Beyond EVALB: a parser that predicts no parts of speech gives words the tag XX, and may tag punctuation by its form. If
-any candidate has the tag XX, the corpus is "untagged": each candidate with the same number of words as its gold tree
-receives all gold tags before the comparison; the words are still compared. The tagging accuracy is then meaningless and
-not reported.
+most of the candidates' words other than punctuation have the tag XX, the corpus is "untagged": each candidate with the
+same number of words as its gold tree receives all gold tags before the comparison; the words are still compared. The
+tagging accuracy is then meaningless and not reported. Fewer words with XX are words with this tag, as in EVALB: some
+treebanks have it.
+
+Roots other than TOP count in EVALB. With `roots_as_top`, the labels "", ROOT and S1 of outermost constituents become
+TOP first.
 
 EVALB's limits (200 words, 200 constituents, 5,000 characters) do not apply. If nothing matches, EVALB prints "nan" for
 F1; here it is 0.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +34,7 @@ from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from t2t_lite.errors import UserError
-from t2t_lite.trees.tree import LEAF, OPEN, UNTAGGED, Tree, parse_brackets, walk
+from t2t_lite.trees.tree import LEAF, OPEN, OTHER_ROOTS, ROOT, UNTAGGED, Tree, parse_brackets, walk
 
 # The status of a sentence.
 COUNTED, ERROR, SKIPPED = 0, 1, 2
@@ -39,6 +44,7 @@ SHORT = 40  # maximum sentence length in the second summary
 _TRACE = "-NONE-"
 _DELETED = frozenset(("TOP", _TRACE, ",", ":", "``", "''", "."))  # DELETE_LABEL
 _SAME = {"PRT": "ADVP"}  # EQ_LABEL
+_OTHER_ROOT = re.compile(rf"\s*\(\s*({'|'.join(OTHER_ROOTS)})\s*\(", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ class Parseval:
     """The scores of a corpus, sentence by sentence."""
 
     sentences: tuple[SentenceScore, ...]  # the score of each sentence
-    untagged: bool = False  # whether any candidate contains words without parts of speech
+    untagged: bool = False  # whether the candidates have no parts of speech
 
     @property
     def all(self) -> Summary:
@@ -147,36 +153,60 @@ class Comparison(NamedTuple):
     candidate: CountedParse | None  # None: its brackets are malformed
 
 
-def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees") -> Parseval:
+def score_trees(
+    golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees", roots_as_top: bool = False
+) -> Parseval:
     """Scores a corpus's candidates. Arguments and errors: see `compare_trees`."""
-    compared, untagged = compare_trees(golds, candidates, where)
+    compared, untagged = compare_trees(golds, candidates, where, roots_as_top)
     return Parseval(tuple(each.score for each in compared), untagged)
 
 
 def compare_trees(
-    golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees"
+    golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees", roots_as_top: bool = False
 ) -> tuple[list[Comparison], bool]:
     """Compares a corpus's candidates ("" for no parse) with its gold trees; trees are in brackets, one per line.
 
-    `where` is what errors call the gold trees, such as their file. Returns also whether the corpus is untagged. Raises
-    a UserError if the numbers of lines differ, there is nothing to score, or a gold tree is malformed or missing.
+    `where` is what errors call the gold trees, such as their file. With `roots_as_top`, other usual roots count as
+    little as TOP. Returns also whether the corpus is untagged. Raises a UserError if the numbers of lines differ, there
+    is nothing to score, a gold tree is malformed or missing, or trees take several lines.
     """
     if len(golds) != len(candidates):
         raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates; pass one candidate per gold tree")
     if not golds:
         raise UserError("nothing to score: both files are empty")
-    parses = [_read_candidate(line) for line in candidates]
-    untagged = any(parse is not None and UNTAGGED in parse.tags for parse in parses)
+    parses = [_read_candidate(line, roots_as_top) for line in candidates]
+    if None in parses:
+        check_one_line_per_tree(candidates, "the candidates")
+    tags = Counter(tag for parse in parses if parse for tag in parse.tags if tag not in _DELETED)
+    untagged = 2 * tags[UNTAGGED] > tags.total()
     compared = []
     for number, (gold_line, parse) in enumerate(zip(golds, parses, strict=True), 1):
         try:
-            gold = _read(gold_line)
+            gold = _read(gold_line, roots_as_top)
             if not gold.leaves:
                 raise ValueError("no tree")
         except ValueError as error:
-            raise UserError(f"line {number} of {where} is malformed: {error}; write a tree in brackets") from None
+            check_one_line_per_tree(golds, where)
+            raise UserError(
+                f"line {number} of {where} is malformed: {error}; write one whole tree in brackets per line"
+            ) from None
         compared.append(_compare(gold, parse, untagged))
     return compared, untagged
+
+
+def check_one_line_per_tree(lines: Sequence[str], where: str) -> None:
+    """Raises UserError if trees take several lines: most lines are malformed, but not all lines together.
+
+    `where` is what the error calls the trees, such as their file.
+    """
+    malformed = sum(_read_candidate(line) is None for line in lines)
+    if 2 * malformed > len(lines) and _read_candidate("\n".join(lines)) is not None:
+        raise UserError(f"the trees in {where} take several lines each; write each tree on one line")
+
+
+def other_roots(lines: Sequence[str]) -> int:
+    """Returns the number of lines with a usual root other than TOP, which counts as a constituent."""
+    return sum(bool(_OTHER_ROOT.match(line)) for line in lines)
 
 
 def summarise(scores: Sequence[SentenceScore]) -> Summary:
@@ -208,10 +238,12 @@ def f1_score(matched: float, gold: float, candidate: float) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def _read(line: str) -> _Parse:
-    """Parses a line, which may contain several trees."""
+def _read(line: str, roots_as_top: bool = False) -> _Parse:
+    """Parses a line, which may contain several trees. `roots_as_top`: see `compare_trees`."""
     leaves, brackets, starts = [], [], []
     for tree in parse_brackets(line):
+        if roots_as_top and tree.children and tree.label in OTHER_ROOTS:
+            tree = tree._replace(label=ROOT)
         for kind, node in walk(tree):
             if kind is OPEN:
                 starts.append(len(leaves))
@@ -222,10 +254,10 @@ def _read(line: str) -> _Parse:
     return _Parse(leaves, brackets)
 
 
-def _read_candidate(line: str) -> _Parse | None:
+def _read_candidate(line: str, roots_as_top: bool = False) -> _Parse | None:
     """Parses a candidate; returns None if it is malformed."""
     try:
-        return _read(line)
+        return _read(line, roots_as_top)
     except ValueError:
         return None
 

@@ -1,6 +1,10 @@
-"""BLEU, chrF and TER by sacreBLEU (Post 2018, W18-6319), with signatures that make scores comparable."""
+"""BLEU, chrF and TER by sacreBLEU (Post 2018, W18-6319), with signatures that make scores comparable.
 
-from collections.abc import Sequence
+This is the only place that chooses the tokens of BLEU and TER. Usually, blanks and punctuation separate them. Languages
+that are written without blanks have others, see `_TOKENIZERS`.
+"""
+
+from collections.abc import Callable, Sequence
 
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from sacrebleu.metrics.base import Score
@@ -8,15 +12,23 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from t2t_lite.errors import UserError, nearest
 from t2t_lite.scoring.metric import Metric, check_lines
 from t2t_lite.scoring.summed_statistics import SummedStatistics, summed
 
+_USUAL_TOKENIZER = "13a"
+# By language, sacreBLEU's tokenizers in order of preference. The dictionaries for Japanese and Korean are rarely
+# installed; without them, each character is a token.
+_TOKENIZERS = {"zh": ("zh",), "ja": ("ja-mecab", "char"), "ko": ("ko-mecab", "char")}
+_ASIAN = ("zh", "ja")  # for TER, each character of these languages is a word
+_FEWEST_BLANKS = 0.03  # per other character; in text with blanks between words, there are usually more than 0.1
+
 
 class BySacrebleu(Metric):
-    """A text metric computed by sacreBLEU."""
+    """A text metric computed by sacreBLEU. `needs_blanks`: whether its tokens are separated by blanks."""
 
-    def __init__(self, metric: SacrebleuMetric) -> None:
-        self._metric = metric
+    def __init__(self, metric: SacrebleuMetric, needs_blanks: bool = False) -> None:
+        self._metric, self._needs_blanks = metric, needs_blanks
 
     def prepared(self, lines: Sequence[str]) -> list[str]:
         """Returns lines in the form passed to sacreBLEU."""
@@ -38,6 +50,15 @@ class BySacrebleu(Metric):
         del names
         return [self.corpus_score(hypotheses, *references).format(signature=self.signature(len(references)))]
 
+    def remarks(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[str]:
+        """Returns a remark if the tokens of the first references are not separated by blanks. See `Metric.remarks`."""
+        if not self._needs_blanks or not references or not has_hardly_a_blank(references[0]):
+            return []
+        return [
+            "the references have hardly a blank, so whole sentences count as words, and the score means little; name "
+            "the language (--language=zh of t2t-lite-score, target_language of a problem)"
+        ]
+
     def signature(self, num_references: int = 1) -> str:
         """Returns sacreBLEU's signature. See `Metric.signature`."""
         self._metric.num_refs = num_references
@@ -50,10 +71,61 @@ class BySacrebleu(Metric):
 
 
 class Bleu(BySacrebleu):
-    """BLEU with 13a tokens, 0 to 100 (Papineni et al. 2002, P02-1040)."""
+    """BLEU, 0 to 100 (Papineni et al. 2002, P02-1040).
 
-    def __init__(self, lowercase: bool = False) -> None:
-        super().__init__(BLEU(lowercase=lowercase))
+    Args:
+      lowercase: whether to ignore case.
+      language: the BCP 47 code of the texts, which determines the tokenizer; "": unknown.
+      tokenize: the name of sacreBLEU's tokenizer; "": that of the language, or 13a.
+
+    Raises:
+      UserError: if the tokenizer is unknown or not installed.
+    """
+
+    def __init__(self, lowercase: bool = False, language: str = "", tokenize: str = "") -> None:
+        name = tokenize or tokenizer_of(language)
+        super().__init__(_bleu(name, lowercase), needs_blanks=name == _USUAL_TOKENIZER and not tokenize)
+
+
+def tokenizer_of(language: str) -> str:
+    """Returns the name of sacreBLEU's tokenizer for a language: the first one that is installed, usually 13a."""
+    *preferred, last = _TOKENIZERS.get(_primary(language), (_USUAL_TOKENIZER,))
+    return next(filter(_is_installed, preferred), last)
+
+
+def words_of(language: str) -> Callable[[str], list[str]]:
+    """Returns the function that splits a text in a language into the tokens of BLEU."""
+    tokenize = _bleu(tokenizer_of(language)).tokenizer
+    return lambda text: tokenize(text).split()
+
+
+def has_hardly_a_blank(lines: Sequence[str]) -> bool:
+    """Returns whether a text has so few blanks that they do not separate words."""
+    words = [line.split() for line in lines]
+    blanks = sum(len(line) - 1 for line in words if line)
+    return blanks < _FEWEST_BLANKS * sum(len(word) for line in words for word in line)
+
+
+def _primary(language: str) -> str:
+    return language.partition("-")[0].lower()
+
+
+def _is_installed(tokenizer: str) -> bool:
+    try:
+        _bleu(tokenizer)
+    except UserError:
+        return False
+    return True
+
+
+def _bleu(tokenizer: str, lowercase: bool = False) -> BLEU:
+    if tokenizer not in BLEU.TOKENIZERS:
+        raise UserError(f"`tokenize={tokenizer}` is unknown{nearest(tokenizer, BLEU.TOKENIZERS)}", status=2)
+    try:
+        return BLEU(lowercase=lowercase, tokenize=tokenizer)
+    except (Exception, SystemExit) as error:  # sacreBLEU ends the process if it cannot download a model
+        reason = " ".join(str(error).split())
+        raise UserError(f"`tokenize={tokenizer}`: sacreBLEU cannot use this tokenizer ({reason})") from error
 
 
 class Chrf(BySacrebleu):
@@ -69,7 +141,11 @@ class Chrf(BySacrebleu):
 
 
 class Ter(BySacrebleu):
-    """Translation edit rate in percent, can exceed 100; ignores case (Snover et al. 2006, 2006.amta-papers.25)."""
+    """Translation edit rate in percent, can exceed 100; ignores case (Snover et al. 2006, 2006.amta-papers.25).
 
-    def __init__(self) -> None:
-        super().__init__(TER())
+    `language` is the BCP 47 code of the texts; "": unknown. In Chinese and Japanese, each character is a word.
+    """
+
+    def __init__(self, language: str = "") -> None:
+        is_asian = _primary(language) in _ASIAN
+        super().__init__(TER(normalized=is_asian, asian_support=is_asian), needs_blanks=not is_asian)

@@ -1,18 +1,21 @@
 """Cleans the trees of a treebank for training: removes empty elements and function tags."""
 
-from t2t_lite.trees.tree import LEAF, OPEN, ROOT, Tree, TreeBuilder, walk
+import re
+
+from t2t_lite.trees.tree import LEAF, OPEN, OTHER_ROOTS, ROOT, Tree, TreeBuilder, walk
 
 EMPTY = "-NONE-"  # tag of a trace or other empty element
-_ROOTS = ("", "ROOT", "TOP", "S1")  # labels of the outermost bracket in treebanks
+_ROOTS = (ROOT, *OTHER_ROOTS)  # labels of the outermost bracket in treebanks
 BRACKET_WORDS = {"(": "-LRB-", ")": "-RRB-"}
+_ESCAPED = re.compile(r"\\([/*])")  # the Penn Treebank writes "and\/or" and "\*" for "and/or" and "*"
 
 
 def clean(tree: Tree) -> Tree | None:
     """Returns a tree without empty elements and function tags, with the root TOP, or None if no word is left.
 
     Constituents that contain only empty elements are removed. All others are kept, including those with a single child.
-    Labels and tags are cut off before "=" or "-", see `bare`. Raises ValueError if the root of a tree is inside another
-    tree, which happens if a bracket is missing.
+    Labels and tags are cut off before "=" or "-", see `bare`. Escaped words become those of text: "1/2", not "1\\/2".
+    Raises ValueError if the root of a tree is inside another tree, which happens if a bracket is missing.
     """
     builder = TreeBuilder()
     has_root = tree.label in _ROOTS and bool(tree.children)
@@ -27,7 +30,7 @@ def clean(tree: Tree) -> Tree | None:
         elif kind is not LEAF:
             builder.close()
         elif node.label != EMPTY:
-            builder.leaf(bare(node.label), BRACKET_WORDS.get(node.word, node.word))
+            builder.leaf(bare(node.label), BRACKET_WORDS.get(node.word) or _ESCAPED.sub(r"\1", node.word))
     builder.close()
     return builder.trees()[0] if builder.trees() else None
 

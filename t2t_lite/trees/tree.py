@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 ROOT = "TOP"  # the label of the root of a clean tree
+OTHER_ROOTS = ("", "ROOT", "S1")  # the other labels of roots in treebanks
 UNTAGGED = "XX"  # the tag of a word whose part of speech is unknown (Vinyals et al. 2015)
 
 _TOKENS = re.compile(r"[()]|[^()\s]+", re.ASCII)

@@ -40,4 +40,11 @@ def test_words_are_matched_within_a_line_and_as_often_as_the_reference_has_them(
         "1000+": (6, 6, 6),
     }
     assert rows["1-4"]["word_f1"] == 100 * 2 * 1 / 3 and rows["1000+"]["word_f1"] == 100
+    assert {row["tokenizer"] for row in rows.values()} == {"13a"}
     assert by_frequency([""], [""], {})[0]["word_f1"] is None
+
+
+def test_words_are_the_tokens_of_the_language():
+    (unseen, seen, *_) = by_frequency(["我看书。"], ["他看书。"], {"看": 1, "书": 2, "。": 4}, "zh")
+    assert (unseen["matches"], seen["matches"], seen["in_outputs"], seen["word_f1"]) == (0, 3, 3, 100)
+    assert seen["tokenizer"] == "zh"

@@ -63,6 +63,7 @@ def generated(own_text, command):
         f"--train_source={folder / 'my.en'}",
         f"--train_target={folder / 'my.de'}",
         f"--data_dir={folder / 'data'}",
+        "--target_language=de",
     )
     result = command("datagen", "--problem=text_pairs", *flags)
     assert result.returncode == 0, result.stderr
@@ -103,6 +104,7 @@ def test_a_model_trains_on_own_text_and_translates(own_text, generated, command)
     flags = ("--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=3", "--peak_tflops=1")
     trained = command("trainer", *flags, f"--data_dir={folder / 'data'}", run)
     assert trained.returncode == 0, trained.stderr
+    assert json.loads((folder / "run" / "run.json").read_text())["target_language"] == "de"  # as the data records
     decoded = command("decoder", run, "--xla_compile=False", stdin=b"A man.\nTwo dogs.\n")
     assert decoded.returncode == 0 and len(decoded.stdout.splitlines()) == 2
 
@@ -113,6 +115,7 @@ def test_repeating_the_command_does_nothing_and_a_changed_file_is_refused(own_te
         f"--train_source={folder / 'my.en'}",
         f"--train_target={folder / 'my.de'}",
         f"--data_dir={folder / 'data'}",
+        "--target_language=de",
     ]
     again = command("datagen", "--problem=text_pairs", *flags)
     assert again.returncode == 0 and "nothing to do" in again.stdout

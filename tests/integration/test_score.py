@@ -89,6 +89,36 @@ def test_figures_of_awkward_text_equal_those_of_the_sacrebleu_command(score, tmp
     assert [line.split() for line in printed.splitlines()] == sacrebleu_lines(ours, *theirs)
 
 
+def test_text_without_blanks_is_scored_by_its_language_or_told_of(command, score, tmp_path):
+    texts = {"ours": "我今天去看老师。", "theirs": "我今天去看朋友。"}
+    ours, theirs = (write(tmp_path / name, [text] * 3) for name, text in texts.items())
+    flags = (f"--hypothesis={ours}", f"--reference={theirs}", "--metric=bleu,ter,chrf")
+    told = command("score", *flags)
+    assert told.returncode == 0 and "|tok:13a|smooth:exp|" in told.stdout
+    assert [line.split(",")[0] for line in told.stderr.splitlines()] == [
+        f"{label} of {ours}: the references have hardly a blank" for label in ("BLEU", "TER")
+    ]
+    for flag, tokenizer in (("--language=zh", "zh"), ("--tokenize=char", "char")):
+        bleu = score(*flags[:2], "--metric=bleu", flag)
+        assert f"|tok:{tokenizer}|" in bleu and float(bleu.split(" = ")[1].split()[0]) > 50
+    compared = json.loads(score(f"--hypothesis={ours},{theirs}", flags[1], "--metric=bleu", "--language=zh", "--json"))
+    (metric,) = compared["metrics"]
+    assert "|tok:zh|" in metric["signature"] and [each["score"] > 50 for each in metric["comparisons"]] == [True, True]
+
+
+def test_roots_and_lines_of_trees_are_not_passed_over(command, paths, files, tmp_path):
+    roots = write(tmp_path / "roots", [tree.replace("TOP", "ROOT") for tree in files["trees"]])
+    flags = (f"--hypothesis={roots}", f"--reference={paths['trees']}", "--metric=parseval")
+    told = command("score", *flags)
+    assert told.returncode == 0 and "pass --roots_as_top" in told.stderr and "F1         85.71" in told.stdout
+    silent = command("score", *flags, "--roots_as_top", "--json")
+    assert silent.stderr == "" and json.loads(silent.stdout)["metrics"][0]["score"] == 100
+    several = [line for tree in files["trees"] for line in tree.replace(" (VP", "\n(VP").split("\n")]
+    lines = write(tmp_path / "lines", several)
+    refused = command("score", f"--hypothesis={lines}", f"--reference={paths['trees']}", "--metric=parseval")
+    assert refused.returncode != 0 and f"the trees in {lines} take several lines each" in refused.stderr
+
+
 def test_intervals_follow_each_metric(score, files, paths):
     lines = score(f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--intervals", "--lowercase").splitlines()
     assert lines[0].startswith("BLEU|nrefs:1|case:lc|") and lines[2].startswith("chrF2|")
@@ -102,7 +132,7 @@ def test_intervals_follow_each_metric(score, files, paths):
 
 def test_the_bleu_of_the_paper_is_printed_with_that_of_sacrebleu(score, files, paths):
     flags = (f"--hypothesis={paths['a']}", f"--reference={paths['r']}")
-    theirs, ours = score(*flags, "--metric=paper_bleu").splitlines()
+    theirs, ours = score(*flags, "--metric=paper_bleu", "--language=en").splitlines()
     assert theirs.startswith("BLEU (tokenised, compounds split; as in Vaswani et al. 2017)|nrefs:1|case:mixed|lang:en|")
     assert [ours] == report("bleu", files["a"], files["r"])
     assert "|lang:de|tok:sacremoses" in score(*flags, "--metric=bleu,paper_bleu", "--language=de").splitlines()[1]
@@ -132,7 +162,10 @@ def test_files_are_compared_with_the_first(score, files, paths):
 
 def test_json_has_everything(score, files, paths):
     found = json.loads(
-        score(f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--json", "--metric=paper_bleu")
+        score(
+            *(f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--json", "--metric=paper_bleu"),
+            "--language=en",
+        )
     )
     assert (found["hypotheses"], found["references"], found["lines"]) == ([paths["a"]], [paths["r"]], 12)
     assert [each["name"] for each in found["metrics"]] == ["paper_bleu", "bleu"]
@@ -165,7 +198,7 @@ def test_trees_are_compared_by_f1(score, paths):
         (["--hypothesis={a}", "--changes=3"], "--changes needs several files; pass --hypothesis=FILE,FILE"),
         (["--hypothesis={a}", "--source={s}"], "--source needs several files"),
         (["--hypothesis={a},{b}", "--test=t"], "takes bootstrap or randomisation, not 't'"),
-        (["--hypothesis={a}", "--language=de"], "--language needs --metric=paper_bleu"),
+        (["--hypothesis={a}", "--metric=chrf", "--language=de"], "--language needs --metric=bleu or paper_bleu or ter"),
         (["--hypothesis={a}", "--metric=paper_bleu", "--language=?"], "--language=? is not a language code"),
         (["--hypothesis={short},{a}"], "{short} has 5 lines but {a} has 12: line n of one must correspond"),
         (["--hypothesis={a},{b}", "--source={short}"], "{a} has 12 lines but {short} has 5"),
@@ -202,6 +235,7 @@ def test_help_explains_the_metrics_and_nothing_imports_tensorflow(process, paths
         f"--hypothesis={paths['a']},{paths['b']}",
         f"--reference={paths['r']}",
         "--metric=paper_bleu",
+        "--language=de",
         PYTHONPATH=str(tmp_path),
     )
     assert (scored.returncode, scored.stderr) == (0, "")

@@ -167,6 +167,9 @@ def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_expor
     assert result["inputs"] == "The dog runs ."
     assert result["drawing"].startswith("<svg")
     tree = result["hypotheses"][0]["text"]
+    (several,) = answers("/v1/parse", asked | {"num_hypotheses": 4})[1]["results"]
+    texts = [each["text"] for each in several["hypotheses"]]
+    assert len(set(texts)) == len(texts) > 1 and texts[0] == tree
     too_many = asked | {"inputs": ["The dog runs."] * 21}
     assert answers("/v1/parse", too_many) == (400, {"error": "drawing: at most 20 lines can be drawn"})
     asked = {"inputs": result["inputs"], "targets": tree, "model": "trees", "kind": "encoder"}

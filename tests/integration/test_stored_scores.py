@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import t2t_lite as t2t
 from t2t_lite.plugins import load_usr_dir
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import CONSTRAINTS, METRICS
@@ -187,3 +188,47 @@ def test_code_that_is_in_no_file_is_like_no_other():
         assert len({code_digest([(METRICS, "typed_for_test")]) for _ in range(2)} - {""}) == 2
     finally:
         METRICS.unregister("typed_for_test")
+
+
+@pytest.mark.slow
+def test_text_without_blanks_is_said_and_scored_again_once_its_language_is_known(run, command, caplog):
+    folder, flags = run
+    (targets,) = folder.parent.glob("data/*-dev.targets.txt")
+    targets.write_text("我今天去看朋友。\n" * len(targets.read_text().splitlines()))
+    found, told = evaluate(command, flags)
+    assert "BLEU: the references have hardly a blank" in told
+    (report,) = folder.glob("scores/*/report.md")
+    assert "Note: the references have hardly a blank" in report.read_text()
+    assert "tok:13a" in next(figure["signature"] for figure in found["figures"] if figure["name"] == "bleu")
+    data, settings = folder.parent / "data", {"decode_hparams": "beam_size=1"}
+    t2t.evaluate(folder, data, **settings)  # as during training
+    assert "BLEU: the references have hardly a blank" in caplog.text
+    again, told = evaluate(command, flags)
+    assert again["figures"] == found["figures"] and "hardly" not in told
+    about = folder / "run.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"target_language": "zh"}))
+    found, told = evaluate(command, flags)
+    assert not found["decoded_now"] and "hardly" not in told + report.read_text()
+    signatures = {figure["name"]: figure["signature"] for figure in found["figures"]}
+    assert "tok:zh" in signatures["bleu"] and "asian:yes" in signatures["ter"]
+    caplog.clear()
+    assert t2t.evaluate(folder, data, **settings).bleu == pytest.approx(score_of(found, "bleu"))
+    assert "hardly" not in caplog.text
+
+
+@pytest.mark.slow
+def test_the_papers_bleu_of_an_unknown_language_is_kept_from_version_0_10_and_never_computed(run, command):
+    folder, flags = run
+    found, _ = evaluate(command, flags)
+    assert "paper_bleu" not in [figure["name"] for figure in found["figures"]]
+    (scores,) = folder.glob("scores/*/scores.json")
+    content = json.loads(scores.read_text())
+    theirs = {"name": "paper_bleu", "label": "the paper's", "meaning": "", "score": 12.5, "metric": "paper_bleu"}
+    scores.write_text(json.dumps(content | {"figures": [*content["figures"], theirs]}))
+    for more in ((), ("--metric=exact_match",)):
+        found, _ = evaluate(command, (*flags, *more))
+        assert score_of(found, "paper_bleu") == 12.5 and not found["decoded_now"]
+    with_more, _ = evaluate(command, (*flags, f"--references={scores.parent / 'references.txt'}"))
+    assert "paper_bleu" not in [figure["name"] for figure in with_more["figures"]] and not with_more["decoded_now"]
+    refused = command("eval", *flags, "--metric=paper_bleu")
+    assert refused.returncode == 2 and "needs the language of the outputs, which 'text_pairs'" in refused.stderr

@@ -12,6 +12,7 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.trees.tokenizer import split_as_treebank
+from t2t_lite.trees.tree import parse_brackets, tree_words
 
 SAYS = {"open": "(S", "leaf": "XX", "close": ")S", "wrong": ")NP", "noun": "(NP"}
 
@@ -114,8 +115,10 @@ def test_only_trees_leaves_nothing_to_repair(make):
 
 def test_all_words_leaves_no_word_without_its_leaf(make):
     parser = make("beam_size=4,constraints=all_words")
-    parser.translate(list(LINES))
-    assert parser.parsed == 5 and not {"too few leaves", "too many leaves", "empty output"} & set(parser.repairs)
+    lines = [*LINES, "leaf\u00a0leaf leaf"]  # two words: only ASCII blanks separate words
+    for tree, line in zip(parser.translate(lines), lines, strict=True):
+        assert tree_words(*parse_brackets(tree)) == line.split(" ")
+    assert parser.parsed == 6 and not {"too few leaves", "too many leaves", "empty output"} & set(parser.repairs)
 
 
 def test_all_words_is_refused_by_a_model_that_writes_no_trees(vocabularies):
@@ -148,6 +151,21 @@ def test_hypotheses_keep_the_scores_of_their_symbols(make):
     assert all(other.score <= best.score for other in others)
     assert parser.translate(["leaf leaf"], return_scores=True) == [best]
     assert parser.parsed == 2  # the same line twice; only its best tree counts
+
+
+@pytest.mark.parametrize("settings", ["beam_size=8", "beam_size=4,only_trees=True"])
+def test_a_list_has_each_tree_once_with_its_best_score(make, settings):
+    parser = make(settings)
+    for line, beams in zip(LINES, parser.n_best(list(LINES)), strict=True):
+        # For example, "(S XX )S" and "(S XX )S )NP" are the same tree after repair, but "(S XX )S XX" is another one.
+        assert len({each.text for each in beams}) == len(beams) > 1
+        assert beams[0] == parser.translate(line, return_scores=True)
+        assert [each.score for each in beams] == sorted((each.score for each in beams), reverse=True)
+
+
+def test_samples_may_be_equal_trees(make):
+    samples = make("beam_size=6,sampling_method=random").n_best("open leaf close")
+    assert len(samples) == 6 > len({each.text for each in samples})
 
 
 def test_given_trees_are_scored_without_their_words(make):

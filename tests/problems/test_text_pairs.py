@@ -10,6 +10,7 @@ from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.errors import UserError
 
 ALSO_IN = "its source is also in {}"
 EMPTY = "an empty side"
@@ -317,3 +318,14 @@ def test_no_pairs_are_split_off_if_all_splits_have_files(made, texts, given):
     assert texts("train") == sorted(some_pairs(1, 40) + DEV)
     assert texts("dev") == DEV and texts("test") == TEST
     assert manifest.splits["train"]["dropped"] == {} and not [line for line in said if "become the" in line]
+
+
+@pytest.mark.parametrize("name", ["text_pairs", "text_mixture"])
+def test_the_users_text_may_have_languages(name):
+    options = {"source_language": "en", "target_language": "zh-Hans"}
+    problem = get_problem(name, **options)
+    assert (problem.source_language, problem.output_language) == ("en", "zh-Hans")
+    assert problem.options.items() >= options.items()
+    assert get_problem(name).output_language == ""
+    with pytest.raises(UserError, match="`target_language=Chinese!` is not a language code"):
+        get_problem(name, target_language="Chinese!")

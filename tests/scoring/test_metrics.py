@@ -1,15 +1,18 @@
 """Each registered metric against the command of sacreBLEU, or a calculation by hand."""
 
+import importlib.util
 import itertools
 import math
 import subprocess
 import sys
 
 import pytest
+import sacrebleu
 
 from t2t_lite.errors import UserError
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import Metric, figure_label, figure_name, metric_needs, report
+from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.token_metrics import TokenSums
 
 HYPOTHESES = [
@@ -118,10 +121,78 @@ def test_every_line_carries_its_signature(lowercase, case):
 
 @pytest.mark.parametrize("name", OF_OUTPUTS)
 def test_unequal_counts_and_nothing_to_score_are_errors(name):
+    options = {"language": "en"} if METRICS.fact(name, "needs_language", False) else {}
     with pytest.raises(UserError, match=r"3 hypotheses but 2 references|2 gold trees but 3 candidates"):
-        score(name, HYPOTHESES, REFERENCES[:2])
+        score(name, HYPOTHESES, REFERENCES[:2], **options)
     with pytest.raises(UserError, match="empty"):
-        score(name, [], [])
+        score(name, [], [], **options)
+
+
+CHINESE = (
+    ["他昨天在图书馆读了一本很无聊的书。", "我今天去北京大学看老师。"],
+    ["他昨天在图书馆读了一本很有意思的书。", "我今天去北京大学看朋友。"],
+)
+JAPANESE = ["私は昨日図書館で面白い本を読みました。"], ["私は昨日学校で面白い本を読みました。"]
+KOREAN = ["나는 어제 학교에서 지루한 책을 읽었다."], ["나는 어제 학교에서 재미있는 책을 읽었다."]
+
+
+def first_installed(tokenizer, package):
+    """The tokenizer if its package is installed, else that of characters."""
+    return tokenizer if importlib.util.find_spec(package) else "char"
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "tokenizer"),
+    [
+        (CHINESE, {"language": "zh"}, "zh"),
+        (CHINESE, {"language": "zh-Hant-TW"}, "zh"),
+        (CHINESE, {"tokenize": "char"}, "char"),
+        (CHINESE, {"language": "zh", "tokenize": "intl"}, "intl"),
+        (CHINESE, {}, "13a"),
+        (JAPANESE, {"language": "ja"}, first_installed("ja-mecab", "MeCab")),
+        (KOREAN, {"language": "ko"}, first_installed("ko-mecab", "mecab_ko")),
+        ((HYPOTHESES, REFERENCES), {"language": "de"}, "13a"),
+        ((HYPOTHESES, REFERENCES), {"language": ""}, "13a"),
+        ((HYPOTHESES, REFERENCES), {"tokenize": "none"}, "none"),
+    ],
+)
+def test_the_tokens_of_bleu_follow_the_language_or_the_option(texts, options, tokenizer):
+    hypotheses, references = texts
+    theirs = sacrebleu.BLEU(tokenize=tokenizer).corpus_score(hypotheses, [references]).score
+    assert score("bleu", hypotheses, references, **options) == pytest.approx(theirs)
+    (line,) = report("bleu", hypotheses, references, **options)
+    assert f"|tok:{tokenizer}" in line
+    assert interval("bleu", hypotheses, references, **options).score == pytest.approx(theirs)
+
+
+def test_each_character_of_chinese_is_a_word_for_ter():
+    # 3 characters of 18 are replaced by 2 others, and 2 of 12 by 2 others.
+    assert score("ter", *CHINESE, language="zh") == pytest.approx(100 * (3 + 2) / (18 + 12))
+    assert score("ter", *CHINESE) == 100.0
+    assert "|asian:yes|" in report("ter", *CHINESE, language="zh")[0]
+
+
+@pytest.mark.parametrize("name", ["bleu", "ter"])
+def test_text_with_hardly_a_blank_is_remarked_on_unless_its_tokens_are_known(name):
+    def remarks(texts, **options):
+        return METRICS[name](**options).remarks(*texts)
+
+    (remark,) = remarks(CHINESE)
+    assert "have hardly a blank" in remark and "--language=zh" in remark
+    assert remarks(CHINESE, language="en") == remarks(JAPANESE) == [remark]
+    assert remarks(CHINESE, language="zh") == remarks(JAPANESE, language="ja") == []
+    assert remarks((HYPOTHESES, REFERENCES)) == remarks(KOREAN) == remarks(([""], [""])) == []
+    assert METRICS["bleu"](tokenize="13a").remarks(*CHINESE) == METRICS["chrf"]().remarks(*CHINESE) == []
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "said"), [("zn", "`tokenize=zn` is unknown; known: zh, "), ("ja-mecab", r"sacrebleu\[ja\]")]
+)
+def test_a_tokenizer_that_cannot_be_used_is_an_error(tokenizer, said):
+    if tokenizer == "ja-mecab" and importlib.util.find_spec("MeCab"):
+        pytest.skip("it is installed")
+    with pytest.raises(UserError, match=said):
+        METRICS["bleu"](tokenize=tokenizer)
 
 
 def test_empty_lines_count_as_lines():

@@ -7,11 +7,14 @@ import math
 
 import pytest
 
-from t2t_lite.data.problem import get_problem
+from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.figures import requested_metrics, usual_metrics
+from t2t_lite.registry import PROBLEMS
 from t2t_lite.scoring.metric import make_metric, options_for, report, with_companions
 from t2t_lite.scoring.paper_bleu import tokens_with_split_compounds
+from t2t_lite.training.evaluation.model_selection import check_metric
 
 LABEL = "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)"
 RESULTS = [(pair, lower_cased) for pair in ("ende", "enfr", "deen") for lower_cased in (False, True)]
@@ -67,9 +70,9 @@ def test_several_references_equal_a_calculation_by_hand():
         ["A well-known man sleeps at home.", "Two dogs play in the snow today."],
     ]
     prepared = [[tokens_with_split_compounds(line, "en") for line in lines] for lines in (hypotheses, *references)]
-    found = make_metric("paper_bleu").score(hypotheses, *references)
+    found = make_metric("paper_bleu", language="en").score(hypotheses, *references)
     assert found == pytest.approx(by_hand(*prepared))
-    assert found > make_metric("paper_bleu").score(hypotheses, references[0])
+    assert found > make_metric("paper_bleu", language="en").score(hypotheses, references[0])
     assert make_metric("paper_bleu", tokenized=True).score(*prepared) == pytest.approx(by_hand(*prepared))
 
 
@@ -81,10 +84,11 @@ def test_only_ascii_blanks_separate_tokens_as_in_perl():
 
 
 def test_nothing_is_smoothed_and_the_case_counts():
-    score = make_metric("paper_bleu").score
+    score = make_metric("paper_bleu", language="en").score
     assert score(["a b c x y z"], ["a b c d e f"]) == 0.0  # no 4-gram
     assert score(["A B C D E"], ["a b c d e"]) == 0.0
-    assert make_metric("paper_bleu", lowercase=True).score(["A B C D E"], ["a b c d e"]) == pytest.approx(100)
+    lowercase = make_metric("paper_bleu", language="en", lowercase=True)
+    assert lowercase.score(["A B C D E"], ["a b c d e"]) == pytest.approx(100)
     assert score([""], ["a b c d"]) == 0.0
 
 
@@ -98,10 +102,53 @@ def test_a_problem_knows_the_language_of_its_outputs():
     languages = {name: options_for("paper_bleu", get_problem(name)) for name in ("wmt_enfr", "grammar_ende_rev")}
     assert languages == {"wmt_enfr": {"language": "fr"}, "grammar_ende_rev": {"language": "en"}}
     assert options_for("paper_bleu", get_problem("multi30k_endefr")) == {}  # two languages
-    assert options_for("bleu", get_problem("wmt_enfr")) == {}
+    assert options_for("bleu", get_problem("wmt_enfr")) == {"language": "fr"}
+    assert options_for("chrf", get_problem("wmt_enfr")) == {}
 
 
-@pytest.mark.parametrize("language", ["", "german!", "../de", "d"])
+@pytest.mark.parametrize(
+    ("name", "metrics"),
+    [
+        ("wmt_ende", ["bleu", "paper_bleu", "chrf", "ter"]),
+        ("wmt_enfr", ["bleu", "paper_bleu", "chrf", "ter"]),
+        ("wmt_ende_rev", ["bleu", "chrf", "ter"]),
+        ("grammar_ende", ["bleu", "chrf", "ter"]),
+        ("multi30k_endefr", ["bleu", "chrf", "ter"]),
+    ],
+)
+def test_it_is_computed_unasked_only_for_the_papers_problems(name, metrics):
+    assert usual_metrics(get_problem(name)) == metrics
+
+
+def test_it_is_computed_on_request_only_for_outputs_in_a_known_language():
+    known, unknown = get_problem("multi30k_enfr"), get_problem("multi30k_endefr")
+    assert requested_metrics(["paper_bleu"], known) == ["paper_bleu", "bleu"]
+    check_metric("paper_bleu", known)
+    said = "paper_bleu` needs the language of the outputs, which 'multi30k_endefr' does not name"
+    with pytest.raises(UserError, match=f"`metric={said}"):
+        requested_metrics(["chrf", "paper_bleu"], unknown)
+    with pytest.raises(UserError, match=f"`eval_metric={said}"):
+        check_metric("paper_bleu", unknown)
+    check_metric("bleu", unknown)
+    with pytest.raises(UserError, match="metric 'paper_bleu' needs the language of the texts"):
+        make_metric("paper_bleu")
+
+
+def test_a_problem_whose_metric_it_is_needs_a_language(registered):
+    class OfUnknown(Problem):
+        metric = "paper_bleu"
+
+        def examples(self, split, files):
+            return iter(())
+
+    registered(PROBLEMS, "of_unknown", OfUnknown)
+    with pytest.raises(UserError, match="needs the language of the outputs"):
+        usual_metrics(get_problem("of_unknown"))
+    OfUnknown.target_language = "fr"
+    assert usual_metrics(get_problem("of_unknown")) == ["paper_bleu", "bleu"]
+
+
+@pytest.mark.parametrize("language", ["german!", "../de", "d"])
 def test_a_language_that_is_no_code_is_an_error(language):
     with pytest.raises(UserError, match="is not a language code"):
         make_metric("paper_bleu", language=language)

@@ -69,7 +69,13 @@ STARTS = {
         ["--hypothesis=text.en", "--reference=text.de"],
         ["--hypothesis=trees.mrg", "--reference=trees.mrg", "--metric=parseval"],
         ["--hypothesis=text.en", "--reference=text.de", "--metric=ter,exact_match,chrf"],
-        ["--hypothesis=text.en,text.de", "--reference=text.de,text.en", "--metric=paper_bleu", "--source=text.en"],
+        [
+            "--hypothesis=text.en,text.de",
+            "--reference=text.de,text.en",
+            "--metric=paper_bleu",
+            "--language=de",
+            "--source=text.en",
+        ],
     ),
     "trainer": (
         [

@@ -108,7 +108,7 @@ RULES = {
             "visualization",
             *BASIS,
         ),
-        ("tensorflow", "numpy", "sacrebleu"),
+        ("tensorflow", "numpy"),
     ),
     "visualization": (
         ("visualization", "decoding.alignment", "data.vocab", *BASIS),
@@ -316,7 +316,7 @@ RULES_AT_LOADING = {
                 "visualization.figures",
                 *BASIS,
             ),
-            ("sacrebleu",),
+            (),
         )
         for name in STORED_EVALUATION
     },

@@ -54,6 +54,10 @@ RULES = {
         "(TOP (PRN (-LRB- -LRB-) (NN it) (-RRB- -RRB-) (-LRB- -LCB-) (-RRB- -RCB-)))",
         "(TOP (PRN (-LRB- -LRB-) (NN it) (-RRB- -RRB-) (-LRB- -LCB-) (-RRB- -RCB-)))",
     ),
+    "escaped slashes and asterisks become those of text": (
+        r"(TOP (NP (CC and\/or) (CD 1\/2) (NN a\/b\/c) (SYM \*\*) (CD 1/2) (NN a\b\)))",
+        r"(TOP (NP (CC and/or) (CD 1/2) (NN a/b/c) (SYM **) (CD 1/2) (NN a\b\)))",
+    ),
     "tags of punctuation stay": (
         "(TOP (NP (`` ``) ('' '') (, ,) (: --) (. .) ($ $) (# #) (PRP$ my) (WP$ whose) (HYPH -)))",
         "(TOP (NP (`` ``) ('' '') (, ,) (: --) (. .) ($ $) (# #) (PRP$ my) (WP$ whose) (HYPH -)))",

@@ -45,7 +45,8 @@ TREEBANK = {
     'He said, "It\'s done."': "He said , `` It 's done . ''",
     '"Yes" (or "no")': "`` Yes '' -LRB- or `` no '' -RRB-",
     "``Yes'' or 'no'": "`` Yes '' or ' no '",
-    "“Größe” «naïve» ‘x’": "“ Größe ” « naïve » ‘ x ’",
+    "“Größe” «naïve» ‘x’": "`` Größe '' « naïve » ' x '",
+    "—“‘Yes’”—": "— `` ' Yes ' '' —",
     # Contractions
     "I can't, won't, don't, isn't.": "I ca n't , wo n't , do n't , is n't .",
     "I've, I'll, I'd, I'm, we're, it's": "I 've , I 'll , I 'd , I 'm , we 're , it 's",
@@ -66,6 +67,22 @@ def test_split_at_blanks_gives_the_words_of_a_tokenised_line(line, words):
 @pytest.mark.parametrize(("line", "words"), TREEBANK.items(), ids=map(repr, TREEBANK))
 def test_split_as_treebank_gives_the_words_of_plain_text(line, words):
     assert split_as_treebank(line) == words.split()
+
+
+TYPOGRAPHIC = [
+    "Don’t! It’s the dog’s, and the dogs’ toys.",
+    "I can’t, won’t, DON’T, isn’t; I’ve, I’ll, I’d, I’m, we’re",
+    "“Yes”, he said, “it’s late.”",
+    "(“Yes” or ‘no’)",
+    "rock ’n’ roll, the ’90s, ’twas",
+    "“‘Yes’, he said.”",
+]
+
+
+@pytest.mark.parametrize("line", TYPOGRAPHIC)
+def test_typographic_marks_are_split_like_straight_ones(line):
+    straight = line.translate(str.maketrans("‘’“”", "''\"\""))
+    assert split_as_treebank(line) == split_as_treebank(straight) != straight.split()
 
 
 @pytest.mark.parametrize("line", ["f(x)", ":)", "((", "a)b(c", "(NP XX )NP", "( ( a ) )", "(a) ( b"])

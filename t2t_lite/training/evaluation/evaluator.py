@@ -13,12 +13,13 @@ from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
+from t2t_lite.display import LOG
 from t2t_lite.files import one_line
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.run_dir import RunDir
-from t2t_lite.scoring.metric import compute_score, figure_name, make_metric, options_for
+from t2t_lite.scoring.metric import compute_score, figure_label, figure_name, make_metric, options_for
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 from t2t_lite.training.evaluation.interruption import Interruption
 from t2t_lite.training.evaluation.model_selection import metrics_of_outputs
@@ -156,6 +157,10 @@ class _Translation:
             list(itertools.islice(read_lines(Path(data_dir) / problem.text_filename(split, side)), options.eval_lines))
             for side in problem.in_direction(SIDES)
         )
+        for name, metric in self._metrics.items():
+            # There are no outputs yet, but the references alone tell what a tokenizer makes of the text.
+            for remark in metric.remarks([""] * len(self._references), self._references):
+                LOG.warning(f"{figure_label(figure_name(name))}: {remark}")
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         self._model = make_model(run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
         settings = problem.decode_hparams.changed(options.decode_hparams)

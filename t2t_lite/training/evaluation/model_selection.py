@@ -12,7 +12,7 @@ from t2t_lite.checkpoints.best_checkpoints import best_steps, read_evaluations
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
-from t2t_lite.scoring.metric import TOKENS, figure_name, metric_named, metric_needs, with_companions
+from t2t_lite.scoring.metric import TOKENS, check_language, figure_name, metric_named, metric_needs, with_companions
 from t2t_lite.settings import SettingValue
 
 # The file with the step of a checkpoint that the trainer still has to evaluate.
@@ -27,12 +27,14 @@ def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
 
 def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> None:
     """Raises UserError if `name` is not a metric, or is an output metric that cannot score the problem's outputs."""
-    needs = metric_needs(metric_named(name, argument))
+    metric = metric_named(name, argument)
+    needs = metric_needs(metric)
     if needs not in (TOKENS, metric_needs(problem.metric)):
         raise UserError(
             f"`{argument}={name}`: '{problem.name}' is scored by {figure_name(problem.metric)}; use that or loss",
             status=2,
         )
+    check_language(metric, problem, argument)
 
 
 def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
