@@ -121,7 +121,8 @@ def _add_output(parser: cli.CommandParser) -> None:
     add(
         "--alignment_layer",
         type=int,
-        help="the decoder layer, from 0, whose attention is averaged over its heads (default: the last but one)",
+        help="the decoder layer, from 0, whose attention is averaged over its heads (default: the one "
+        "that aligned best on dev when training ended)",
     )
 
 
