@@ -62,6 +62,36 @@ def test_every_package_of_the_tree_is_packed():
     assert sorted(listed) == sorted(packages_of_the_tree())
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("exit 127", "needs Python 3.11 to 3.13, which {python} is not; install it (on Debian and Ubuntu: apt-get"),
+        (
+            f"exec {sys.executable} -c 'import sys; sys.version_info = (3, 10); exec(sys.argv[1])' \"$2\"",
+            "needs Python 3.11 to 3.13, which {python} is not; install it (on Debian and Ubuntu: apt-get",
+        ),
+        (
+            f'exec {sys.executable} -c \'import sys; sys.modules["ensurepip"] = None; exec(sys.argv[1])\' "$2"',
+            "{python} cannot make an environment; install its module venv (on Debian and Ubuntu: apt-get install "
+            f"python3.{sys.version_info[1]}-venv)",
+        ),
+    ],
+    ids=["none", "another version", "no venv"],
+)
+def test_a_machine_that_cannot_install_is_told_in_one_line_what_to_install(tmp_path, program, said):
+    (tmp_path / "bin").mkdir()
+    shutil.copy(ROOT / "bin" / "install", tmp_path / "bin")
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{program}\n")
+    python.chmod(0o755)
+    environment = os.environ | {"PYTHON": str(python)}
+    result = subprocess.run(
+        [tmp_path / "bin" / "install"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1 and result.stderr.startswith("bin/install: " + said.format(python=python))
+    assert result.stderr.count("\n") == 1 and not (tmp_path / ".venv").exists()
+
+
 def test_every_folder_with_modules_is_a_package():
     for folder in FOLDERS:
         for file in (ROOT / folder).rglob("*.py"):
