@@ -80,14 +80,14 @@ def train(
         return ending
 
 
-_ALIGNED_TOKENS, _ALIGNED_BATCHES = 2000, 5  # target tokens per batch, and batches, to choose the layer by
+_ALIGNED_TOKENS, _ALIGNED_BATCHES = 2000, 3  # target tokens per batch, and batches, to choose the layer by
 
 
 def best_alignment_layer(training: Training) -> int | None:
     """Returns the decoder layer whose cross-attention aligns words best, measured on some dev pairs.
 
     In this layer, the source token to which an output token attends most tells most about it, see `association`. None
-    if there is nothing to choose, because fewer than two layers have cross-attention weights.
+    if there is nothing to choose from, because fewer than two layers have cross-attention weights or dev is empty.
     """
     model, hparams = training.model, training.run_dir.hparams
     num_layers = model.attention_layers().get("cross", 0)
@@ -110,6 +110,8 @@ def best_alignment_layer(training: Training) -> int | None:
             attended = np.where(sources[:, np.newaxis] > EOS_ID, weights, -1).argmax(2)
             links[layer] += zip(sources[row, attended[row, place]].tolist(), outputs[row, place].tolist())
     usual = model.alignment_layer
+    if not links[usual]:
+        return None
     return max(range(num_layers), key=lambda layer: (association(links[layer]), layer == usual))
 
 
