@@ -91,7 +91,7 @@ def test_an_output_that_has_no_room_for_its_phrases_is_reported(small_run):
     ("phrases", "settings", "message"),
     [
         ([["a"]], {}, "5 lines but 1 lists of phrases"),
-        (["a"] * 5, {}, "takes a list of phrases for each line"),
+        (["a"] * 5, {}, "takes a list of texts for each line"),
         (PHRASES, {"sampling_method": "random"}, "sampling_method=random .* does not work with phrases"),
         (PHRASES, {"diverse_beam_groups": 2}, "diverse_beam_groups=2 .* does not work with phrases"),
     ],

@@ -137,7 +137,10 @@ def test_parseval_of_plain_text_is_an_error_that_names_the_file(refused, tmp_pat
     (tmp_path / "trees").write_text("(TOP (S (NP (DT a) (NN dog))))\n")
     flags = ("--metric=parseval", f"--hypothesis={tmp_path / 'text'}")
     message = refused("score", *flags, f"--reference={tmp_path / 'text'}")
-    assert f"line 1 of {tmp_path / 'text'} is malformed" in message and "write a tree in brackets" in message
+    assert (
+        f"line 1 of {tmp_path / 'text'} is malformed" in message
+        and "write one whole tree in brackets per line" in message
+    )
     assert f"no trees in {tmp_path / 'text'}" in refused("score", *flags, f"--reference={tmp_path / 'trees'}")
 
 
