@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from support.commands import with_flags
 
 from t2t_lite.benchmark.rehearsal import corpus
 from t2t_lite.benchmark.rehearsal.synthetic_text import WORDS, block_of_pairs, sentence_lengths, words_of
@@ -164,7 +165,7 @@ def test_a_small_rehearsal_runs_each_step_once(capsys, tmp_path):
     # The second command has nothing left to do; other settings are refused.
     assert main([*FLAGS, f"--output_dir={tmp_path}"]) == 0
     assert capsys.readouterr().out == bar + rows
-    assert main([*FLAGS, f"--output_dir={tmp_path}", "--scale=30000"]) == 1
+    assert main(with_flags(FLAGS, f"--output_dir={tmp_path}", "--scale=30000")) == 1
     assert "is of another rehearsal" in capsys.readouterr().err
 
 
