@@ -78,6 +78,7 @@ class TextPairs(Problem):
         }
         if self._drops:
             self.options["drop_duplicates"] = "True"
+        self._symbols = tuple(filter(None, map(str.strip, options.get("symbols", "").split(","))))
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
             self._check_options(split)
@@ -85,7 +86,7 @@ class TextPairs(Problem):
     @property
     def symbols(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The texts given by --symbols, each of which is one token."""
-        return tuple(filter(None, (symbol.strip() for symbol in self.options.get("symbols", "").split(","))))
+        return self._symbols
 
     def _check_options(self, split: str) -> None:
         source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
@@ -222,10 +223,11 @@ class TextPairs(Problem):
         return files
 
     def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
-        from t2t_lite.data.generation.text_checks import REPEATED, in_split, text_hash
+        from t2t_lite.data.generation.text_checks import REPEATED, in_split, text_hash, without_tags
 
         others = {
-            split: {text_hash(pair.inputs) for pair in self._read(split)} for split in reversed(self.separate_splits())
+            split: {text_hash(without_tags(pair.inputs, self._symbols)) for pair in self._read(split)}
+            for split in reversed(self.separate_splits())
         }
         seen: set[int] = set()
         for pair in pairs:
@@ -234,7 +236,7 @@ class TextPairs(Problem):
                 number = text_hash(f"{pair.inputs}\x1f{pair.targets}")
                 why = REPEATED if number in seen else None
                 seen.add(number)
-                source = text_hash(pair.inputs)
+                source = text_hash(without_tags(pair.inputs, self._symbols))
                 why = next((in_split(split) for split, hashes in others.items() if source in hashes), why)
             yield Example(Unusable(why), Unusable(why)) if why else pair
 
@@ -246,11 +248,11 @@ class TextPairs(Problem):
 
     def _hash(self, pair: Example) -> int:
         """Returns a hash of a pair's source, because all pairs with the same source must be in one split."""
-        from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, text_hash
+        from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, text_hash, without_tags
 
         # Multiplying by an odd number permutes the 64-bit numbers. The constant is Knuth's, 2**64 / golden ratio.
         return (
-            text_hash(pair.inputs[:HASHED_CHARACTERS])
+            text_hash(without_tags(pair.inputs[:HASHED_CHARACTERS], self._symbols))
             * (2 * self._numbers["split_seed"] * 0x9E3779B97F4A7C15 + 1)
             % 2**64
         )

@@ -60,8 +60,9 @@ class Mixture(Problem):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The tags, each of which is one token."""
-        return tuple(dict.fromkeys(part.tag for part in self.parts if part.tag))
+        """The tags and the symbols of the parts, each of which is one token."""
+        tags = [part.tag for part in self.parts if part.tag]
+        return tuple(dict.fromkeys([*tags, *(symbol for part in self.parts for symbol in self._problem(part).symbols)]))
 
     @property
     def sources(self) -> tuple[AnySource, ...]:

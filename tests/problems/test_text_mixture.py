@@ -75,6 +75,14 @@ def test_parts_have_tags_weights_and_splits_of_their_own(tmp_path, write, datage
     assert {f"{tmp_path}/mixture.toml", f"{tmp_path}/back.train.source"} <= set(map(str, manifest["sources"]))
 
 
+def test_sources_of_parts_with_different_tags_are_compared_without_the_tags(tmp_path, write, datagen):
+    pairs = write("word", 100)
+    tagged = "[[parts]]\ntag = '{}'\ntrain_only = {}\n" + pairs + "\n"
+    said = datagen(tagged.format("<a>", "false") + tagged.format("<b>", "true")).stdout
+    for split in ("dev", "test"):
+        assert f"text_mixture: train: the sources of 5 pairs are also in {split}\n" in said
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -90,7 +90,8 @@ def examine_corpus(
     """
     checks = None
     if problem.checks_text:
-        checks = TextChecks({split: problem.examples(split, files) for split in problem.separate_splits()})
+        others = {split: problem.examples(split, files) for split in problem.separate_splits()}
+        checks = TextChecks(others, problem.symbols_of("inputs"))
     progress = PairProgress(f"{problem.data_name}: counting", say)
     try:
         statistics = corpus_statistics(problem, problem.raw_pairs(files), checks, progress)
