@@ -15,7 +15,7 @@ from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, file_sha256, make_folder, partial_path, split_paths
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.settings import parse_bool
+from t2t_lite.settings import parse_switch
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
 _SHORT = 40  # the length ratio is checked only if the longer side has more characters than this
@@ -66,7 +66,7 @@ class TextPairs(Problem):
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
-        self._drops = _truth("drop_duplicates", options.pop("drop_duplicates", "False"))
+        self._drops = parse_switch("drop_duplicates", options.pop("drop_duplicates", "False"))
         super().__init__(is_reversed, **options)
         numbers = {name: options.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
@@ -269,6 +269,7 @@ class TextPairs(Problem):
         taken = {self._hash(pair) for split in self.separate_splits() for pair in self._read(split)}
         most = (self._numbers["held_out"] or _MAX_HELD_OUT) * len(splits)
         lowest: dict[int, tuple[int, Example]] = {}
+        shared: set[int] = set()  # the hashes of sources that are also in a split with files
         highest_first: list[int] = []  # a heap of the negated hashes
         is_complete = True
         for line, pair in enumerate(self._read("train"), start=1):
@@ -278,7 +279,10 @@ class TextPairs(Problem):
                 continue
             usable += 1
             number = self._hash(pair)
-            if number in lowest or number in taken or (not is_complete and number > -highest_first[0]):
+            if number in taken:
+                shared.add(number)
+                continue
+            if number in lowest or (not is_complete and number > -highest_first[0]):
                 continue
             lowest[number] = (line, pair)
             heapq.heappush(highest_first, -number)
@@ -290,10 +294,18 @@ class TextPairs(Problem):
         each = self._numbers["held_out"] or max(1, min(_MAX_HELD_OUT, int(sources * _HELD_OUT_SHARE)))
         if is_complete and len(splits) * each >= sources:
             counts = ", ".join(f"{count:,} ({drop_reason})" for drop_reason, count in drop_reasons.items())
+            found = f"the training text has {usable} usable pairs{f' (dropped: {counts})' if counts else ''} with "
+            where, way_out = f"for {' and '.join(splits)}", f"pass `{splits[0]}_source` and `{splits[0]}_target`"
+            if len(shared) > sources:
+                (other,) = self.separate_splits()  # at least one split is held out
+                raise UserError(
+                    f"{found}{len(shared) + sources} different sources, but {len(shared)} of them are also in {other}, "
+                    f"which leaves too few to hold out {each} {where}; use a {other} file with other sentences, "
+                    f"or {way_out}"
+                )
             raise UserError(
-                f"the training text has {usable} usable pairs{f' (dropped: {counts})' if counts else ''} "
-                f"with {sources} different sources, too few to hold out {each} each for {' and '.join(splits)}; pass "
-                f"`dev_source` and `dev_target`, or a smaller `held_out`"
+                f"{found}{sources} different sources, too few to hold out {each} each {where}; {way_out}, "
+                f"or a smaller `held_out`"
             )
         ranked = sorted(lowest)[: len(splits) * each]
         held_out = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]
@@ -313,10 +325,3 @@ def _whole_paths(value: str) -> str:
     They must be absolute, because the manifest records them and workers on other machines read them.
     """
     return "/dev/stdin" if value == "-" else absolute_paths(value)
-
-
-def _truth(flag: str, value: str) -> bool:
-    try:
-        return parse_bool(value)
-    except ValueError as error:
-        raise UserError(f"`{flag}` {error}", status=2) from error

@@ -102,6 +102,10 @@ def test_sources_of_parts_with_different_tags_are_compared_without_the_tags(tmp_
             "[[parts]]\nname='old'\ntrian_tsv='a'",
             "mixture.toml, part 1 (old): problem 'text_pairs' has no option 'trian",
         ),
+        *(
+            (f"[[parts]]\ntag={tag}\ntrain_tsv='a'", "mixture.toml, part 1: the tag ")
+            for tag in ("' <2de>'", "'<2de> '", "'<2  de>'", '"<2\\nde>"')
+        ),
         ("[[parts]]\nproblem='multi30k_endd'", "mixture.toml, part 1: unknown problem 'multi30k_endd'"),
         ("[[parts]]\ntrain_source='a'", "mixture.toml, part 1: --train_source needs --train_target; pass both"),
         ("[[parts]]\nname='x'", "mixture.toml, part 1 (x): problem 'text_pairs' needs your text; pass --train_source"),

@@ -10,6 +10,7 @@ from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.errors import UserError
 
 ALSO_IN = "its source is also in {}"
 EMPTY = "an empty side"
@@ -277,6 +278,19 @@ def test_the_number_of_sources_decides_how_many_pairs_are_split_off(given):
     # 5% of 10,000 sources, whose number is estimated to within some percent.
     assert len(dev) == len(test) and 470 <= len(dev) <= 530
     assert len(train) == 30_000 - 3 * 2 * len(dev)
+
+
+@pytest.mark.parametrize(
+    ("both", "flags", "message"),
+    [
+        (98, {}, "100 different sources, but 98 of them are also in dev, which leaves too few to hold out 2 for test"),
+        (0, {"held_out": "100"}, "100 different sources, too few to hold out 100 each for test; pass `test_source`"),
+    ],
+)
+def test_too_few_sources_to_hold_out_are_an_error_with_the_cause(made, given, both, flags, message):
+    dev = some_pairs(1, both) + some_pairs(901, 902)
+    with pytest.raises(UserError, match=message):
+        made(**given(train=some_pairs(1, 100), dev=dev), **{"held_out": "2"} | flags)
 
 
 def held_out(given, **flags):

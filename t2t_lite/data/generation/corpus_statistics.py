@@ -88,6 +88,7 @@ def examine_corpus(
     `say` receives lines about progress; `report` receives the text checks if the problem requests them. Raises a
     UserError if no pair is usable.
     """
+    problem.check_corpus(files, lambda line: say(f"{problem.data_name}: {line}"))
     checks = None
     if problem.checks_text:
         others = {split: problem.examples(split, files) for split in problem.separate_splits()}
