@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import os
 import signal
 from collections.abc import Sequence
@@ -22,7 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     # Other workers may still read data that this one sent.
     has_workers = bool(os.environ.get("TF_CONFIG") or is_in_step(os.environ))
-    return cli.run("trainer", _run, argv, exit_at_once=not has_workers)
+    body = functools.partial(_run, is_own_process=argv is None)
+    return cli.run("trainer", body, argv, exit_at_once=not has_workers, exit_after_error=True)
 
 
 def make_parser() -> cli.CommandParser:
@@ -90,7 +92,7 @@ def _processes(text: str) -> int:
     return 0 if text == "auto" else cli.whole_number(1)(text)
 
 
-def _run(flags: Sequence[str]) -> int:
+def _run(flags: Sequence[str], is_own_process: bool) -> int:
     """Executes the command and returns its exit status."""
     parser = make_parser()
     arguments = parse_with_problem(parser, flags)
@@ -104,6 +106,8 @@ def _run(flags: Sequence[str]) -> int:
         log_dir = Path(arguments.output_dir) / "workers"
         command = [*cli.program("trainer"), *flags]
         return Launcher(command, arguments.processes_per_host, arguments.max_restarts, log_dir, cli.say).run()
+    if is_own_process:
+        cli.end_at_second_signal()
     if arguments.schedule == "eval":
         _evaluate(arguments)
         return 0

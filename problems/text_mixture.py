@@ -19,6 +19,7 @@ class TextMixture(Mixture):
     """Your own corpora together, with weights and tags: --mixture=FILE lists them (docs/data.md)."""
 
     flags = {
+        **Mixture.flags,
         "mixture": "a TOML file with the parts; each [[parts]] has flags of text_pairs, or of another problem, and "
         "problem, weight, tag, train_only or name",
         **LANGUAGES,
@@ -36,9 +37,10 @@ class TextMixture(Mixture):
         return _read_parts(Path(self._file)) if self._file else ()
 
     def check_options(self) -> None:
-        """Raises UserError if there is no file, or a required flag of a part is missing."""
+        """Raises UserError if there is no file, a tag is unusable, or a required flag of a part is missing."""
         if not self._file:
             raise UserError(f"problem '{self.data_name}' needs `mixture=FILE`, a list of its parts", status=2)
+        super().check_options()
         for part in self.parts:
             try:
                 self._problem(part).check_options()

@@ -15,7 +15,7 @@ from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, file_sha256, make_folder, partial_path, split_paths
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.settings import parse_bool
+from t2t_lite.settings import parse_switch
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
 _SHORT = 40  # the length ratio is checked only if the longer side has more characters than this
@@ -67,7 +67,7 @@ class TextPairs(Problem):
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
-        self._drops = _truth("drop_duplicates", options.pop("drop_duplicates", "False"))
+        self._drops = parse_switch("drop_duplicates", options.pop("drop_duplicates", "False"))
         super().__init__(is_reversed, **options)
         numbers = {name: options.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
@@ -79,6 +79,7 @@ class TextPairs(Problem):
         }
         if self._drops:
             self.options["drop_duplicates"] = "True"
+        self._symbols = tuple(filter(None, map(str.strip, options.get("symbols", "").split(","))))
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
             self._check_options(split)
@@ -86,7 +87,7 @@ class TextPairs(Problem):
     @property
     def symbols(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The texts given by --symbols, each of which is one token."""
-        return tuple(filter(None, (symbol.strip() for symbol in self.options.get("symbols", "").split(","))))
+        return self._symbols
 
     def _check_options(self, split: str) -> None:
         source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
@@ -223,10 +224,11 @@ class TextPairs(Problem):
         return files
 
     def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
-        from t2t_lite.data.generation.text_checks import REPEATED, in_split, text_hash
+        from t2t_lite.data.generation.text_checks import REPEATED, in_split, text_hash, without_tags
 
         others = {
-            split: {text_hash(pair.inputs) for pair in self._read(split)} for split in reversed(self.separate_splits())
+            split: {text_hash(without_tags(pair.inputs, self._symbols)) for pair in self._read(split)}
+            for split in reversed(self.separate_splits())
         }
         seen: set[int] = set()
         for pair in pairs:
@@ -235,7 +237,7 @@ class TextPairs(Problem):
                 number = text_hash(f"{pair.inputs}\x1f{pair.targets}")
                 why = REPEATED if number in seen else None
                 seen.add(number)
-                source = text_hash(pair.inputs)
+                source = text_hash(without_tags(pair.inputs, self._symbols))
                 why = next((in_split(split) for split, hashes in others.items() if source in hashes), why)
             yield Example(Unusable(why), Unusable(why)) if why else pair
 
@@ -247,11 +249,11 @@ class TextPairs(Problem):
 
     def _hash(self, pair: Example) -> int:
         """Returns a hash of a pair's source, because all pairs with the same source must be in one split."""
-        from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, text_hash
+        from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, text_hash, without_tags
 
         # Multiplying by an odd number permutes the 64-bit numbers. The constant is Knuth's, 2**64 / golden ratio.
         return (
-            text_hash(pair.inputs[:HASHED_CHARACTERS])
+            text_hash(without_tags(pair.inputs[:HASHED_CHARACTERS], self._symbols))
             * (2 * self._numbers["split_seed"] * 0x9E3779B97F4A7C15 + 1)
             % 2**64
         )
@@ -268,6 +270,7 @@ class TextPairs(Problem):
         taken = {self._hash(pair) for split in self.separate_splits() for pair in self._read(split)}
         most = (self._numbers["held_out"] or _MAX_HELD_OUT) * len(splits)
         lowest: dict[int, tuple[int, Example]] = {}
+        shared: set[int] = set()  # the hashes of sources that are also in a split with files
         highest_first: list[int] = []  # a heap of the negated hashes
         is_complete = True
         for line, pair in enumerate(self._read("train"), start=1):
@@ -277,7 +280,10 @@ class TextPairs(Problem):
                 continue
             usable += 1
             number = self._hash(pair)
-            if number in lowest or number in taken or (not is_complete and number > -highest_first[0]):
+            if number in taken:
+                shared.add(number)
+                continue
+            if number in lowest or (not is_complete and number > -highest_first[0]):
                 continue
             lowest[number] = (line, pair)
             heapq.heappush(highest_first, -number)
@@ -289,10 +295,18 @@ class TextPairs(Problem):
         each = self._numbers["held_out"] or max(1, min(_MAX_HELD_OUT, int(sources * _HELD_OUT_SHARE)))
         if is_complete and len(splits) * each >= sources:
             counts = ", ".join(f"{count:,} ({drop_reason})" for drop_reason, count in drop_reasons.items())
+            found = f"the training text has {usable} usable pairs{f' (dropped: {counts})' if counts else ''} with "
+            where, way_out = f"for {' and '.join(splits)}", f"pass `{splits[0]}_source` and `{splits[0]}_target`"
+            if len(shared) > sources:
+                (other,) = self.separate_splits()  # at least one split is held out
+                raise UserError(
+                    f"{found}{len(shared) + sources} different sources, but {len(shared)} of them are also in {other}, "
+                    f"which leaves too few to hold out {each} {where}; use a {other} file with other sentences, "
+                    f"or {way_out}"
+                )
             raise UserError(
-                f"the training text has {usable} usable pairs{f' (dropped: {counts})' if counts else ''} "
-                f"with {sources} different sources, too few to hold out {each} each for {' and '.join(splits)}; pass "
-                f"`dev_source` and `dev_target`, or a smaller `held_out`"
+                f"{found}{sources} different sources, too few to hold out {each} each {where}; {way_out}, "
+                f"or a smaller `held_out`"
             )
         ranked = sorted(lowest)[: len(splits) * each]
         held_out = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]
@@ -312,10 +326,3 @@ def _whole_paths(value: str) -> str:
     They must be absolute, because the manifest records them and workers on other machines read them.
     """
     return "/dev/stdin" if value == "-" else absolute_paths(value)
-
-
-def _truth(flag: str, value: str) -> bool:
-    try:
-        return parse_bool(value)
-    except ValueError as error:
-        raise UserError(f"`{flag}` {error}", status=2) from error

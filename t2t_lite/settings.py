@@ -196,3 +196,11 @@ def parse_bool(text: str) -> bool:
     if text.lower() not in _BOOLEANS:
         raise ValueError(f"takes True or False, not '{text}'")
     return _BOOLEANS[text.lower()]
+
+
+def parse_switch(flag: str, value: str) -> bool:
+    """Returns the value of a problem's switch, which is a flag. Raises UserError if it is not a truth value."""
+    try:
+        return parse_bool(value)
+    except ValueError as error:
+        raise UserError(f"`{flag}` {error}", status=2) from error

@@ -12,11 +12,12 @@ from t2t_lite.bin.cli.arguments import (
     whole_number,
 )
 from t2t_lite.bin.cli.command_parser import CommandParser
-from t2t_lite.bin.cli.run import print_table, program, run, say, table, warn
+from t2t_lite.bin.cli.run import end_at_second_signal, print_table, program, run, say, table, warn
 
 __all__ = [
     "CommandParser",
     "choice_type",
+    "end_at_second_signal",
     "is_remote",
     "numbers",
     "path",

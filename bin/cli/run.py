@@ -30,6 +30,7 @@ def run(
     body: Callable[[Sequence[str]], int | None],
     argv: Sequence[str] | None,
     exit_at_once: bool = False,
+    exit_after_error: bool = False,
 ) -> int:
     """Runs a command in its own process or inside another program, such as a notebook.
 
@@ -40,6 +41,7 @@ def run(
       exit_at_once: whether to end the process here, if it is the command's own and no exception was raised. Otherwise,
         Python frees TensorFlow's graphs one by one, which takes two seconds for a small model and ten for the paper's,
         and waits for the compilation of a search in the background.
+      exit_after_error: whether to do the same after an error or Ctrl-C.
 
     Returns:
       the exit status: 0; 2 for wrong usage; 1, or the error's own status, after an error that the user can fix. Such
@@ -68,9 +70,40 @@ def run(
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
-            return 1
-        return end.code or 0
+        status = 1 if isinstance(end.code, str) else end.code or 0
+        if status and exit_after_error and argv is None:
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+            _end_process(status)
     return status
+
+
+def end_at_second_signal() -> None:
+    """Ends this process at once at its second SIGINT or SIGTERM, with 128 plus the signal's number as its status.
+
+    Python runs signal handlers between two instructions of the main thread, which may be in a long call of TensorFlow.
+    But it writes the number of each signal to a pipe as soon as the signal arrives, and a thread reads that.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # the signals of a child are its own
+    threading.Thread(target=_count_signals, args=(reader,), daemon=True, name="signals").start()
+
+
+def _count_signals(reader: int) -> None:
+    is_second = False
+    while True:
+        for number in os.read(reader, 1):
+            if number not in _SIGNALS:
+                continue
+            if is_second:
+                with contextlib.suppress(OSError):
+                    if os.isatty(1):
+                        os.write(1, b"\x1b[?25h\n")  # a progress bar hides the cursor
+                    os.write(2, b"stopped immediately by a second signal\n")
+                os._exit(128 + number)
+            is_second = True
 
 
 def _end_process(status: int) -> NoReturn:

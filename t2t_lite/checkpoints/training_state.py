@@ -54,13 +54,9 @@ class Snapshot:
         Also writes the moving average of the weights, if there is one, as `average-<step>`, replacing an older one.
         Returns the checkpoint's path.
         """
-        if keep_max < 1:
-            raise ValueError(f"keep_max must be at least 1, not {keep_max}")
         path = storage.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
-        spared = {*keep, self.step}  # the new checkpoint is not the last one if damaged ones of later steps exist
-        for step, old in list_checkpoints(directory)[:-keep_max]:
-            if step not in spared:
-                versions.remove(old)
+        # The new checkpoint is not the last one if damaged ones of later steps exist.
+        versions.remove_old(directory, keep_max, {*keep, self.step})
         if self._average is not None:
             storage.write_average(Path(directory) / f"average-{self.step}", self._average)
         return path

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from t2t_lite.errors import UserError
@@ -106,6 +107,15 @@ def remove(path: Path) -> None:
     kind = path.name.rsplit("-", 1)[0]
     for version in dict(_versions_by_step(path.parent, kind, INDEX)).get(checkpoint_step(path), []):
         _remove(version)
+
+
+def remove_old(directory: Path, keep_max: int, keep: Collection[int]) -> None:
+    """Removes all checkpoints except the last `keep_max` (1 or more) and those of the steps in `keep`."""
+    if keep_max < 1:
+        raise ValueError(f"keep_max must be at least 1, not {keep_max}")
+    for step, path in list_checkpoints(directory)[:-keep_max]:
+        if step not in keep:
+            remove(path)
 
 
 def _remove(path: Path) -> None:

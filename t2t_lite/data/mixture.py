@@ -2,14 +2,19 @@
 
 import math
 import random
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from t2t_lite.data.problem import SPLITS, AnySource, Example, Problem, get_problem
 from t2t_lite.errors import UserError
+from t2t_lite.settings import parse_switch
 
 _BLOCK = 1000  # number of pairs within which the parts are interleaved
+# Weights that exceed one of these are refused: how often a part is repeated, and the ratio of an epoch's pairs to those
+# that there are. Such weights are usually a mistake, and the data would take hours and fill the disk.
+_MAX_REPEATS, _MAX_GROWTH = 100, 20
 
 
 @dataclass(frozen=True)
@@ -44,15 +49,24 @@ class Mixture(Problem):
     """
 
     parts: tuple[Part, ...] = ()
+    # Whether weights may repeat a part over 100 times, or make an epoch over 20 times as long as all parts together.
+    allow_repeats: bool = False
+    flags = {
+        "allow_repeats": f"allow weights that repeat a part over {_MAX_REPEATS} times or make an epoch over "
+        f"{_MAX_GROWTH} times as long as the parts"
+    }
+    switches = frozenset(flags)
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
+        if "allow_repeats" in options:  # not kept, because it does not affect the data
+            self.allow_repeats = parse_switch("allow_repeats", options.pop("allow_repeats"))
         super().__init__(is_reversed, **options)
         if is_reversed and any(part.tag for part in self.parts):
             raise UserError(
                 f"'{self.data_name}' cannot be reversed, because the tags of its sources would be in the targets"
             )
         if len({bool(part.weight) for part in self.parts}) > 1 or not all(
-            0 <= part.weight < math.inf for part in self.parts
+            0 <= part.weight <= sys.float_info.max for part in self.parts
         ):
             raise UserError(f"'{self.data_name}': set a weight above 0 for all parts or for none")
         self._sizes: dict[int, int] = {}
@@ -60,8 +74,9 @@ class Mixture(Problem):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The tags, each of which is one token."""
-        return tuple(dict.fromkeys(part.tag for part in self.parts if part.tag))
+        """The tags and the symbols of the parts, each of which is one token."""
+        tags = [part.tag for part in self.parts if part.tag]
+        return tuple(dict.fromkeys([*tags, *(symbol for part in self.parts for symbol in self._problem(part).symbols)]))
 
     @property
     def sources(self) -> tuple[AnySource, ...]:
@@ -75,25 +90,71 @@ class Mixture(Problem):
             for number in parts:
                 yield from self._pairs(number, split, files)
             return
+        sizes, wanted = self._train_counts(parts, files)
+        streams = [self._repeated(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
+        yield from _interleaved(streams, wanted)
+
+    def _train_counts(self, parts: list[int], files: Mapping[str, Path]) -> tuple[list[int], list[int]]:
+        """Returns for some parts (the number of train pairs that each has, the number that an epoch has of each)."""
         sizes = [self._size(number, files) for number in parts]
         weights = [self.parts[number].weight for number in parts]
         # The part with the largest ratio of size to weight is read once.
         once = max(size / weight for size, weight in zip(sizes, weights)) if any(weights) else 0
-        wanted = [round(once * weight) for weight in weights] if once else sizes
-        streams = [self._repeated(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
-        yield from _interleaved(streams, wanted)
+        if not math.isfinite(once * max(weights, default=0)):
+            raise UserError(f"'{self.data_name}': the weights are too different: {max(weights):g} and {min(weights):g}")
+        return sizes, [round(once * weight) for weight in weights] if once else sizes
+
+    def check_corpus(self, files: Mapping[str, Path], say: Callable[[str], None]) -> None:
+        """Says how many pairs of each part an epoch has.
+
+        Raises UserError if the weights repeat pairs too often, unless `allow_repeats` is set.
+        """
+        parts = [number for number, part in enumerate(self.parts) if "train" in part.splits]
+        if not parts:
+            return
+        sizes, wanted = self._train_counts(parts, files)
+        repeats = [count / size for count, size in zip(wanted, sizes)]
+        names = [self._name(number) for number in parts]
+        for name, size, count, times in zip(names, sizes, wanted, repeats):
+            how = "each once" if count == size else f"each {times:,.1f} times, {count:,} in all"
+            say(f"{name}: {size:,} train pairs, {how}")
+        total, growth = sum(wanted), sum(wanted) / sum(sizes)
+        if any(self.parts[number].weight for number in parts):
+            say(f"an epoch has {total:,} pairs, {growth:,.1f} times as many as the parts")
+        if self.allow_repeats or (max(repeats) <= _MAX_REPEATS and growth <= _MAX_GROWTH):
+            return
+        allow = "`allow_repeats`" if "allow_repeats" in self.flags else "allow_repeats = True in its class"
+        raise UserError(
+            f"'{self.data_name}': the weights would repeat {names[repeats.index(max(repeats))]} {max(repeats):,.1f} "
+            f"times, in an epoch of {total:,} pairs, {growth:,.1f} times as many as the parts; use weights that are "
+            f"less different (at most {_MAX_REPEATS} and {_MAX_GROWTH} times), or allow it with {allow}"
+        )
+
+    def check_options(self) -> None:
+        """Raises UserError if a tag has white space where it would not stay as it is."""
+        super().check_options()
+        for number, part in enumerate(self.parts):
+            if part.tag != " ".join(part.tag.split()):
+                raise UserError(
+                    f"{self._name(number)}: the tag {part.tag!r} begins or ends with white space, or has more than one "
+                    f"blank between words; remove it"
+                )
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns the notes of the parts."""
         notes = []
-        for part in self.parts:
-            notes += [f"{part.name or part.problem}: {note}" for note in self._problem(part).notes(files)]
+        for number, part in enumerate(self.parts):
+            notes += [f"{self._name(number)}: {note}" for note in self._problem(part).notes(files)]
         return notes
 
     def keep_streams(self, tmp_dir: Path) -> None:
         """Keeps the streams of the parts."""
         for part in self.parts:
             self._problem(part).keep_streams(tmp_dir)
+
+    def _name(self, number: int) -> str:
+        """Returns what messages call a part."""
+        return self.parts[number].name or self.parts[number].problem
 
     def _problem(self, part: Part) -> Problem:
         if part not in self._problems:
@@ -114,8 +175,7 @@ class Mixture(Problem):
             self._sizes[number] = sum(1 for _ in self._pairs(number, "train", files))
             if not self._sizes[number]:
                 raise UserError(
-                    f"'{self.data_name}': the part '{self.parts[number].name or self.parts[number].problem}' has no "
-                    f"train examples; check its sources"
+                    f"'{self.data_name}': the part '{self._name(number)}' has no train examples; check its sources"
                 )
         return self._sizes[number]
 

@@ -1,7 +1,7 @@
 """The base class of problems, which define their pairs and vocabularies, and how outputs are searched and scored."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -273,6 +273,13 @@ class Problem:
             if not side or side.isspace():
                 return "an empty side"
         return None
+
+    def check_corpus(self, files: Mapping[str, Path], say: Callable[[str], None]) -> None:
+        """Is called before the training text is read. May show lines about it with `say`.
+
+        Raises UserError if it should not be read.
+        """
+        del files, say
 
     def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields all pairs in the training files, including pairs that are dropped or go to other splits."""

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import HParams
@@ -17,6 +18,7 @@ from t2t_lite.importing.t2t_settings import read_settings
 from t2t_lite.importing.t2t_vocabulary import find_vocabularies
 from t2t_lite.importing.t2t_weights import T2tWeights, weights_of_embeddings, weights_of_layers
 from t2t_lite.models.building import make_model
+from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
 
 MODEL = "transformer"  # tensor2tensor's name for the only model that can be imported
@@ -65,7 +67,7 @@ def import_run(
 def _checkpoint(source: Path) -> Path:
     """Returns the last checkpoint of a folder, or the given checkpoint, without suffix."""
     if source.is_dir():
-        latest = tf.train.latest_checkpoint(str(source))
+        latest = _latest(source)
         checkpoints = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
         path = Path(latest) if latest else checkpoints[-1].with_suffix("") if checkpoints else None
         if path is None:
@@ -77,6 +79,17 @@ def _checkpoint(source: Path) -> Path:
     if not path.with_name(f"{path.name}.index").is_file():
         raise UserError(f"{source} is neither a folder nor a checkpoint: there is no {path.name}.index; check the path")
     return path
+
+
+def _latest(folder: Path) -> str | None:
+    """Returns the last checkpoint as the file `checkpoint` names it; None if there is no such file or checkpoint."""
+    try:
+        return tf.train.latest_checkpoint(str(folder))
+    except (ValueError, tf.errors.OpError) as error:
+        raise UserError(
+            f"{folder / 'checkpoint'} is damaged: it does not name the last checkpoint; copy it again, or pass a "
+            f"checkpoint, such as {folder / 'model.ckpt-250000'}"
+        ) from error
 
 
 def _beside(folder: Path, name: str) -> Path:
@@ -119,17 +132,33 @@ def _problem(name: str, theirs: str) -> Problem:
 
 
 def _model(hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int) -> Transformer:
-    """Returns the model with its weights."""
-    model = make_model(hparams, *(open_vocabulary(path).size for path in (targets, inputs)))
-    assert isinstance(model, Transformer)
-    values = (*weights_of_layers(weights, model), *weights_of_embeddings(weights, model, target_space_id))
-    for variable, value in values:
+    """Returns the model with its weights.
+
+    Raises a UserError if the weights are not exactly those of a model with these settings.
+    """
+    sizes = [open_vocabulary(path).size for path in (targets, inputs)]
+    expected = symbolic_model(hparams, *sizes)  # a model of the wrong size may not fit in memory
+    assert isinstance(expected, Transformer)
+    values: dict[str, np.ndarray] = {}
+    for variable, value in (
+        *weights_of_layers(weights, expected),
+        *weights_of_embeddings(weights, expected, target_space_id),
+    ):
         if value.shape != tuple(variable.shape):
             raise UserError(
                 f"{weights.path} does not match its hparams.json: {variable.path} has the shape "
                 f"{tuple(variable.shape)} there but {value.shape} in the checkpoint; copy both files again"
             )
-        variable.assign(value)
+        values[variable.path] = value
+    if unread := weights.unread():
+        raise UserError(
+            f"{weights.path} does not match its hparams.json: the model there lacks {len(unread)} of the "
+            f"checkpoint's weights, such as {unread[0]}; copy both files again"
+        )
+    model = make_model(hparams, *sizes)
+    assert isinstance(model, Transformer)
+    for variable, of_expected in zip(model.variables, expected.variables, strict=True):
+        variable.assign(values[of_expected.path])
     return model
 
 

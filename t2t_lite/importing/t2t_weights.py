@@ -4,7 +4,7 @@ import contextlib
 import re
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,6 +45,7 @@ class T2tWeights:
             self._reader = tf.train.load_checkpoint(opened.enter_context(without_patterns(path)))
             weakref.finalize(self, opened.close)
             self.shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
+            self._read: set[str] = set()
         except _UNREADABLE as error:
             raise self._damaged(error) from error
 
@@ -74,6 +75,7 @@ class T2tWeights:
         """Returns a variable as float32. Raises a UserError if it does not exist or cannot be read."""
         if name not in self.shapes:
             raise UserError(f"{self.path} has no variable {name}; copy the checkpoint and its hparams.json again")
+        self._read.add(name)
         try:
             return np.asarray(self._reader.get_tensor(name)).astype(np.float32)
         except _UNREADABLE as error:
@@ -87,6 +89,15 @@ class T2tWeights:
             if names := sorted((int(match[4]), match[0]) for match in matches if match[3] == scope):
                 return np.concatenate([self.array(name) for _, name in names])
         raise UserError(f"{self.path} has no {use} matrix for {vocab_size:,} tokens; check `vocab_file`")
+
+    def unread(self) -> list[str]:
+        """Returns the names of the model's weights that nothing has read, sorted.
+
+        Excludes what belongs to the training: the variables of its own scopes, and those that an optimizer keeps below
+        the name of a weight.
+        """
+        left = (name for name in self.shapes if name.startswith(f"{self.model}/") and name not in self._read)
+        return sorted(name for name in left if not self.shapes.keys() & {*map(str, PurePosixPath(name).parents)})
 
     def _damaged(self, error: Exception) -> UserError:
         reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
@@ -123,7 +134,9 @@ def _of_attention(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tu
     is_3d = f"{scope}/q" in weights.shapes  # attention_variables_3d: with a dimension for heads; queries are not scaled
     for name, variable in names.items():
         if is_3d:
-            array = weights.array(f"{scope}/{name[0]}").reshape(variable.shape)
+            array = weights.array(f"{scope}/{name[0]}")
+            # [hidden, heads, size], or for the outputs [heads, size, hidden]
+            array = array.reshape((-1, array.shape[-1]) if name == "output_transform" else (array.shape[0], -1))
             yield variable, array * np.float32(layer.key_size**0.5) if name == "q" else array
         else:
             yield variable, weights.array(f"{scope}/{name}/kernel")

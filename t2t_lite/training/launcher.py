@@ -22,6 +22,7 @@ PROCESSES = "T2T_LITE_PROCESSES_PER_HOST"
 # Seconds in which the other workers must end by themselves after one has ended with an error, and then after SIGTERM.
 _GRACE_SECONDS = 60.0
 _TERM_SECONDS = 10.0
+_AT_ONCE_SECONDS = 0.5  # and after a second signal
 _POLL_SECONDS = 0.1
 _USAGE_ERROR = 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -45,8 +46,8 @@ class Launcher:
     ports from the address's port on; every machine must start as many processes. An evaluator is one process.
 
     The first worker's output goes to this process's output, and that of the others to files in `log_dir`. A signal
-    (SIGINT, SIGTERM) is sent to all workers. If a worker ends with an error, the others end, too, and all are started
-    again; they resume from the last checkpoint.
+    (SIGINT, SIGTERM) is sent to all workers. A second one is, too, and kills those that do not end at once. If a worker
+    ends with an error, the others end, too, and all are started again; they resume from the last checkpoint.
 
     Args:
       command: the program and its arguments.
@@ -72,7 +73,7 @@ class Launcher:
                 f"needs one: pass at most {len(gpus)}, or auto"
             )
         self._gpus = gpus if self._number > 1 else []
-        self._signal = 0  # the last signal received
+        self._signals: list[int] = []  # the signals received
 
     def run(self) -> int:
         """Returns the exit status: 0, or that of the lowest worker that ended with an error; 128 plus the signal."""
@@ -80,7 +81,7 @@ class Launcher:
         try:
             while True:
                 status = self._run_once()
-                if status in (0, _USAGE_ERROR) or self._signal or not self._restarts_left:
+                if status in (0, _USAGE_ERROR) or self._signals or not self._restarts_left:
                     return status
                 self._restarts_left -= 1
                 self._say(f"starting all workers again; {self._restarts_left} more restarts are allowed")
@@ -103,15 +104,20 @@ class Launcher:
             deadline, first_error = None, None
             while any(worker.poll() is None for worker in workers):
                 time.sleep(_POLL_SECONDS)
-                if self._signal != sent:
-                    sent = self._signal
-                    _send(workers, sent)
+                for number in self._signals[sent:]:
+                    sent += 1
+                    if sent == 1:
+                        _send(workers, number)
+                    else:
+                        _end(workers, number, _AT_ONCE_SECONDS)
                 failed = [index for index, worker in enumerate(workers) if worker.poll()]
                 if failed and first_error is None:
                     first_error, deadline = failed[0], time.monotonic() + _GRACE_SECONDS
                     self._say(self._what_ended(first_error, workers[first_error].returncode))
                 if deadline and time.monotonic() > deadline:
                     _end(workers)
+            if len(self._signals) > 1:
+                return 128 + self._signals[-1]
             first_error = next((i for i, worker in enumerate(workers) if worker.returncode), first_error)
             status = workers[first_error].returncode if first_error is not None else 0
             return 128 - status if status < 0 else status
@@ -164,7 +170,7 @@ class Launcher:
 
     def _receive(self, number: int, frame: object) -> None:
         del frame
-        self._signal = number
+        self._signals.append(number)
 
 
 def _free_ports(number: int) -> list[int]:
@@ -181,10 +187,10 @@ def _send(workers: Sequence[subprocess.Popen], number: int) -> None:
             worker.send_signal(number)
 
 
-def _end(workers: Sequence[subprocess.Popen]) -> None:
-    """Ends all workers that still run: by SIGTERM and, if that does not help, by SIGKILL."""
-    _send(workers, signal.SIGTERM)
-    deadline = time.monotonic() + _TERM_SECONDS
+def _end(workers: Sequence[subprocess.Popen], number: int = signal.SIGTERM, seconds: float | None = None) -> None:
+    """Ends all workers that still run: by a signal and, if that does not help, by SIGKILL."""
+    _send(workers, number)
+    deadline = time.monotonic() + (_TERM_SECONDS if seconds is None else seconds)
     while any(worker.poll() is None for worker in workers) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     _send(workers, signal.SIGKILL)

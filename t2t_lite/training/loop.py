@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.checkpoints.background import BackgroundWriter
+from t2t_lite.checkpoints.versions import remove_old
 from t2t_lite.data.batching import HostShare
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
@@ -290,10 +291,14 @@ class TrainingLoop:
         if not self._is_chief:
             return
         self._report_saved(wait=True)  # the previous checkpoint
-        options, snapshot = self._options, self._state.snapshot()
-        best = best_steps(read_evaluations(self._path), options.eval_metric, options.keep_best_n)
-        self._writer.start(self._step, lambda: snapshot.write(self._path, options.keep_checkpoint_max, keep=best))
+        keep_max, snapshot, best = self._options.keep_checkpoint_max, self._state.snapshot(), self._best_steps()
+        self._writer.start(self._step, lambda: snapshot.write(self._path, keep_max, keep=best))
         self._report_saved(wait=self._callbacks.follow_checkpoints)
+
+    def _best_steps(self) -> list[int]:
+        """Returns the steps of the checkpoints to keep because they are among the best."""
+        options = self._options
+        return best_steps(read_evaluations(self._path), options.eval_metric, options.keep_best_n)
 
     def _report_saved(self, wait: bool) -> None:
         """Reports the checkpoint in the background if it is written. Raises UserError if it could not be written."""
@@ -315,6 +320,8 @@ class TrainingLoop:
                 self._report_saved(wait=True)
                 add_evaluation(self._path, self._step, figures)
                 end_announcement(self._path)
+                # The evaluation may have pushed an earlier checkpoint out of the best ones.
+                remove_old(self._path, self._options.keep_checkpoint_max, {*self._best_steps(), self._step})
             self._progress.after_evaluation(self._step, figures, self._evaluator.samples)
             self._callbacks.on_evaluation(self._step, figures)
         if self._throughput.peak:

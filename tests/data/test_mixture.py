@@ -1,4 +1,5 @@
 import collections
+import contextlib
 import itertools
 
 import pytest
@@ -225,6 +226,47 @@ def test_only_a_mixture_without_tags_can_be_reversed():
 def test_weights_below_zero_or_for_only_some_parts_are_refused(weights):
     with pytest.raises(UserError, match="'mixture_test': set a weight above 0 for all parts or for none"):
         mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))()
+
+
+@pytest.mark.parametrize(
+    ("first", "weights", "lines", "refused"),
+    [
+        (APPLES, (0, 0), ["apples: 400 train pairs, each once", "pears: 150 train pairs, each once"], ""),
+        (
+            APPLES,
+            (3, 7),
+            [
+                "apples: 400 train pairs, each once",
+                "pears: 150 train pairs, each 6.2 times, 933 in all",
+                "an epoch has 1,333 pairs, 2.4 times as many as the parts",
+            ],
+            "",
+        ),
+        (
+            APPLES,
+            (0.001, 1),
+            [
+                "apples: 400 train pairs, each once",
+                "pears: 150 train pairs, each 2,666.7 times, 400,000 in all",
+                "an epoch has 400,400 pairs, 728.0 times as many as the parts",
+            ],
+            "pears 2,666.7 times, in an epoch of 400,400 pairs, 728.0 times",
+        ),
+        (APPLES, (1, 25), [], ""),
+        (APPLES, (25, 1), [], ""),
+        (APPLES, (1, 36), [], "pears 96.0 times, in an epoch of 14,800 pairs, 26.9 times"),
+        (MANY, (1, 1), [], "pears 200.0 times, in an epoch of 60,000 pairs, 2.0 times"),
+        (APPLES, (1e-320, 1), [], "the weights are too different: 1 and "),
+    ],
+)
+def test_an_epoch_is_described_first_and_refused_if_it_repeats_too_much(first, weights, lines, refused):
+    kind = mixture_of(*(Part(*each) for each in zip((first, PEARS), weights)))
+    said = []
+    with pytest.raises(UserError, match=refused) if refused else contextlib.nullcontext():
+        kind().check_corpus({}, said.append)
+    assert [line.removeprefix("mixture_test_") for line in said][: len(lines)] == lines
+    if "epoch" in refused:
+        kind(allow_repeats="True").check_corpus({}, said.append)
 
 
 def test_a_part_without_pairs_is_an_error_that_names_it():

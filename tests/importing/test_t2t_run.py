@@ -108,6 +108,22 @@ def copied(t2t_dir, folder, **changes):
     return folder
 
 
+def weights_of(model):
+    """The variables in a model's checkpoint, without those of the optimizer."""
+    stored = tf.train.load_checkpoint(str(model / "model.ckpt-600"))
+    return {name: stored.get_tensor(name) for name in stored.get_variable_to_shape_map() if "Adam" not in name}
+
+
+def save(model, values):
+    """Replaces a model's checkpoint."""
+    tf.raw_ops.SaveV2(
+        prefix=str(model / "model.ckpt-600"),
+        tensor_names=[*values],
+        shape_and_slices=[""] * len(values),
+        tensors=[tf.constant(value) for value in values.values()],
+    )
+
+
 def refused(model, tmp_path, **options):
     """The message of an import that fails and leaves nothing."""
     with pytest.raises(UserError) as caught:
@@ -160,6 +176,35 @@ def test_an_average_and_numbers_of_layers_of_each_stack(imported, t2t_dir, tmp_p
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_hidden_layers": 1}, "lacks 30 of the checkpoint's weights, such as transformer/body/decoder/layer_1/"),
+        ({"num_encoder_layers": 1}, "lacks 12 of the checkpoint's weights, such as transformer/body/encoder/layer_1/"),
+        ({"num_hidden_layers": 3}, "has no variable transformer/body/encoder/layer_2/"),
+        ({"hidden_size": 10**9}, "query has the shape (1000000000, 1000000000) there but (64, 64) in the checkpoint"),
+        ({"filter_size": 10**30}, "there but (64, 128) in the checkpoint"),
+        ({"attention_key_channels": 10**9}, "there but (64, 64) in the checkpoint"),
+        ({"pos": "emb", "max_length": 10**12}, "has no variable transformer/body/inputs_positional_embedding"),
+    ],
+)
+def test_settings_of_another_size_than_the_weights_are_refused(t2t_dir, tmp_path, changes, message):
+    model = copied(t2t_dir, tmp_path / "model", **changes)
+    assert message in refused(model, tmp_path, data_dir=t2t_dir / "data")
+
+
+def test_only_the_variables_of_an_optimizer_are_left_out(imported, t2t_dir, tmp_path):
+    model, values = copied(t2t_dir, tmp_path / "model"), weights_of(t2t_dir / "v1")
+    values |= {f"{name}/{slot}": value for name, value in values.items() for slot in ("Adam", "Adam_1")}
+    save(model, values)
+    found = t2t.import_model(model, tmp_path / "kept", data_dir=t2t_dir / "data")
+    for one, other in zip(t2t.load_model(found.path).variables, t2t.load_model(imported["v1"]).variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    save(model, values | {"transformer/body/decoder/layer_0/memory": np.zeros(3, np.float32)})
+    message = refused(model, tmp_path, data_dir=t2t_dir / "data")
+    assert "lacks 1 of the checkpoint's weights, such as transformer/body/decoder/layer_0/memory; copy both" in message
+
+
 def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
     data_dir = t2t_dir / "data"
     model = copied(t2t_dir, tmp_path / "model")
@@ -167,6 +212,10 @@ def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
     wrong = tmp_path / "vocab.few.subwords"
     wrong.write_text("'<pad>_'\n'<EOS>_'\n" + "".join(f"'{each}'\n" for each in "\\_u;0123456789<pad>EOS"))
     assert "24 tokens, but the model's vocabulary has 2,054" in refused(model, tmp_path, vocab_file=str(wrong))
+    for content in (b"", b"\x00\xff\x80", b'model_checkpoint_path: ""'):
+        (model / "checkpoint").write_bytes(content)
+        assert "model/checkpoint is damaged: it does not name" in refused(model, tmp_path, data_dir=data_dir)
+    (model / "checkpoint").unlink()
     for other in ("universal_transformer", "lstm_seq2seq"):
         (model / "flags_t2t.txt").write_text(f"--model={other}\n")
         assert f"is a checkpoint of {other}; only" in refused(model, tmp_path, data_dir=data_dir)
@@ -180,15 +229,9 @@ def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
 
 def test_the_vocabularies_of_a_model_with_two_are_asked_for(t2t_dir, tmp_path):
     model = copied(t2t_dir, tmp_path / "model")
-    stored = tf.train.load_checkpoint(str(t2t_dir / "v1" / "model.ckpt-600"))
-    values = {name: stored.get_tensor(name) for name in stored.get_variable_to_shape_map() if "Adam" not in name}
+    values = weights_of(t2t_dir / "v1")
     values |= {name.replace("_2054_", "_1000_"): value for name, value in values.items() if "_2054_" in name}
-    tf.raw_ops.SaveV2(
-        prefix=str(model / "model.ckpt-600"),
-        tensor_names=[*values],
-        shape_and_slices=[""] * len(values),
-        tensors=[tf.constant(value) for value in values.values()],
-    )
+    save(model, values)
     message = refused(model, tmp_path, data_dir=t2t_dir / "data")
     assert "2 vocabularies (1,000 and 2,054 tokens); pass both with `vocab_file=INPUTS,TARGETS`" in message
     (one,) = (t2t_dir / "data").glob("vocab.*")

@@ -236,14 +236,18 @@ def test_a_signal_to_one_worker_stops_all_and_they_resume(
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("decodes", [False, True])
 def test_a_killed_worker_process_is_started_again_and_the_parameters_are_those_of_one_device(
-    multi30k_data, one_device, tmp_path
+    multi30k_data, one_device, tmp_path, decodes
 ):
-    flags = ("--processes_per_host=2", "--max_restarts=1", "--save_checkpoints_steps=2", "--log_step_count_steps=1")
+    flags = ("--processes_per_host=2", "--max_restarts=1", "--log_step_count_steps=1")
+    flags += (EVALUATING, "--eval_decode", "--eval_lines=300") if decodes else ("--save_checkpoints_steps=2",)
     launcher = start(multi30k_data, tmp_path, *flags)
     while not list_checkpoints(tmp_path):
         assert launcher.poll() is None, launcher.communicate()
         time.sleep(0.001)
+    if decodes:
+        time.sleep(3.0)  # the chief decodes, and the other worker waits for it
     children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
     assert len(children) == 2
     os.kill(int(children[1]), signal.SIGKILL)
@@ -253,7 +257,11 @@ def test_a_killed_worker_process_is_started_again_and_the_parameters_are_those_o
     assert "another worker ended or cannot be reached; restart all workers" in output
     assert "starting all workers again; 0 more restarts are allowed" in output
     assert f"resuming from {tmp_path}/ckpt-" in output
+    assert "Traceback" not in output
     assert_same(parameters(tmp_path), one_device)
+    if decodes:
+        assert list(read_evaluations(tmp_path)) == [10]
+        return
     # Worker 1 has a log of its own; the chief's log names the worker that waited longest.
     last = [json.loads(path.read_text().splitlines()[-1]) for path in tmp_path.glob("workers/worker-1.jsonl")]
     assert [(line["part"], line["step"]) for line in last] == [("train", 10)]

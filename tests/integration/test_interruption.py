@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.commands import start_process
+from support.commands import start_process, with_flags
 
 from t2t_lite.checkpoints.versions import list_checkpoints
 
@@ -97,6 +97,24 @@ def test_a_signal_saves_a_checkpoint_and_reports_how_to_resume(small_flags, gram
     assert re.search(f"stopped by {number.name} {what}", output), output
     assert "Traceback" not in output
     assert f"resuming from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path, fresh=number == signal.SIGTERM)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_second_ctrl_c_ends_a_run_in_the_middle_of_a_step(small_flags, grammar_data, tmp_path, processes):
+    sizes = "hidden_size=128,filter_size=512,num_heads=2,num_encoder_layers=4,num_decoder_layers=4,batch_tokens=8192"
+    changes = (f"--hparams={sizes}", f"--processes_per_host={processes}")
+    process = trainer(with_flags(small_flags, *changes), grammar_data, tmp_path)
+    for line in process.stdout:
+        if line.startswith("step 1/"):
+            break
+    for _ in range(2):
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=600)[0]
+    assert process.returncode == 130, output
+    assert "stopped immediately by a second signal" in output and "Traceback" not in output
+    assert steps_saved(tmp_path) == []
 
 
 @pytest.mark.slow

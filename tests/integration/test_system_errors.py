@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -172,6 +173,41 @@ def test_an_evaluator_waits_for_the_run_directory_and_reports_it(small_run, gram
 def test_an_evaluator_that_waits_in_vain_is_an_error_with_a_remedy(refused, grammar_data, tmp_path):
     flags = ("--schedule=eval", f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}", "--eval_wait_secs=0")
     assert "no training has started there; start it, or check the path" in refused("trainer", *flags)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_process_in_the_middle_of_a_long_call(number):
+    code = """if True:
+        import hashlib, signal
+        from t2t_lite.bin import cli
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, frame: None)
+        cli.end_at_second_signal()
+        print("ready", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # runs no signal handlers
+    """
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.3)
+    process.send_signal(number)
+    assert process.communicate()[1] == "stopped immediately by a second signal\n"
+    assert process.returncode == 128 + number
+
+
+@pytest.mark.parametrize("end, status", [("raise KeyboardInterrupt", 130), ("sys.exit('wrong')", 1)])
+def test_a_command_may_end_at_once_after_an_error(end, status):
+    code = f"""if True:
+        import sys
+        from t2t_lite.bin.cli.run import run
+        def body(flags):
+            {end}
+        run("decoder", body, None, exit_after_error=True)
+        print("not reached")
+    """
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (status, "", 1)
 
 
 def test_a_command_that_ends_at_once_does_what_was_registered_for_the_exit():

@@ -75,6 +75,14 @@ def test_parts_have_tags_weights_and_splits_of_their_own(tmp_path, write, datage
     assert {f"{tmp_path}/mixture.toml", f"{tmp_path}/back.train.source"} <= set(map(str, manifest["sources"]))
 
 
+def test_sources_of_parts_with_different_tags_are_compared_without_the_tags(tmp_path, write, datagen):
+    pairs = write("word", 100)
+    tagged = "[[parts]]\ntag = '{}'\ntrain_only = {}\n" + pairs + "\n"
+    said = datagen(tagged.format("<a>", "false") + tagged.format("<b>", "true")).stdout
+    for split in ("dev", "test"):
+        assert f"text_mixture: train: the sources of 5 pairs are also in {split}\n" in said
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -93,6 +101,10 @@ def test_parts_have_tags_weights_and_splits_of_their_own(tmp_path, write, datage
         (
             "[[parts]]\nname='old'\ntrian_tsv='a'",
             "mixture.toml, part 1 (old): problem 'text_pairs' has no option 'trian",
+        ),
+        *(
+            (f"[[parts]]\ntag={tag}\ntrain_tsv='a'", "mixture.toml, part 1: the tag ")
+            for tag in ("' <2de>'", "'<2de> '", "'<2  de>'", '"<2\\nde>"')
         ),
         ("[[parts]]\nproblem='multi30k_endd'", "mixture.toml, part 1: unknown problem 'multi30k_endd'"),
         ("[[parts]]\ntrain_source='a'", "mixture.toml, part 1: --train_source needs --train_target; pass both"),

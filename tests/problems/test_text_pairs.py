@@ -233,12 +233,17 @@ def test_repeated_pairs_are_in_one_split_and_dropped_copies_are_counted(made, te
     assert [line.count("20 pairs of the training text become the") for line in said].count(1) == 2
 
 
+@pytest.mark.parametrize("tags", [("", ""), ("<2hier> ", "<2da>")])
 @pytest.mark.parametrize("flags", [{}, {"drop_duplicates": "True"}, {"held_out": "40"}])
-def test_a_source_with_several_targets_is_in_one_split(made, texts, given, flags):
-    pairs = [(f"line {number} is here", f"Zeile {number} {word}") for number in range(400) for word in ("hier", "da")]
+def test_a_source_with_several_targets_is_in_one_split(made, texts, given, flags, tags):
+    pairs = [
+        (f"{tag}line {number} is here", f"Zeile {number} {word}")
+        for number in range(400)
+        for tag, word in zip(tags, ("hier", "da"))
+    ]
     random.Random(2).shuffle(pairs)
-    manifest = made(**given(train=pairs), **flags)
-    sources = {split: {source for source, _ in texts(split)} for split in SPLITS}
+    manifest = made(**given(train=pairs), **flags, symbols=",".join(tags))
+    sources = {split: {source.partition(">")[2].strip() or source for source, _ in texts(split)} for split in SPLITS}
     each = int(flags.get("held_out", 20))  # 5% of the sources
     assert {split: len(sources[split]) for split in SPLITS} == {"train": 400 - 2 * each, "dev": each, "test": each}
     assert len(set.union(*sources.values())) == 400
@@ -250,13 +255,18 @@ def test_a_source_with_several_targets_is_in_one_split(made, texts, given, flags
     assert all(manifest.splits[split]["overlap"] == {} for split in SPLITS)
 
 
-def test_a_source_of_the_dev_file_is_not_split_off_as_test(made, texts, given):
+@pytest.mark.parametrize("tag", ["", "<2de> "])
+def test_a_source_of_the_dev_file_is_not_split_off_as_test(made, texts, given, tag):
     pairs = some_pairs(1, 100)
-    said = []
-    manifest = made(**given(train=pairs, dev=pairs[:90]), held_out="8", say=said.append)
+    said, checks = [], []
+    flags = given(train=pairs, dev=[(tag + source, target) for source, target in pairs[:90]])
+    manifest = made(**flags, held_out="8", symbols=tag, say=said.append, report=checks.append)
     assert not {source for source, _ in texts("test")} & {source for source, _ in pairs[:90]}
     assert manifest.splits["train"]["overlap"] == {"dev": 90} and manifest.splits["test"]["overlap"] == {}
     assert "text_pairs: train: the sources of 90 pairs are also in dev" in said
+    assert [each.count for each in checks[0].findings() if each.kind == ALSO_IN.format("dev")] == [90]
+    dropping = made("dropping", **flags, held_out="2", symbols=tag, drop_duplicates="True")
+    assert dropping.splits["train"]["dropped"] == {ALSO_IN.format("dev"): 90}
 
 
 def test_the_number_of_sources_decides_how_many_pairs_are_split_off(given):
@@ -268,6 +278,19 @@ def test_the_number_of_sources_decides_how_many_pairs_are_split_off(given):
     # 5% of 10,000 sources, whose number is estimated to within some percent.
     assert len(dev) == len(test) and 470 <= len(dev) <= 530
     assert len(train) == 30_000 - 3 * 2 * len(dev)
+
+
+@pytest.mark.parametrize(
+    ("both", "flags", "message"),
+    [
+        (98, {}, "100 different sources, but 98 of them are also in dev, which leaves too few to hold out 2 for test"),
+        (0, {"held_out": "100"}, "100 different sources, too few to hold out 100 each for test; pass `test_source`"),
+    ],
+)
+def test_too_few_sources_to_hold_out_are_an_error_with_the_cause(made, given, both, flags, message):
+    dev = some_pairs(1, both) + some_pairs(901, 902)
+    with pytest.raises(UserError, match=message):
+        made(**given(train=some_pairs(1, 100), dev=dev), **{"held_out": "2"} | flags)
 
 
 def held_out(given, **flags):

@@ -163,6 +163,36 @@ def test_a_signal_goes_to_all_workers_and_ends_the_run(launch, tmp_path, number)
     assert len(list(tmp_path.glob("signalled-*"))) == 2 and len(list(tmp_path.glob("start-*"))) == 2
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_second_signal_ends_all_workers_at_once(launch, tmp_path, ends):
+    """The second one is the same as the first, and a worker may be unable to receive any."""
+    program = f"""
+    signals = []
+    def note(number, frame):
+        signals.append(number)
+        (folder / f"signalled-{{index}}-{{len(signals)}}").touch()
+        if {ends} and len(signals) == 2:
+            os._exit(7)
+    signal.signal(signal.SIGINT, note)
+    started()
+    while True:
+        time.sleep(1)
+    """
+
+    def send():
+        for done in ("start-*", "signalled-*"):
+            while len(list(tmp_path.glob(done))) < 2:
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    status, _ = launch(program, max_restarts=5)
+    sender.join()
+    assert status == 130
+    assert len(list(tmp_path.glob("signalled-*-2"))) == 2 and len(list(tmp_path.glob("start-*"))) == 2
+
+
 def test_a_worker_that_does_not_end_is_killed(launch, tmp_path, monkeypatch):
     monkeypatch.setattr("t2t_lite.training.launcher._GRACE_SECONDS", 0.5)
     monkeypatch.setattr("t2t_lite.training.launcher._TERM_SECONDS", 0.5)

@@ -79,9 +79,17 @@ def test_the_saved_average_is_the_evaluated_one(chosen, grammar_data):
 
 
 def test_the_best_checkpoint_outlives_later_ones(chosen):
-    # When step 9 was saved, the best of 3 and 6 was kept, too.
-    earlier = {step: figures for step, figures in read_evaluations(chosen).items() if step < 9}
-    assert steps_of(chosen) == sorted({*best_steps(earlier, "bleu", 1), 9})
+    assert steps_of(chosen) == sorted({*best_steps(read_evaluations(chosen), "bleu", 1), 9})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["loss", "accuracy"])
+def test_an_ended_run_has_only_the_best_checkpoints_and_the_last(run, grammar_data, tmp_path, metric):
+    options = {"keep_best_n": 2, "keep_checkpoint_max": 2, "save_checkpoints_steps": 2, "eval_metric": metric}
+    run(SMALL.replace(train_steps=8), grammar_data, tmp_path, PROBLEM, **options)
+    evaluations = read_evaluations(tmp_path)
+    assert list(evaluations) == [2, 4, 6, 8]
+    assert steps_of(tmp_path) == sorted({*best_steps(evaluations, metric, 2), 6, 8})
 
 
 def test_the_log_has_a_line_for_each_start_and_report(chosen):

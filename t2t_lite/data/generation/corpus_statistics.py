@@ -88,9 +88,11 @@ def examine_corpus(
     `say` receives lines about progress; `report` receives the text checks if the problem requests them. Raises a
     UserError if no pair is usable.
     """
+    problem.check_corpus(files, lambda line: say(f"{problem.data_name}: {line}"))
     checks = None
     if problem.checks_text:
-        checks = TextChecks({split: problem.examples(split, files) for split in problem.separate_splits()})
+        others = {split: problem.examples(split, files) for split in problem.separate_splits()}
+        checks = TextChecks(others, problem.symbols_of("inputs"))
     progress = PairProgress(f"{problem.data_name}: counting", say)
     try:
         statistics = corpus_statistics(problem, problem.raw_pairs(files), checks, progress)

@@ -5,12 +5,13 @@ A record is a serialised tf.train.Example, one for each pair, with the int64 lis
 
 import collections
 import types
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.data.generation.text_checks import without_tags
 from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.problem import SIDES, Example, Problem
 from t2t_lite.data.vocab import Vocabulary
@@ -85,17 +86,18 @@ def encode_pairs(
       split: the split of the pairs.
       pairs: the pairs.
       vocabularies: the vocabularies of inputs and targets.
-      held_out: the sources of other splits, by split; pairs with such a source are counted.
+      held_out: the sources of other splits as `comparison_texts` returns them, by split; pairs with such a source are
+        counted.
     """
-    statistics, kept = Statistics(), []
+    statistics, kept, compared = Statistics(), [], []
     for pair in pairs:
         if drop_reason := problem.drop_reason(split, pair):
             statistics.dropped[drop_reason] += 1
         else:
             kept.append(problem.for_model(pair))
-            statistics.overlap.update(
-                name for name, sources in held_out.items() if comparison_text(problem, pair) in sources
-            )
+            compared.append(getattr(pair, comparison_side(problem)))
+    for source in comparison_texts(problem, compared) if held_out else ():
+        statistics.overlap.update(name for name, sources in held_out.items() if source in sources)
     records = []
     for first in range(0, len(kept), ENCODE_BATCH):
         texts = zip(*kept[first : first + ENCODE_BATCH])
@@ -108,9 +110,15 @@ def encode_pairs(
     return records, statistics
 
 
-def comparison_text(problem: Problem, pair: Example) -> str:
-    """Returns the text by which pairs in different splits are compared: the inputs, if any, else the targets."""
-    return pair.inputs if problem.has_inputs else pair.targets
+def comparison_side(problem: Problem) -> str:
+    """Returns the side by which pairs in different splits are compared: "inputs", if there are any, else "targets"."""
+    return SIDES[0] if problem.has_inputs else SIDES[1]
+
+
+def comparison_texts(problem: Problem, texts: Iterable[str]) -> Iterator[str]:
+    """Yields the texts of the `comparison_side` as they are compared: without tags."""
+    symbols = problem.symbols_of(comparison_side(problem))
+    return (without_tags(text, symbols) for text in texts)
 
 
 # A graph runs without Python's global lock. With Python's protocol buffers, two workers were barely faster than one.

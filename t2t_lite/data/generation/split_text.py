@@ -4,6 +4,7 @@ import contextlib
 from pathlib import Path
 
 from t2t_lite.data.generation.corpus_statistics import FIRST_PAIRS
+from t2t_lite.data.generation.records import comparison_side, comparison_texts
 from t2t_lite.data.generation.split_writer import split_pairs
 from t2t_lite.data.problem import SIDES, Example, Problem
 from t2t_lite.data.text_files import read_lines
@@ -44,10 +45,13 @@ def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_
 
 
 def held_out_sources(problem: Problem, split: str, data_dir: Path) -> dict[str, frozenset[str]]:
-    """Returns the sources of the splits that a split is compared with: train with dev and test, test with dev."""
-    side = SIDES[0] if problem.has_inputs else SIDES[1]
+    """Returns the sources of the splits that a split is compared with: train with dev and test, test with dev.
+
+    They are without tags, see `comparison_texts`.
+    """
+    side = comparison_side(problem)
     return {
-        other: frozenset(read_lines(data_dir / problem.text_filename(other, side)))
+        other: frozenset(comparison_texts(problem, read_lines(data_dir / problem.text_filename(other, side))))
         for other in {"train": ("dev", "test"), "test": ("dev",)}.get(split, ())
     }
 

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import math
 import random
+import re
 import statistics
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -106,7 +107,8 @@ class Finding:
 class TextChecks:
     """Checks the pairs of a training text one by one, and compares them with dev and test.
 
-    `splits` maps "dev" and "test" to their pairs, if they have their own files.
+    `splits` maps "dev" and "test" to their pairs, if they have their own files. `symbols` are those of the sources, see
+    `without_tags`.
 
     Attributes:
       pairs: number of pairs.
@@ -115,8 +117,11 @@ class TextChecks:
       reversed_splits: the names of the `splits` in which most pairs seem to have the opposite direction.
     """
 
-    def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})) -> None:
+    def __init__(
+        self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({}), symbols: tuple[str, ...] = ()
+    ) -> None:
         self.pairs = 0
+        self._symbols = symbols
         self.lines = dict.fromkeys(Example._fields, 0)
         self.words: dict[str, collections.Counter[int]] = {side: collections.Counter() for side in Example._fields}
         self._dropped: dict[str, Finding] = {}
@@ -126,7 +131,7 @@ class TextChecks:
         self._more_columns = Finding("more than two columns: the first two are used", dropped=False)
         self._markup = {kind: Finding(kind, dropped=False) for kind in _MARKUP}
         self._alignment = LineAlignment()
-        self._others = {split: _Split(split, pairs) for split, pairs in splits.items()}
+        self._others = {split: _Split(split, pairs, symbols) for split, pairs in splits.items()}
         self.reversed_splits: list[str] = []
 
     def add(self, pair: Example, drop_reason: str | None) -> None:
@@ -151,8 +156,9 @@ class TextChecks:
                 self._markup[kind].note(self.pairs, found)
         self._alignment.add(self.pairs, inputs, targets)
         self._distinct.add(self.pairs, pair)
+        source = text_hash(without_tags(inputs, self._symbols)) if self._others else 0
         for other in self._others.values():
-            if text_hash(inputs) in other.sources:
+            if source in other.sources:
                 other.overlap.note(self.pairs)
 
     def judge_directions(self, numbered: Sequence[tuple[int, Example]]) -> None:
@@ -208,13 +214,13 @@ class TextChecks:
 class _Split:
     """The part of a dev or test split to compare with the training text."""
 
-    def __init__(self, name: str, pairs: Iterable[Example]) -> None:
+    def __init__(self, name: str, pairs: Iterable[Example], symbols: tuple[str, ...]) -> None:
         self.sources: set[int] = set()
         self.judged: list[tuple[int, Example]] = []
         for number, pair in enumerate(pairs, start=1):
             if any(isinstance(side, Unusable) for side in pair):
                 continue
-            self.sources.add(text_hash(pair.inputs))
+            self.sources.add(text_hash(without_tags(pair.inputs, symbols)))
             if len(self.judged) < MAX_JUDGED:
                 self.judged.append((number, Example(*(side[:HASHED_CHARACTERS] for side in pair))))
         self.overlap = Finding(in_split(name), dropped=False)
@@ -224,6 +230,25 @@ class _Split:
 def in_split(split: str) -> str:
     """Returns the description of a training pair whose source is also in another split."""
     return f"its source is also in {split}"
+
+
+def without_tags(text: str, symbols: tuple[str, ...]) -> str:
+    """Returns a source without the tags before it, which are symbols of its vocabulary.
+
+    Sources are compared in this form, because the same sentence with another tag is still the same source. A text that
+    has only tags stays as it is.
+    """
+    pattern = _tags(symbols)
+    return pattern.sub("", text, count=1) if pattern else text
+
+
+@functools.lru_cache
+def _tags(symbols: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Returns a pattern for the tags at the start of a text, with the space after them; None: there are no tags."""
+    longest_first = sorted(filter(str.strip, symbols), key=len, reverse=True)
+    # A symbol that is a word is not the start of a longer word.
+    tag = rf"(?:{'|'.join(map(re.escape, longest_first))})(?:\s+|(?<=\W))"
+    return re.compile(rf"\A(?:{tag})+(?=\S)") if longest_first else None
 
 
 class _DistinctCount:

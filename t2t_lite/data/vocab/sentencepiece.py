@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, WHITE_SPACE, Vocabulary, as_ragged
+from t2t_lite.data.vocab.base import (
+    EOS_ID,
+    PAD_ID,
+    SYMBOLS,
+    UNKNOWN_ID,
+    UNKNOWN_TEXT,
+    WHITE_SPACE,
+    Vocabulary,
+    as_ragged,
+)
 from t2t_lite.errors import UserError
 from t2t_lite.system.quiet import stderr_held_back
 
@@ -160,8 +169,15 @@ def train_bpe(
         ends of a text; wherever the model encodes, also outside of this package.
 
     Raises:
-      UserError: if the text has more distinct characters than `size` allows.
+      UserError: if the text has more distinct characters than `size` allows, or a text cannot be a symbol.
     """
+    for symbol in symbols:
+        is_byte = byte_fallback and re.fullmatch("<0x[0-9A-F]{2}>", symbol)
+        if symbol in SYMBOLS or is_byte or BLANK in symbol or list(symbols).count(symbol) > 1:
+            raise UserError(
+                f"'{symbol}' cannot be a symbol of a BPE vocabulary: it is the name of a special token, has {BLANK} "
+                f"(U+2581), which stands for a blank, or is listed twice; use another tag"
+            )
     model = io.BytesIO()
     try:
         with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:

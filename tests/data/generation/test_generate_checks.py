@@ -215,20 +215,30 @@ class Overlapping(Problem):
     """Sources by number: 7 of train are also in dev, 2 of train in test, 1 of dev in test."""
 
     vocab_size = 60
+    before = dict.fromkeys(SPLITS, "")
     byte_fallback = False
     num_shards = 2
     numbers = {"train": range(50), "dev": range(43, 53), "test": [10, 11, 50, 60]}
 
     def examples(self, split, files):
         for number in self.numbers[split]:
-            yield Example(f"{number:b}", f"{split} {number}")
+            yield Example(f"{self.before[split]}{number:b}", f"{split} {number}")
+
+
+class TaggedOverlapping(Overlapping):
+    """The same with tags, which do not count. "1" is a symbol, too, but only the start of other words."""
+
+    data_name = "overlapping"
+    symbols = ("<2>", "<2de>", "1")
+    before = {"train": "<2de> ", "dev": "<2>", "test": "<2de><2> "}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("runner", ["", "direct"])
-def test_sources_in_several_splits_are_counted_and_reported(tmp_path, runner):
+@pytest.mark.parametrize("problem", [Overlapping, TaggedOverlapping])
+def test_sources_in_several_splits_are_counted_and_reported(tmp_path, runner, problem):
     said = []
-    generate(Overlapping(), tmp_path, tmp_path / "none", said.append, GenerateOptions(runner=runner))
+    generate(problem(), tmp_path, tmp_path / "none", said.append, GenerateOptions(runner=runner))
     splits = json.loads((tmp_path / "manifest.overlapping.json").read_text())["splits"]
     assert {split: splits[split]["overlap"] for split in splits} == {
         "train": {"dev": 7, "test": 2},

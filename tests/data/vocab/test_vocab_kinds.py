@@ -197,10 +197,17 @@ def test_any_text_can_be_a_symbol_of_wordpieces(tmp_path, symbol):
     assert row[0] == FIRST and open_vocabulary(tmp_path / "v").decode([row]) == [symbol + " dog"]
 
 
-@pytest.mark.parametrize("symbols", [["##x"], ["[UNK]"], ["x" * 101], ["<2de>", "<2de>"]])
-def test_an_invalid_symbol_of_wordpieces_is_an_error_that_names_it(tmp_path, symbols):
+@pytest.mark.parametrize(
+    ("kind", "symbols"),
+    [
+        *(("wordpiece", [symbol]) for symbol in ("##x", "[UNK]", "x" * 101)),
+        *(("bpe", [symbol]) for symbol in ("</s>", "<pad>", "<unk>", "<0x41>", "\u2581", "\u2581de")),
+        *((kind, ["<2de>", "<2de>"]) for kind in ("wordpiece", "bpe")),
+    ],
+)
+def test_an_invalid_symbol_is_an_error_that_names_it(tmp_path, kind, symbols):
     with pytest.raises(UserError, match=re.escape(f"'{symbols[0]}' cannot be a symbol")):
-        train_vocabulary(["a dog ran"], 300, tmp_path / "v", "wordpiece", symbols)
+        train_vocabulary(["a dog ran"], 300, tmp_path / "v", kind, symbols, byte_fallback=True)
 
 
 @pytest.mark.heavy
