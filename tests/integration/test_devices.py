@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import start_process, user_environment
+from support.commands import start_process, user_environment, with_flags
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import list_checkpoints
@@ -38,7 +38,8 @@ EVALUATING = "--schedule=train_and_evaluate"
 
 
 def trainer(data_dir, output_dir, *flags, hparams=HPARAMS):
-    return ("trainer", *FLAGS, f"--hparams={hparams}", f"--data_dir={data_dir}", f"--output_dir={output_dir}", *flags)
+    places = (f"--data_dir={data_dir}", f"--output_dir={output_dir}")
+    return ("trainer", *with_flags(FLAGS, f"--hparams={hparams}", *places, *map(str, flags)))
 
 
 def start(*arguments, tf_config=None):
