@@ -4,6 +4,7 @@ import collections
 import glob
 import heapq
 import itertools
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -116,7 +117,7 @@ class TextPairs(Problem):
         """Copies standard input and pipes to files in `tmp_dir`."""
         for name in (name for name in _FILES if name in self.options):
             stream = Path(self.options[name])
-            if not stream.exists() or stream.is_dir():
+            if not os.path.exists(stream) or stream.is_dir():  # the path of a long list is too long
                 continue
             if stream.is_file():
                 if stream.is_relative_to("/dev"):  # standard input redirected from a file: use the file's path
@@ -216,7 +217,7 @@ class TextPairs(Problem):
         files = []
         for path in split_paths(self.options[name]):
             # A file name may contain brackets. Keep a pattern without a match as a path, so that the error names it.
-            matching = [] if Path(path).exists() else sorted(glob.glob(path, recursive=True))
+            matching = [] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
             files += map(Path, matching or [path])
         for file in files:
             if file.is_file() and not file.stat().st_size:

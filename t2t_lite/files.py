@@ -13,6 +13,7 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 
+_MAX_PATH = 4096  # Linux accepts no longer paths
 # Marks incomplete files: it is the last extension of their names or, for checkpoints, the prefix.
 INCOMPLETE = "incomplete"
 
@@ -82,12 +83,17 @@ def written_folder(path: Path, flag: str) -> Iterator[Path]:
 
 def split_paths(text: str) -> list[str]:
     """Returns the paths in a text, which commas separate. The path of an existing file or folder may contain commas."""
-    parts, paths = text.split(","), []
-    while parts:
-        joined = (",".join(parts[:count]) for count in range(len(parts), 0, -1))
-        path = next((each for each in joined if os.path.exists(os.path.expanduser(each))), parts[0].strip())
+    parts, paths, first = text.split(","), [], 0
+    while first < len(parts):
+        path, end = parts[first].strip(), first + 1
+        for last in range(first, len(parts)):
+            joined = ",".join(parts[first : last + 1])
+            if len(joined) > _MAX_PATH:
+                break
+            if os.path.exists(os.path.expanduser(joined)):
+                path, end = joined, last + 1
         paths.append(path)
-        del parts[: path.count(",") + 1]
+        first = end
     return paths
 
 

@@ -343,10 +343,10 @@ def prepare_run_dir(
     path, hparams = Path(path), with_order_of_run(path, hparams)
     inputs_vocabulary = inputs_vocabulary or vocabulary
     digests: list[str] = []
-    layer = None
+    old = None
     if (path / "run.json").exists():
-        digests, layer = data_digests(path), open_run_dir(path).alignment_layer
-        _check_same(open_run_dir(path), hparams, problem, vocabulary, inputs_vocabulary)
+        digests, old = data_digests(path), open_run_dir(path)
+        _check_same(old, hparams, problem, vocabulary, inputs_vocabulary)
         seed = json.loads((path / "run.json").read_text(encoding="utf-8")).get("random_seed", random_seed)
         if seed != random_seed:
             # The data position in a checkpoint is valid only for the same data order.
@@ -371,11 +371,11 @@ def prepare_run_dir(
     if inputs_vocabulary != vocabulary:
         run["inputs_vocabulary"] = {"file": inputs_vocabulary.name, "sha256": file_sha256(inputs_vocabulary)}
     more = {
-        **{side: vars(problem).get(side) or None for side in LANGUAGES},
+        **{side: vars(problem).get(side) or vars(old.problem if old else problem).get(side) for side in LANGUAGES},
         "data_dir": None if data_dir is None else str(Path(data_dir).absolute()),
         "eval_metric": eval_metric,
         "hparams_set": hparams_set,
-        "alignment_layer": layer,
+        "alignment_layer": old and old.alignment_layer,
     }
     run |= {name: value for name, value in more.items() if value is not None}
     if digests := [*digests, *([data_digest] if data_digest and data_digest not in digests else [])]:

@@ -140,12 +140,15 @@ class _Export:
             model.save(folder / "model.keras")
         for path in dict.fromkeys((run_dir.vocabulary, run_dir.inputs_vocabulary)):
             shutil.copyfile(path, folder / path.name)
+        alignment_layer = None
+        with contextlib.suppress(UserError):  # a model without word alignments
+            alignment_layer = model.alignment_layer
         packages = ("t2t-lite", *_PACKAGES[self.format])
         content = self._content(model) | {
             "format": self.format,
             "quantization": self.quantization,
             "max_positions": max_positions,
-            "alignment_layer": model.alignment_layer if "cross" in model.attention_layers() else None,
+            "alignment_layer": alignment_layer,
             "versions": {package: importlib.metadata.version(package) for package in packages},
         }
         stored = [each for split in ("test", "dev") for each in stored_evaluations(run_dir, split, self.checkpoint)]

@@ -5,7 +5,7 @@ ones by log-probability / length^alpha. Therefore this engine reranks its n-best
 al., and searches until 2 * beam_size hypotheses are finished: with fewer, the best one by this penalty may be missing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.data.vocab.sentencepiece import BLANK
 from t2t_lite.decoding.batching import by_length, output_scores
 from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Query
 from t2t_lite.decoding.options import EngineOptions
@@ -40,7 +39,7 @@ _ONLY = {
 
 
 # Number of tokens to try after a prefix that ends in a blank, if those of the beam continue its last word.
-_ALTERNATIVES = 200
+_ALTERNATIVES = 64
 
 
 class CTranslate2Engine:
@@ -76,6 +75,7 @@ class CTranslate2Engine:
         self._warned: set[str] = set()
         self._tokens, self._inputs_tokens = vocabulary.tokens(), inputs_vocabulary.tokens()
         self._has_unknown = vocabulary.unknown_id is not None
+        self._starts = vocabulary.word_starts
         self._ids = {token: id for id, token in enumerate(self._tokens)}
         try:
             # One batch's matrix products are too small to use all cores, so each thread gets its own batch.
@@ -117,9 +117,7 @@ class CTranslate2Engine:
         ]
         for limit in sorted({request.limit for request in too_long}):
             hypotheses |= self._searched(query, [each for each in too_long if each.limit == limit], report=False)
-        for request in requests:
-            if request.row in query.whole_words:
-                hypotheses[request.row] = self._with_new_word(query, request, hypotheses[request.row])
+        hypotheses |= self._with_new_words(query, requests, hypotheses)
         if query.prefixes is None:
             hypotheses = _cut(hypotheses, query.settings.beam_size)
         if query.lines.with_scores or query.prefixes is not None:
@@ -179,12 +177,15 @@ class CTranslate2Engine:
         return {"engine": self.name, "model": self._digest}
 
     def _searched(
-        self, query: Query, requests: "Sequence[_Request]", report: bool = True
+        self, query: Query, requests: "Sequence[_Request]", report: bool = True, **more: Any
     ) -> dict[int, list[EngineHypothesis]]:
-        """Returns the hypotheses of each line: best first, or samples in drawing order."""
+        """Returns the hypotheses of each line: best first, or samples in drawing order.
+
+        `more` are further arguments of translate_batch.
+        """
         hypotheses: dict[int, list[EngineHypothesis]] = {}
         waiting = [
-            (batch, self._translator.translate_batch(**self._options(query, batch), asynchronous=True))
+            (batch, self._translator.translate_batch(**self._options(query, batch) | more, asynchronous=True))
             for batch in _batches(requests, min(query.settings.batch_tokens, _BATCH_TOKENS))
         ]
         for batch, results in waiting:
@@ -196,22 +197,28 @@ class CTranslate2Engine:
                 query.lines.check()
         return hypotheses
 
-    def _with_new_word(
-        self, query: Query, request: "_Request", beams: list[EngineHypothesis]
-    ) -> list[EngineHypothesis]:
-        """Returns the hypotheses of a line in which a new word follows its prefix; if there is none, searches again."""
+    def _with_new_words(
+        self, query: Query, requests: "Sequence[_Request]", hypotheses: Mapping[int, list[EngineHypothesis]]
+    ) -> dict[int, list[EngineHypothesis]]:
+        """Returns the hypotheses in which a new word follows the prefix, for the lines in which one must."""
 
-        def fitting(beams: list[EngineHypothesis]) -> list[EngineHypothesis]:
-            nexts = [(each, self._tokens[each.ids[len(request.prefix)]]) for each in beams]
-            return [each for each, token in nexts if token.startswith(BLANK) or token == self._tokens[EOS_ID]]
+        def fitting(
+            found: Mapping[int, list[EngineHypothesis]], requests: "Sequence[_Request]"
+        ) -> dict[int, list[EngineHypothesis]]:
+            places = {request.row: len(request.prefix) for request in requests}
+            return {
+                row: beams
+                for row, place in places.items()
+                if (beams := [each for each in found[row] if len(each.ids) > place and self._starts[each.ids[place]]])
+            }
 
-        if found := fitting([each for each in beams if len(each.ids) > len(request.prefix)]):
-            return found
+        requests = [request for request in requests if request.row in query.whole_words]
+        found = fitting(hypotheses, requests)
         # CTranslate2 cannot forbid tokens at one position, but tries many different ones after a prefix.
-        options = self._options(query, [request]) | {"return_alternatives": True, "beam_size": 1, "patience": 1}
-        options |= {"num_hypotheses": min(_ALTERNATIVES, len(self._tokens))}
-        (result,) = self._translator.translate_batch(**options)
-        return fitting(self._hypotheses(result, query.settings)) or beams
+        more = {"return_alternatives": True, "beam_size": 1, "patience": 1}
+        more |= {"num_hypotheses": min(_ALTERNATIVES, len(self._tokens))}
+        left = [request for request in requests if request.row not in found]
+        return found | fitting(self._searched(query, left, report=False, **more), left)
 
     def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:
         """Returns the arguments of translate_batch for a batch of lines with the same minimum length."""

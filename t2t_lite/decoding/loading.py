@@ -34,7 +34,6 @@ def load_runs(
     Raises UserError if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
     warn = options.warn
-    TensorFlowEngine.check_first_process()
     warn_if_unused(warn)
     run_dirs = [open_run_dir(path) for path in paths]
     if names_one_file(checkpoint_path) and len(run_dirs) > 1:
@@ -72,6 +71,7 @@ def restored_model(
 
     `alignment_layer` is that of the `RunDir`. Raises UserError if the checkpoint cannot be read or does not fit.
     """
+    TensorFlowEngine.check_first_process()
     model = make_model(hparams, vocab_size, inputs_vocab_size)
     model.measured_alignment_layer = alignment_layer
     storage.restore(checkpoint, "model", storage.by_name(model.variables))

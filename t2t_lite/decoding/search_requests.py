@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_lite.config import DecodeHParams, names_in
-from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
+from t2t_lite.data.vocab import PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import padded
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
@@ -112,15 +112,10 @@ def make_constraints(
     constraints += others
     if prefixes is not None:
         room = [len(ids) + 1 for ids in prefixes]
-        prefix = Prefix(_never(settings, lines.vocabulary), _word_starts(lines.vocabulary) if whole_words else b"")
+        prefix = Prefix(_never(settings, lines.vocabulary), lines.vocabulary.word_starts if whole_words else b"")
         rows = [[*ids, -1] if row in whole_words else ids for row, ids in enumerate(prefixes)]
         constraints.append(LineConstraint(prefix, {"prefixes": rows}, room))
     return constraints
-
-
-def _word_starts(vocabulary: Vocabulary) -> bytes:
-    """Returns `Prefix.word_starts`."""
-    return bytes(token == EOS_ID or vocabulary.bytes_of(token).startswith(b" ") for token in range(vocabulary.size))
 
 
 def make_score_terms(lines: LinesToDecode) -> list[LineTerm]:

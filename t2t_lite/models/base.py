@@ -80,9 +80,9 @@ class Seq2SeqModel(keras.Model):
         inputs, targets = as_pair(inputs, targets)
         _check_ids("inputs", inputs, self.inputs_vocab_size)
         _check_ids("targets", targets, self.vocab_size)
-        rows = [shape[0] for each in (inputs, targets) if (shape := getattr(each, "shape", ()))]
-        if len(set(rows) - {None}) > 1:
-            raise UserError(f"`inputs` has {rows[0]} rows but `targets` {rows[1]}; pass as many of each")
+        rows = [getattr(each, "shape", None) or (None,) for each in (inputs, targets)]
+        if None not in (rows[0][0], rows[1][0]) and rows[0][0] != rows[1][0]:
+            raise UserError(f"`inputs` has {rows[0][0]} rows but `targets` {rows[1][0]}; pass as many of each")
         return super().__call__(inputs, targets, *args, **kwargs)
 
     def compute_output_shape(self, inputs_shape: Array, targets_shape: Shape | None = None) -> Shape:
@@ -351,7 +351,13 @@ def top_level_part(path: str) -> str:
 
 def _check_ids(name: str, ids: Array, vocab_size: int) -> None:
     """Raises UserError if ids whose values are known are no ids of the vocabulary, so not in graphs."""
-    if not (isinstance(ids, np.ndarray) or hasattr(ids, "numpy")) or not (values := np.asarray(ids)).size:
+    if not (isinstance(ids, np.ndarray) or hasattr(ids, "numpy")):
+        return
+    try:
+        values = np.asarray(ids)
+    except NotImplementedError:  # a variable in a graph
+        return
+    if values.dtype == object or not values.size:  # ragged
         return
     if values.dtype.kind not in "iu" or not 0 <= values.min() <= values.max() < vocab_size:
         raise UserError(

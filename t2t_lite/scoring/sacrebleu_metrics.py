@@ -56,7 +56,8 @@ class BySacrebleu(Metric):
             return []
         return [
             "the references have hardly a blank, so whole sentences count as words, and the score means little; name "
-            "the language (--language=zh of t2t-lite-score, target_language of a problem)"
+            "their language (--language=zh of t2t-lite-score, target_language of a problem) or a tokenizer "
+            "(--tokenize=char)"
         ]
 
     def signature(self, num_references: int = 1) -> str:
@@ -107,7 +108,8 @@ def has_hardly_a_blank(lines: Sequence[str]) -> bool:
 
 
 def _primary(language: str) -> str:
-    return language.partition("-")[0].lower()
+    first = language.replace("_", "-").partition("-")[0].lower()
+    return {"cmn": "zh", "zho": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}.get(first, first)
 
 
 def _is_installed(tokenizer: str) -> bool:

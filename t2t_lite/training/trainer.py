@@ -17,6 +17,7 @@ from t2t_lite.data.vocab import EOS_ID
 from t2t_lite.decoding.alignment import association
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
+from t2t_lite.files import one_line
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.run_dir import RunDir, record_alignment_layer
 from t2t_lite.training.callbacks import Callback, Callbacks
@@ -75,8 +76,12 @@ def train(
             return Ending(first_step, LAST_STEP)
         progress.started(start_record(training.model, strategy))
         ending = loop.run()
-        if training.is_chief and not ending.signal and (layer := best_alignment_layer(training)) is not None:
-            record_alignment_layer(run_dir.path, layer)
+        if training.is_chief and not ending.signal:
+            try:
+                if (layer := best_alignment_layer(training)) is not None:
+                    record_alignment_layer(run_dir.path, layer)
+            except Exception as error:  # a plug-in's model may raise anything, and the run is complete without it
+                progress.say(f"the layer for word alignments was not measured: {one_line(str(error))}")
         return ending
 
 

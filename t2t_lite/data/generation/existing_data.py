@@ -7,7 +7,7 @@ from t2t_lite.data.generation.sources import check_unchanged
 from t2t_lite.data.generation.split_text import text_filenames
 from t2t_lite.data.generation.split_writer import WORK
 from t2t_lite.data.manifest import Manifest
-from t2t_lite.data.problem import SPLITS, Problem
+from t2t_lite.data.problem import LANGUAGES, SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import INCOMPLETE, is_same_file, split_paths
 
@@ -58,9 +58,12 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
     as_it_is = vocabulary_settings(problem, manifest)
     made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
     asked |= {name: value for name, value in vars(problem).items() if name in as_it_is}
-    for name in sorted(made_with.keys() | asked.keys()):
+    for name in sorted((made_with.keys() | asked.keys()) - LANGUAGES.keys()):  # records do not depend on these
         if made_with.get(name) != asked.get(name):
-            then, now = (f"`{name}={each[name]}`" if each.get(name) else f"no `{name}`" for each in (made_with, asked))
+            then, now = (
+                f"`{name}={each[name]}`" if each.get(name) or each.get(name) is False else f"no `{name}`"
+                for each in (made_with, asked)
+            )
             raise UserError(
                 f"the data in {data_dir} was made with {then}, but this run has {now}; "
                 f"use another `data_dir`, or the same settings as before"

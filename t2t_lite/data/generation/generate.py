@@ -22,7 +22,7 @@ from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, 
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
 from t2t_lite.data.manifest import FILENAME, Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
-from t2t_lite.data.problem import SPLITS, Example, Problem
+from t2t_lite.data.problem import LANGUAGES, SPLITS, Example, Problem
 from t2t_lite.data.record_index import write_index
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.display import LOG
@@ -61,6 +61,10 @@ def generate(
     manifest = read_manifest(data_dir, problem)
     if manifest is not None:
         check_settings(manifest, problem, options.max_cases, data_dir)
+        languages = {name: value for name, value in problem.options.items() if name in LANGUAGES}
+        if not languages.items() <= manifest.settings.items():
+            manifest.settings.update(languages)
+            manifest.write(data_dir)
         if is_complete(manifest, problem, data_dir):
             check_sources_in_place(manifest, tmp_dir, data_dir)
             remove_leftovers(problem, data_dir)

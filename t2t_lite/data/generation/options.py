@@ -6,7 +6,8 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
-from t2t_lite.data.problem import Problem
+from t2t_lite.data.problem import SIDES, Problem
+from t2t_lite.errors import UserError
 from t2t_lite.options import Options, option
 
 _KINDS = ("bpe", "wordpiece", "characters", "bytes", "words")
@@ -45,4 +46,11 @@ class GenerateOptions(Options):
         for name in _SETTINGS:
             if (value := getattr(self, name)) is not None:
                 setattr(problem, name, str(value) if name == "vocab_file" else value)
+        is_learned = not problem.vocab_file and {"bpe", "wordpiece"} & {problem.kind_of(side) for side in SIDES}
+        if self.normalize_whitespace is not None and not is_learned:
+            raise UserError(
+                f"`normalize_whitespace={self.normalize_whitespace}` applies to BPE and WordPiece tokens that are "
+                f"learned; remove it",
+                status=2,
+            )
         return problem

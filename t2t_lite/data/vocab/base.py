@@ -3,6 +3,7 @@
 Only `encode` and `encode_all` need TensorFlow, which takes seconds to import.
 """
 
+import functools
 import itertools
 import json
 from abc import ABC, abstractmethod
@@ -76,6 +77,11 @@ class Vocabulary(ABC):
             return b""
         byte = self._byte_of(token)
         return self._text_of(token).encode("utf-8") if byte is None else bytes([byte])
+
+    @functools.cached_property
+    def word_starts(self) -> bytes:
+        """For each token 1 if its text begins with a blank, or it is the end symbol; else 0."""
+        return bytes(token == EOS_ID or self.bytes_of(token).startswith(b" ") for token in range(self.size))
 
     def ends_run(self, token: int) -> bool:
         """Returns whether a token ends a run of characters. The space between two runs may be omitted."""

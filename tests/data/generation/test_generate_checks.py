@@ -104,7 +104,7 @@ def test_the_blanks_of_new_data_are_normalized_and_those_of_earlier_data_stay(tm
     vocabulary = open_vocabulary(data_dir / read_manifest(data_dir, problem).vocabulary["file"])
     assert len({*map(tuple, vocabulary.ids_of([" 7\u00a0\u3000b 7 ", "7 b 7"]))}) == 1
     keeps = GenerateOptions(normalize_whitespace=False)
-    with pytest.raises(UserError, match="was made with `normalize_whitespace=True`, but this run has no `normalize_w"):
+    with pytest.raises(UserError, match="was made with `normalize_whitespace=True`, but this run has `normalize_whitespace=F"):
         generate(keeps.applied_to(problem), data_dir, sources, say=silent, options=keeps)
     # As an earlier version left it: complete data is used unchanged, and missing data is made with all blanks.
     manifest = data_dir / "manifest.files.json"
