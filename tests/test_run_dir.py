@@ -63,6 +63,8 @@ def test_the_languages_of_the_users_text_are_recorded(tmp_path, vocabulary):
     own = get_problem("text_pairs_rev", source_language="zh")
     prepare_run_dir(tmp_path / "run", HPARAMS, own, vocabulary)
     assert open_run_dir(tmp_path / "run").problem.output_language == "zh"
+    prepare_run_dir(tmp_path / "run", HPARAMS, get_problem("text_pairs_rev"), vocabulary)  # resumed without the flag
+    assert open_run_dir(tmp_path / "run").problem.output_language == "zh"
     prepare_run_dir(tmp_path / "unknown", HPARAMS, get_problem("text_pairs"), vocabulary)
     prepare_run_dir(tmp_path / "known", HPARAMS, get_problem("grammar_ende"), vocabulary)
     for name, language in (("unknown", ""), ("known", "de")):

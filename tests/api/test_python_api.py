@@ -12,6 +12,7 @@ import sacrebleu
 import tensorflow as tf
 
 import t2t_lite as t2t
+from t2t_lite.registry import MODELS
 
 pytestmark = pytest.mark.slow
 
@@ -265,6 +266,21 @@ def test_errors_are_one_line_and_name_arguments(train, options, message):
     assert "\n" not in str(caught.value) and "--" not in str(caught.value).replace("t2t-lite-trainer --schedule", "")
 
 
+class Unattended(t2t.models.Transformer):
+    """A plug-in's model whose attention weights cannot be computed."""
+
+    def attention(self, inputs, targets, kind, layer):
+        raise RuntimeError("no weights\nhere")
+
+
+@pytest.mark.slow
+def test_a_model_whose_alignments_cannot_be_measured_is_trained_all_the_same(train, registered, logged):
+    registered(MODELS, "unattended", Unattended)
+    result = train(train_steps=1, model="unattended", hparams=f"{HPARAMS},num_decoder_layers=2", schedule="train")
+    assert result.step == 1
+    assert "the layer for word alignments was not measured: no weights here" in logged()
+
+
 @pytest.mark.heavy
 def test_the_library_prints_nothing_and_logs_what_a_program_can_show(train, capfd, logged):
     logger = logging.getLogger("t2t_lite")
@@ -314,6 +330,10 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
         ({"num_shards": 0}, "`num_shards=0` is out of range"),
         ({"max_cases": -5}, "`max_cases=-5` is out of range"),
         ({"vocab_size": "400"}, "`vocab_size` takes a whole number, not '400'"),
+        (
+            {"normalize_whitespace": True},
+            "`normalize_whitespace=True` applies to BPE and WordPiece",
+        ),
         ({"problem": "text_pairs", "train_source": (x for x in "ab")}, "`train_source` is of the type generator; pass"),
         ({"problem": "text_pairs", "train_source": ["a", {}]}, "`train_source` is of the type dict; pass a text, a"),
     ],

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from support.server import SENTENCES, Server
 
+import t2t_lite as t2t
 from t2t_lite.files import split_paths
 
 TINY = "hidden_size=16,filter_size=32,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=256"
@@ -104,6 +105,17 @@ def test_lists_of_files_may_have_any_existing_path(tmp_path, name):
     assert split_paths(path) == [path]
     assert split_paths(f"{path},{path}") == [path, path]
     assert split_paths(f"{path},none,{path}") == [path, "none", path]
+
+
+def test_lists_of_files_may_be_long(tmp_path):
+    names = [f"{tmp_path}/shard-{number:05d}.txt" for number in range(1000)]
+    (tmp_path / "text").write_text("".join(f"a {number} b\n" for number in range(20)))
+    for name in names[:200]:
+        os.symlink(tmp_path / "text", name)
+    assert split_paths(",".join(names)) == names
+    assert split_paths("a,,b") == ["a", "", "b"]
+    files = {f"train_{side}": names[:200] for side in ("source", "target")}
+    assert t2t.generate_data("text_pairs", tmp_path / "data", held_out=2, vocab_size=300, **files).pairs["dev"] == 2
 
 
 @pytest.mark.parametrize("format", ["saved_model"])

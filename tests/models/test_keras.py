@@ -296,3 +296,14 @@ def test_all_models_are_registered():
     for kind in (Transformer, HardAlignmentTransformer):
         assert keras.saving.get_registered_object(f"t2t_lite>{kind.__name__}") is kind
         assert issubclass(kind, Seq2SeqModel)
+
+
+def test_a_model_is_called_in_graphs_without_a_word(capfd):
+    model, ids = make(), [tf.Variable(side) for side in (INPUTS, TARGETS)]
+    expected = model(INPUTS, TARGETS).numpy()
+    capfd.readouterr()
+    for inputs, targets in ((INPUTS, TARGETS), ids):
+        logits = tf.function(lambda inputs=inputs, targets=targets: model(inputs, targets))()
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+    np.testing.assert_allclose(tf.function(model)(INPUTS, TARGETS), expected, atol=1e-5)
+    assert capfd.readouterr() == ("", "")

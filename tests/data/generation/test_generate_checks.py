@@ -104,7 +104,7 @@ def test_the_blanks_of_new_data_are_normalized_and_those_of_earlier_data_stay(tm
     vocabulary = open_vocabulary(data_dir / read_manifest(data_dir, problem).vocabulary["file"])
     assert len({*map(tuple, vocabulary.ids_of([" 7\u00a0\u3000b 7 ", "7 b 7"]))}) == 1
     keeps = GenerateOptions(normalize_whitespace=False)
-    with pytest.raises(UserError, match="was made with `normalize_whitespace=True`, but this run has `normalize_whitespace=F"):
+    with pytest.raises(UserError, match="was made with `normalize_whitespace=True`, but this run has `normal"):
         generate(keeps.applied_to(problem), data_dir, sources, say=silent, options=keeps)
     # As an earlier version left it: complete data is used unchanged, and missing data is made with all blanks.
     manifest = data_dir / "manifest.files.json"
@@ -118,6 +118,15 @@ def test_the_blanks_of_new_data_are_normalized_and_those_of_earlier_data_stay(tm
     generate(keeps.applied_to(problem), tmp_path / "kept", sources, say=silent, options=keeps)
     kept = open_vocabulary(tmp_path / "kept" / read_manifest(tmp_path / "kept", problem).vocabulary["file"])
     assert kept.decode(kept.ids_of([" 7\u00a0\u3000b 7 "])) == [" 7\u00a0\u3000b 7 "]
+
+
+def test_the_languages_of_finished_data_may_be_named_later(tmp_path):
+    (tmp_path / "my.tsv").write_text("".join(f"a {n}\tb {n}\n" for n in range(40)))
+    for languages in ({}, {"source_language": "en", "target_language": "zh"}, {}):
+        problem = get_problem("text_pairs", train_tsv=str(tmp_path / "my.tsv"), held_out="2", **languages)
+        problem.vocab_size = 300
+        settings = generate(problem, tmp_path / "data", tmp_path, say=silent).settings
+    assert settings["target_language"] == "zh" and read_manifest(tmp_path / "data", problem).settings == settings
 
 
 def damage(data_dir, what):
