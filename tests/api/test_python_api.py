@@ -276,7 +276,7 @@ class Unattended(t2t.models.Transformer):
 @pytest.mark.slow
 def test_a_model_whose_alignments_cannot_be_measured_is_trained_all_the_same(train, registered, logged):
     registered(MODELS, "unattended", Unattended)
-    result = train(train_steps=1, model="unattended", hparams=f"{HPARAMS},num_decoder_layers=2", schedule="train")
+    result = train(train_steps=1, model="unattended", hparams=HPARAMS | {"num_decoder_layers": 2}, schedule="train")
     assert result.step == 1
     assert "the layer for word alignments was not measured: no weights here" in logged()
 
