@@ -21,7 +21,7 @@ HPARAMS_OF_SET = HPARAMS["transformer_tiny"]().override(CHANGES)
 
 def measured(command, file, *flags):
     """Runs the command; returns (printed lines, content of its JSON file)."""
-    result = command("benchmark", *SET, *flags, f"--json_file={file}")
+    result = command("benchmark", *with_flags(SET, *flags, f"--json_file={file}"))
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout.splitlines(), json.loads(file.read_text(encoding="utf-8"))
 

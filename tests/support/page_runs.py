@@ -184,12 +184,12 @@ RUNS = {
         ),
         Run(
             "t2t-lite-trainer --t2t_usr_dir=mine --problem=grammar_ende --hparams_set=transformer_tiny --train_steps=4",
-            TRAIN_WITH,
+            TRAIN_WITH | {"--train_steps=2 ": ""},
             ("runs/mine/rmsprop/ckpt-4.index",),
         ),
         Run(
             "t2t-lite-trainer --t2t_usr_dir=mine --problem=grammar_ende --hparams_set=transformer_tiny --train_steps=2",
-            EVALUATED,
+            EVALUATED | {"--train_steps=2 --peak": "--peak"},
             ("runs/mine/out.txt", "runs/mine/curve.png"),
             ("length error",),
         ),
