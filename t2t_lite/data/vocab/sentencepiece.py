@@ -166,7 +166,7 @@ def train_bpe(
       character_coverage: with `byte_fallback`, the share of the texts' characters that get tokens; the rarest ones get
         none. Without it, all characters get tokens.
       normalize_whitespace: whether the model replaces runs of Unicode white space with a blank, and removes it at both
-        ends of a text; wherever the model encodes, also outside of this package.
+        ends of a text, in this package and outside of it.
 
     Raises:
       UserError: if the text has more distinct characters than `size` allows, or a text cannot be a symbol.
