@@ -62,7 +62,7 @@ def generate(
     if manifest is not None:
         check_settings(manifest, problem, options.max_cases, data_dir)
         languages = {name: value for name, value in problem.options.items() if name in LANGUAGES}
-        if not languages.items() <= manifest.settings.items():
+        if manifest.settings and not languages.items() <= manifest.settings.items():  # early versions recorded none
             manifest.settings.update(languages)
             manifest.write(data_dir)
         if is_complete(manifest, problem, data_dir):

@@ -127,6 +127,12 @@ def test_the_languages_of_finished_data_may_be_named_later(tmp_path):
         problem.vocab_size = 300
         settings = generate(problem, tmp_path / "data", tmp_path, say=silent).settings
     assert settings["target_language"] == "zh" and read_manifest(tmp_path / "data", problem).settings == settings
+    # Data of an early version, which recorded no settings, stays as it is, however often it is used.
+    manifest = tmp_path / "data" / "manifest.text_pairs.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"settings": {}}))
+    for _ in range(2):
+        problem = get_problem("text_pairs", train_tsv=str(tmp_path / "my.tsv"), held_out="2", target_language="zh")
+        assert generate(problem, tmp_path / "data", tmp_path, say=silent).settings == {}
 
 
 def damage(data_dir, what):
