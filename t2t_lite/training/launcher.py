@@ -112,7 +112,9 @@ class Launcher:
                         _end(workers, number, _AT_ONCE_SECONDS)
                 failed = [index for index, worker in enumerate(workers) if worker.poll()]
                 if failed and first_error is None:
-                    first_error, deadline = failed[0], time.monotonic() + _GRACE_SECONDS
+                    # Those that lose a killed worker end within milliseconds, and with an exit status.
+                    first_error = min(failed, key=lambda index: workers[index].returncode >= 0)
+                    deadline = time.monotonic() + _GRACE_SECONDS
                     self._say(self._what_ended(first_error, workers[first_error].returncode))
                 if deadline and time.monotonic() > deadline:
                     _end(workers)

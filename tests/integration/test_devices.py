@@ -243,14 +243,19 @@ def test_a_killed_worker_process_is_started_again_and_the_parameters_are_those_o
     flags = ("--processes_per_host=2", "--max_restarts=1", "--log_step_count_steps=1")
     flags += (EVALUATING, "--eval_decode", "--eval_lines=300") if decodes else ("--save_checkpoints_steps=2",)
     launcher = start(multi30k_data, tmp_path, *flags)
-    while not list_checkpoints(tmp_path):
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+    while len(children.read_text().split()) < 2:
         assert launcher.poll() is None, launcher.communicate()
-        time.sleep(0.001)
+        time.sleep(0.01)
+    worker = int(children.read_text().split()[1])
+    # It runs for 10 ms at a time, so that the ten steps cannot end before this process has seen the first checkpoint.
+    while os.kill(worker, signal.SIGSTOP) is None and not list_checkpoints(tmp_path):
+        assert launcher.poll() is None, launcher.communicate()
+        os.kill(worker, signal.SIGCONT)
+        time.sleep(0.01)
     if decodes:
-        time.sleep(3.0)  # the chief decodes, and the other worker waits for it
-    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
-    assert len(children) == 2
-    os.kill(int(children[1]), signal.SIGKILL)
+        time.sleep(3.0)  # the chief decodes, and the other worker would wait for it
+    os.kill(worker, signal.SIGKILL)
     (output,) = finish(launcher)
     assert "2 CPUs on 2 workers," in output
     assert "worker 1 of 2 on this machine ended with signal SIGKILL" in output

@@ -107,13 +107,19 @@ def test_an_address_without_a_port_is_refused(launch, monkeypatch):
 
 
 def test_after_an_error_all_workers_are_started_again_as_often_as_allowed(launch, tmp_path):
-    # In each round, worker 1 kills itself, and worker 0 then ends with an error, as after the loss of a worker.
+    # In each round, worker 1 kills itself, and worker 0 then ends at once with an error, as after the loss of a worker.
     program = """
-    started()
+    number = started()
     if index:
+        (folder / f"part-{number}").write_text(str(os.getpid()))
+        (folder / f"part-{number}").rename(folder / f"process-{number}")
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(0.5)
-    sys.exit(1)
+    while not (folder / f"process-{number}").exists():
+        time.sleep(0.001)
+    stat = Path("/proc") / (folder / f"process-{number}").read_text() / "stat"
+    while stat.exists() and ") Z" not in stat.read_text():
+        time.sleep(0.001)
+    os._exit(1)
     """
     status, said = launch(program, max_restarts=2)
     assert status == 1
