@@ -1,1 +1,1 @@
-"""Measures our training step on an accelerator under JAX, and the step of another toolkit, the peer."""
+"""Measures training and search on the GPUs of a machine, with TensorFlow or JAX, and another toolkit, the peer."""
