@@ -112,7 +112,7 @@ RULES = {
     ),
     "visualization": (
         ("visualization", "decoding.alignment", "data.vocab", *BASIS),
-        ("numpy", "matplotlib", "jinja2", "markupsafe", "cycler"),
+        ("numpy", "matplotlib", "jinja2", "markupsafe"),
     ),
     # It reads what training and evaluation have stored.
     "report": (
