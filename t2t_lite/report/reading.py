@@ -33,7 +33,7 @@ _FILES = ("hparams.json", "run.json", "log.jsonl", "evaluations.json")
 # What reading a file with wrong content can raise.
 _DAMAGE = (UserError, OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _MOST_CHARACTERS = 1500  # maximum length of a text before it is truncated
-_LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
+_LINK = re.compile(r"(\d{1,6})-(\d{1,6})")  # of a source word and an output word
 _MOST_ATTENTION = 1_500_000  # bytes
 _MOST_WORDS = 300  # maximum number of words in an output that is shown with its alignment
 
@@ -346,12 +346,9 @@ def _examples(scores: SplitScores) -> Examples | None:
 
 
 def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> ExampleLine:
-    source, output, reference = (lines[stored["line"] - 1] for lines in texts)
-    # The words of the output, each with the source word that it is linked to, "i-j ...".
-    words, theirs = source.split(), output.split()
-    links = {int(target): words[int(place)] for place, target in _LINK.findall(stored.get("alignment") or "")}
-    pairs = [(word, links.get(place, "")) for place, word in enumerate(theirs)] if links else []
-    is_shown = len(theirs) <= _MOST_WORDS
-    return ExampleLine(
-        stored["line"], number(stored["score"]), text(source), text(output), text(reference), pairs if is_shown else []
-    )
+    source, output, reference = (str(lines[stored["line"] - 1]) for lines in texts)
+    sources, outputs = source.split(), output.split()
+    links = {int(target): sources[int(place)] for place, target in _LINK.findall(stored.get("alignment") or "")}
+    is_shown = links and len(outputs) <= _MOST_WORDS
+    words = [(word, links.get(place, "")) for place, word in enumerate(outputs)] if is_shown else []
+    return ExampleLine(stored["line"], number(stored["score"]), text(source), text(output), text(reference), words)
