@@ -109,7 +109,7 @@ def test_the_documentation_adds_extras_by_one_command_that_needs_no_index():
         assert {start for start, _ in found} <= {"'."}, page
         assert len(found) == len(re.findall(rf"pip install -e '\.\[(?:{extras})", text)), page
         seen |= {name for _, names in found for name in names.split(",")}
-    assert {"plot", "serve", "ctranslate2", "ray", "beam", "jax"} <= seen
+    assert {"plot", "serve", "ctranslate2", "ray", "beam"} <= seen
 
 
 def test_a_package_that_is_not_installed_names_the_command_of_the_documentation(tmp_path):
@@ -345,7 +345,8 @@ def environment_with_only_jax(folder):
 @pytest.mark.heavy
 def test_a_machine_with_jax_and_without_network_installs_from_one_folder(built, grammar_data, tmp_path):
     pytest.importorskip("jax")
-    pack = (sys.executable, built / "bin" / "pack_accelerator")
+    shutil.copytree(ROOT / "dev", built / "dev", ignore=shutil.ignore_patterns("__pycache__"))
+    pack = (sys.executable, built / "dev" / "pack_accelerator")
     (tmp_path / "mine").mkdir()
     refused = run(*pack, f"--output_dir={tmp_path / 'mine'}", cwd=built, status=1)
     assert "exists but was not packed by this command" in refused.stderr
@@ -358,9 +359,7 @@ def test_a_machine_with_jax_and_without_network_installs_from_one_folder(built, 
     measured = run(python, folder / "run.py", "--minutes=0.1", cwd=tmp_path, PIP_NO_INDEX="1")
     assert measured.stdout.startswith("cpu: ") and "512, bfloat16: " in measured.stdout
     assert (folder / "packages" / "rich").is_dir() and (folder / "batches.npz").is_file()
-    figures = json.loads((folder / "figures.json").read_text())
-    run(*pack, f"--output_dir={folder}", cwd=built)  # again, without data: the figures stay
-    assert json.loads((folder / "figures.json").read_text()) == figures and not (folder / "batches.npz").exists()
+    assert json.loads((folder / "figures.json").read_text())["ours"]["products"]
 
 
 @pytest.mark.heavy

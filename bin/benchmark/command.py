@@ -5,7 +5,6 @@ import importlib
 from collections.abc import Sequence
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.benchmark.rehearsal import parse_scale
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options
 from t2t_lite.config import PRECISIONS
 from t2t_lite.training.cost import RATES, find_rate
@@ -21,9 +20,6 @@ _MODES = {
     "training": "measure the speed, memory and utilisation of training an hparam set on this machine",
     "decoding": "measure the speed of translating a file with a trained model",
     "curve": "show the evaluations of runs, and plot them with the training loss; uses --output_dir and --plot_file",
-    "serving": "measure a running t2t-lite-serve, or another server with its API",
-    "accelerator": "measure a GPU: training steps of base and big, where their time goes, loss curves and search",
-    "rehearsal": "run each step of training on WMT on synthetic text of the same size, into --output_dir",
 }
 
 
@@ -36,13 +32,14 @@ def make_parser() -> cli.CommandParser:
     for mode, what in _MODES.items():
         modes.add_argument(f"--{mode}", action="store_true", help=what)
     _add_decoding_flags(parser)
-    _add_serving_flags(parser)
     _add_layers_flags(parser)
     _add_model_flags(parser)
     _add_cost_flags(parser)
     _add_training_flags(parser)
-    _add_accelerator_flags(parser)
-    _add_rehearsal_flags(parser)
+    parser.removed(
+        *("--serving", "--url", "--clients", "--lines", "--seconds", "--api_key"),
+        instead="measure a server with a load generator such as oha or wrk, see How fast in docs/serving.md",
+    )
     return parser
 
 
@@ -66,15 +63,6 @@ def _add_decoding_flags(parser: cli.CommandParser) -> None:
     add("--reference", type=cli.path, help="reference translations, to score each engine's outputs with BLEU")
     add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
     add("--repeats", type=cli.whole_number(1), default=3, help="timed runs after a warm-up run (default: 3)")
-
-
-def _add_serving_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("with --serving (and --decode_from_file)").add_argument
-    add("--url", default="http://127.0.0.1:8000", help="the server's address (default: http://127.0.0.1:8000)")
-    add("--clients", type=cli.whole_number(1), default=64, help="concurrent clients (default: 64)")
-    add("--lines", type=cli.whole_number(1), default=16, help="lines per request (default: 16)")
-    add("--seconds", type=cli.positive_number, default=60.0, help="stop after this many seconds (default: 60)")
-    add("--api_key", default="", help="the server's API key, if it needs one")
 
 
 def _add_layers_flags(parser: cli.CommandParser) -> None:
@@ -151,37 +139,6 @@ def _add_training_flags(parser: cli.CommandParser) -> None:
     add("--json_file", type=cli.path, help="write all results to this JSON file")
 
 
-def _add_accelerator_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("with --accelerator (and --json_file)").add_argument
-    add(
-        "--backend",
-        choices=("tensorflow", "jax"),
-        help="what to train with (default: tensorflow if it is installed, else jax)",
-    )
-    add("--minutes", type=cli.positive_number, default=10.0, help="approximate time limit (default: 10)")
-    add(
-        "--batches_file",
-        type=cli.path,
-        metavar="FILE.npz",
-        help="batches for loss curves in float32 and bfloat16; with --problem and --data_dir, they are written first",
-    )
-    add("--export_dir", type=cli.path, help="with jax: an export in the format keras, which the curves start from")
-    add("--trained_dir", type=cli.path, help="with --export_dir: write the model after the float32 curve as an export")
-
-
-def _add_rehearsal_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group(
-        "with --rehearsal (and --hparams_set=BASE,BIG, --hparams, --train_steps)"
-    ).add_argument
-    add(
-        "--scale",
-        type=parse_scale,
-        default="wmt_ende",
-        metavar="wmt_ende|wmt_enfr|PAIRS",
-        help="size of the synthetic data: that of WMT, or a number of pairs (default: wmt_ende)",
-    )
-
-
 def _precisions(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
@@ -200,35 +157,17 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     if arguments.training:
         _check_training(parser, arguments)
-    if arguments.accelerator:
-        _check_accelerator(parser, arguments)
     if arguments.decoding and not (arguments.output_dir and arguments.decode_from_file):
         parser.error("--decoding needs --output_dir and --decode_from_file")
-    if arguments.serving and not arguments.decode_from_file:
-        parser.error("--serving needs --decode_from_file")
     if arguments.reference and not arguments.whole_command:
         parser.error("--reference scores the outputs of whole commands; remove --whole_command=False")
-    for name in ("curve", "rehearsal"):
-        if getattr(arguments, name) and not arguments.output_dir:
-            parser.error(f"--{name} needs --output_dir")
+    if arguments.curve and not arguments.output_dir:
+        parser.error("--curve needs --output_dir")
     for name, default in SIZES.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, default)
     mode = next(mode for mode in _MODES if getattr(arguments, mode))
     importlib.import_module(f"t2t_lite.bin.benchmark.{mode}").show(arguments)
-
-
-def _check_accelerator(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags of --accelerator cannot be combined."""
-    if len({bool(arguments.problem), bool(arguments.data_dir)}) > 1:
-        parser.error("with --accelerator, pass --problem and --data_dir together")
-    for name in ("problem", "export_dir"):
-        if getattr(arguments, name) and not arguments.batches_file:
-            parser.error(f"with --accelerator, --{name} also needs --batches_file")
-    if arguments.trained_dir and not arguments.export_dir:
-        parser.error("--trained_dir needs --export_dir")
-    if arguments.export_dir and arguments.backend != "jax":
-        parser.error("--export_dir needs --backend=jax; with TensorFlow, use t2t-lite-trainer")
 
 
 def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:

@@ -26,6 +26,7 @@ class CommandParser(argparse.ArgumentParser):
         epilog = f"In tensor2tensor: {PROGRAMS[command]}." if command in PROGRAMS else None
         super().__init__(prog=PROGRAM.format(command), description=description, epilog=epilog, allow_abbrev=False)
         self._command = command
+        self._removed: dict[str, str] = {}
         self.register("action", None, _Store)
         self.add_argument(
             "--debug", action="store_true", help="show the traceback of an error, and TensorFlow's log output"
@@ -51,11 +52,17 @@ class CommandParser(argparse.ArgumentParser):
                 "runs whenever a run names them",
             )
 
+    def removed(self, *flags: str, instead: str) -> None:
+        """Declares flags of earlier versions, which are an error that says what to use instead."""
+        self._removed.update(dict.fromkeys(flags, instead))
+
     def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
         """Parses the arguments. Exits with status 2 on unknown flags, which are reported before missing flags."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         names = dict.fromkeys(argument.split("=")[0] for argument in args)
         unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
+        if removed := next((name for name in unknown if name in self._removed), None):
+            self.error(f"{removed} was removed in 0.10: {self._removed[removed]}")
         if unknown:
             self.error(". ".join(f"unknown flag {name}{self._hint(name, flags)}" for name in unknown))
         if (asked := early_value(args, "--registry_help")) is not None:

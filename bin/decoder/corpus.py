@@ -32,7 +32,7 @@ from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
 from t2t_lite.plugins import load_all
-from t2t_lite.system.beam import new_pipeline, run_to_end
+from t2t_lite.system.beam import new_pipeline
 
 # In the output folder: what the outputs were made from.
 _RECORD = "decoded.json"
@@ -127,7 +127,8 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
     start = time.monotonic()
     with _progress(arguments.decode_to_file, size):
         try:
-            result = run_to_end(pipeline)
+            result = pipeline.run()
+            result.wait_until_finish()
         except Exception as error:  # runners raise anything
             raise UserError(f"--runner={arguments.runner}: {_reason(error)}; run the command again to go on") from error
     found = result.metrics().query()["counters"]

@@ -1,1 +1,1 @@
-"""Benchmarks of training, decoding, serving, accelerators and single layers."""
+"""Benchmarks of training, decoding and single layers."""

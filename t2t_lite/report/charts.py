@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from t2t_lite.errors import UserError
-from t2t_lite.report.reading import StoredRun
-from t2t_lite.report.stored_scores import Evaluation
-from t2t_lite.report.values import number, shown
+from t2t_lite.report.reading import Evaluation, StoredRun
 from t2t_lite.scoring.metric import figure_label, is_of_outputs
 from t2t_lite.training.monitoring.history import Columns, kept_reports, read_evaluation_columns, read_reports
-from t2t_lite.visualization.figures import COLORS, figure_svg, ink, make_figure, save
+from t2t_lite.visualization.figures import COLORS, figure_svg, html_style, make_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,7 +103,7 @@ def _curves(
 
 
 def _reported(name: str, factor: float = 1.0) -> Callable[[StoredRun], list[tuple[int, float]]]:
-    return lambda run: [(report["step"], number(report.get(name)) * factor) for report in run.reports]
+    return lambda run: [(int(report["step"]), report.get(name, math.nan) * factor) for report in run.reports]
 
 
 def _evaluated(name: str) -> Callable[[StoredRun], list[tuple[int, float]]]:
@@ -141,7 +139,7 @@ def _chart(
     curves = [curve for curve in curves if curve.values]
     if not curves:
         return None
-    with ink():
+    with html_style():
         figure = make_figure(*_SIZE)
         axes = figure.add_subplot()
         _draw(axes, curves, axis, unit)
@@ -153,8 +151,6 @@ def _chart(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about characters that are missing in the font used to measure text
             svg = figure_svg(figure, name)
-    for place, color in enumerate(COLORS):
-        svg = svg.replace(color.lower(), f"var(--h{place})")  # dark mode has other colours, see style.css
     ends = "; ".join(f"{each.label}: {_places(each, axis, ticks)}" for each in curves[:8])
     return Chart(title, f"{title}, by {axis}. {ends}.", svg)
 
@@ -197,6 +193,18 @@ def _places(curve: Curve, axis: str, ticks: Sequence[str]) -> str:
         return f"{shown(curve.values[row])} at {ticks[curve.steps[row]] if ticks else f'{axis} {curve.steps[row]}'}"
 
     return place(0) if len(curve.values) == 1 else f"{place(0)}, {place(-1)}"
+
+
+def shown(value: float, digits: int = 4) -> str:
+    """Formats a number with `digits` significant digits; large numbers have separators. Returns "" for NaN."""
+    if not math.isfinite(value):
+        return "" if math.isnan(value) else str(value)
+    if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
+        return f"{value:.{digits - 1}g}"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    rounded = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}" if value else "0"
+    return rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
 
 
 # The plot of --curve.

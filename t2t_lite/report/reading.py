@@ -1,15 +1,16 @@
-"""Reads the contents of a run directory for a report, with remarks about unreadable parts.
+"""Reads the contents of a run directory for a report. A damaged file is left out, with a remark.
 
 It only reads files and never executes code that the run names; names that are not registered are shown as they are.
 """
 
 import dataclasses
 import json
+import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from t2t_lite.checkpoints.best_checkpoints import read_evaluations
 from t2t_lite.checkpoints.index_file import members_of_average
@@ -19,12 +20,22 @@ from t2t_lite.config import HParams
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.examples import read_examples
+from t2t_lite.evaluation.figures import Figure
+from t2t_lite.evaluation.options import SPLITS
+from t2t_lite.evaluation.request import FOLDER
+from t2t_lite.evaluation.split_scores import SplitScores, read_scores
 from t2t_lite.files import encodable
-from t2t_lite.report.stored_scores import Evaluation, read_stored_scores
-from t2t_lite.report.values import is_step, number, text
 from t2t_lite.training.monitoring.history import kept_reports, read_log
 
+T = TypeVar("T")
 _FILES = ("hparams.json", "run.json", "log.jsonl", "evaluations.json")
+# What reading a file with wrong content can raise.
+_DAMAGE = (UserError, OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+_MOST_CHARACTERS = 1500  # maximum length of a text before it is truncated
+_LINK = re.compile(r"(\d{1,6})-(\d{1,6})")  # of a source word and an output word
+_MOST_ATTENTION = 1_500_000  # bytes
+_MOST_WORDS = 300  # maximum number of words in an output that is shown with its alignment
 
 
 class Remark(NamedTuple):
@@ -46,9 +57,64 @@ class Sample(NamedTuple):
 class Average(NamedTuple):
     """An average of checkpoints."""
 
-    step: int
     path: Path
     members: list[int]  # the averaged steps; [] if unknown
+
+
+class Bucket(NamedTuple):
+    """The score of the lines in a range of lengths."""
+
+    words: str  # "1-10"
+    lines: float
+    score: float
+
+
+class ExampleLine(NamedTuple):
+    """One of the worst or best lines."""
+
+    line: int  # the line number, from 1
+    score: float
+    source: str
+    output: str
+    reference: str
+    words: list[tuple[str, str]]  # the words of the output, each with its source word; [] without alignment
+
+
+class Examples(NamedTuple):
+    """The worst and best lines of an evaluation."""
+
+    label: str  # the name of the metric that scored the lines
+    # worst, best: the lines, worst (best) first.
+    worst: list[ExampleLine]
+    best: list[ExampleLine]
+    # The attention of a few lines, in the format of static/attention.js; None: not stored.
+    attention: dict[str, Any] | None
+
+
+class Evaluation(NamedTuple):
+    """A stored evaluation of a checkpoint on a split."""
+
+    split: str  # the name of the split
+    problem: str  # the problem, with the run's direction
+    texts: str  # the digests of its texts; scores are comparable only for the same texts
+    checkpoint: str  # the name of the checkpoint
+    chosen: str  # why the checkpoint was chosen; "" if no reason is needed
+    search: str  # the search settings that folder names always contain: "beam_size=4, alpha=0.6"
+    date: str  # the date of the evaluation
+    lines: float  # number of lines
+    lines_per_second: float  # the search speed; NaN: unknown
+    figures: list[Figure]  # the scores
+    by_length: list[Bucket]  # the scores by number of source words; [] if none
+    examples: Examples | None  # the worst and best lines; None: not stored
+
+
+class _Log(NamedTuple):
+    """The lines of log.jsonl: starts, training reports, evaluations by step, and samples of outputs."""
+
+    starts: list[dict[str, Any]]
+    reports: list[dict[str, float]]
+    evaluations: dict[int, dict[str, float]]
+    samples: list[Sample]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +127,7 @@ class StoredRun:
     settings: Mapping[str, Any]  # the content of hparams.json with the current names; {} if it cannot be read
     starts: list[dict[str, Any]]  # the lines of log.jsonl about starts of training
     # The lines about training steps, without lines for steps that a resumed run repeated later.
-    reports: list[dict[str, Any]]
+    reports: list[dict[str, float]]
     evaluations: Mapping[int, Mapping[str, float]]  # the metrics of each evaluated step
     samples: list[Sample]  # the outputs that evaluations logged
     checkpoints: list[tuple[int, Path]]  # (step, path) of the checkpoints, by step
@@ -77,10 +143,31 @@ class StoredRun:
         return text(self.about.get("problem"))
 
     @property
+    def train_steps(self) -> float:
+        """The number of steps that the training shall have; NaN if unknown."""
+        return number(self.settings.get("train_steps"))
+
+    @property
     def last_step(self) -> int:
         """The last known step."""
         steps = (*(report["step"] for report in self.reports), *(step for step, _ in self.checkpoints))
-        return max((*steps, *self.evaluations), default=0)
+        return int(max((*steps, *self.evaluations), default=0))
+
+
+def number(value: Any) -> float:  # noqa: ANN401
+    """Returns a stored number; NaN for None. Raises ValueError, TypeError or OverflowError if it is no number."""
+    return math.nan if value is None else float(value)
+
+
+def text(value: object) -> str:
+    """Returns a stored value as a text that can be encoded as UTF-8. Truncates very long texts."""
+    whole = encodable(value if isinstance(value, str) else "" if value is None else str(value))
+    return whole if len(whole) <= _MOST_CHARACTERS else f"{whole[:_MOST_CHARACTERS]} ..."
+
+
+def command_line(command: str, run: StoredRun, *flags: str) -> str:
+    """Returns a command line for a run: command_line("eval", run, "--again")."""
+    return encodable(" ".join([f"t2t-lite-{command}", shlex.quote(f"--output_dir={run.path}"), *flags]))
 
 
 def check_run(path: Path) -> None:
@@ -100,128 +187,168 @@ def read_run(path: Path, name: str) -> StoredRun:
     """Returns the stored data of a run, which gets the given name. Raises a UserError if it is not a run directory."""
     check_run(path)
     remarks: list[Remark] = []
-    about, settings = (_read_object(path / file, remarks) for file in ("run.json", "hparams.json"))
-    log = _read_log(path, remarks)
-    rows = [row for row in log if is_step(row.get("step"))]
-    logged, trained = ([row for row in rows if row.get("part") == part] for part in ("eval", "train"))
+
+    def read(read_part: Callable[[], T], otherwise: T, before: str, after: str = ".") -> T:
+        """Returns what `read_part` reads. If it is damaged, adds a remark, and returns `otherwise`."""
+        try:
+            return read_part()
+        except _DAMAGE as error:
+            reason = text(str(error).split("\n")[0].rstrip(".")) or type(error).__name__
+            remarks.append(Remark(f"{before}{reason}{after}"))
+            return otherwise
+
+    about = read(lambda: _about(path), {}, "run.json is damaged (", "); restore it from a copy.")
+    settings = read(lambda: _settings(path), {}, "hparams.json is damaged (", "); restore it from a copy.")
+    for file in ("run.json", "hparams.json"):
+        if not (path / file).exists():
+            remarks.append(Remark(f"{file} is missing; part of the run directory was removed or not copied."))
+    log = read(lambda: _log(path, remarks), _Log([], [], {}, []), "log.jsonl is damaged (", ").")
+    stored = read(lambda: _evaluations(path), {}, "The evaluations cannot be read: ")
+    best = read(lambda: best_by(path), None, "The best checkpoint is unknown: ") if stored else None
+    averages = []
+    for _, average in list_checkpoints(path, "average"):
+        averages.append(Average(average, read(lambda path=average: members_of_average(path), [], "")))
+    scores = []
+    for folder in sorted(path.glob(f"{FOLDER}/*")):
+        if folder.is_dir() and folder.name.startswith(tuple(f"{split}." for split in SPLITS)):
+            before, after = f"{FOLDER}/{text(folder.name)} cannot be read (", "); remove it and evaluate again."
+            scores.append(read(lambda folder=folder: _evaluation(folder, path), None, before, after))
+    manifest = read(lambda: _manifest(about, remarks), None, "The counts of the data are unknown: ") if about else None
     return StoredRun(
         path,
         name,
         about,
-        {HParams.current_name(name): value for name, value in settings.items()},
-        [row for row in rows if row.get("part") == "start"],
-        [trained[row] for row in kept_reports([row["step"] for row in trained])],
-        _evaluations(path, logged, remarks),
-        _samples(logged),
+        settings,
+        log.starts,
+        log.reports,
+        dict(sorted((log.evaluations | stored).items())),
+        log.samples,
         list_checkpoints(path),
-        _averages(path, remarks),
-        _best(path, remarks),
-        read_stored_scores(path, remarks_of := []),
-        _manifest(about, remarks),
-        [*remarks, *map(Remark, remarks_of)],
+        averages,
+        best,
+        sorted((each for each in scores if each), key=lambda each: (each.split, each.date)),
+        manifest,
+        remarks,
     )
 
 
-def _read_object(path: Path, remarks: list[Remark]) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("not a JSON object")
-        return content
-    except FileNotFoundError:
-        remarks.append(Remark(f"{path.name} is missing; part of the run directory was removed or not copied."))
-    except (OSError, ValueError, RecursionError) as error:
-        remarks.append(Remark(f"{path.name} is damaged ({_line(error)}); restore it from a copy."))
-    return {}
+def _object(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
+    return content
 
 
-def _read_log(path: Path, remarks: list[Remark]) -> list[dict[str, Any]]:
-    try:
-        log = read_log(path)
-    except OSError as error:
-        remarks.append(Remark(f"log.jsonl cannot be read ({_line(error)})."))
-        return []
+def _about(path: Path) -> dict[str, Any]:
+    about = _object(path / "run.json")
+    return about | {"plugins": dict(about.get("plugins") or {})}
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    settings = {HParams.current_name(name): value for name, value in _object(path / "hparams.json").items()}
+    number(settings.get("train_steps"))
+    return settings
+
+
+def _log(path: Path, remarks: list[Remark]) -> _Log:
+    log = read_log(path)
     if not log.lines:
         remarks.append(Remark("log.jsonl is missing or empty, so there are no training curves."))
     if log.damaged:
         remarks.append(
             Remark(f"log.jsonl: {log.damaged} damaged lines were skipped, which a killed process can leave.")
         )
-    return log.lines
+    starts, trained, evaluations = [], [], {}
+    samples: dict[tuple[int, str], Sample] = {}  # a resumed run may evaluate a step again
+    for row in log.lines:
+        part, step = row.pop("part"), _step(row["step"])
+        if part == "train":
+            trained.append(_numbers(row) | {"step": step})
+        elif part == "start":
+            numbers = {key: number(row.get(key)) for key in ("time", "parameters", "replicas", "workers")}
+            starts.append(row | numbers | {"devices": list(map(text, row.get("devices") or []))})
+        elif part == "eval":
+            for sample in row.pop("samples", None) or []:
+                texts = [text(sample.get(key)) for key in ("source", "output", "reference")]
+                samples[step, texts[0]] = Sample(step, *texts)
+            evaluations[step] = _numbers({key: row[key] for key in row if key not in ("step", "time")})
+    reports = [trained[row] for row in kept_reports([row["step"] for row in trained])]
+    return _Log(starts, reports, evaluations, sorted(samples.values(), key=lambda sample: sample.step))
 
 
-def _evaluations(path: Path, logged: list[dict[str, Any]], remarks: list[Remark]) -> dict[int, dict[str, float]]:
-    """Returns the evaluations by step, from evaluations.json or, where missing there, from the log."""
-    try:
-        stored = read_evaluations(path)
-    except (UserError, OSError, RecursionError) as error:
-        remarks.append(Remark(f"{_line(error)}. The curves come from log.jsonl."))
-        stored = {}
-    skipped = ("step", "time", "part", "samples")
-    from_log = {row["step"]: {key: value for key, value in row.items() if key not in skipped} for row in logged}
-    return {
-        step: {text(key): number(value) for key, value in figures.items()}
-        for step, figures in sorted((from_log | stored).items())
-        if is_step(step)
-    }
+def _step(value: Any) -> int:  # noqa: ANN401
+    if not 0 <= (step := int(value)) < 2**53:
+        raise ValueError(f"{step} is not a step")
+    return step
 
 
-def _samples(logged: list[dict[str, Any]]) -> list[Sample]:
-    unique_samples: dict[tuple[int, str], Sample] = {}  # a resumed run may evaluate a step again
-    for row in logged:
-        samples = row.get("samples")
-        for sample in samples if isinstance(samples, list) else []:
-            if isinstance(sample, dict):
-                texts = [text(sample.get(part)) for part in ("source", "output", "reference")]
-                unique_samples[row["step"], texts[0]] = Sample(row["step"], *texts)
-    return sorted(unique_samples.values(), key=lambda sample: sample.step)
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    return {text(key): number(value) for key, value in row.items()}
 
 
-def _averages(path: Path, remarks: list[Remark]) -> list[Average]:
-    averages = []
-    for step, average in list_checkpoints(path, "average"):
-        try:
-            members = members_of_average(average)
-        except UserError as error:
-            remarks.append(Remark(_line(error)))
-            members = []
-        averages.append(Average(step, average, members))
-    return averages
-
-
-def _best(path: Path, remarks: list[Remark]) -> tuple[str, list[int]] | None:
-    try:
-        return best_by(path)
-    except (UserError, OSError, ValueError, TypeError, RecursionError) as error:
-        if (path / "evaluations.json").exists():
-            remarks.append(Remark(f"The best checkpoint is unknown: {_line(error)}."))
-        return None
+def _evaluations(path: Path) -> dict[int, dict[str, float]]:
+    return {_step(step): _numbers(figures) for step, figures in read_evaluations(path).items()}
 
 
 def _manifest(about: Mapping[str, Any], remarks: list[Remark]) -> Manifest | None:
     folder, problem = text(about.get("data_dir")), text(about.get("problem"))
     file = FILENAME.format(problem.removesuffix(REVERSED_SUFFIX))
-    if not about or not re.fullmatch(r"[\w.-]+", file):
+    if not re.fullmatch(r"[\w.-]+", file):
         return None
-    if not folder:
-        remarks.append(Remark("The location of the data is not recorded, so its counts are unknown."))
-        return None
-    path = Path(folder) / file
-    if not path.is_file():
-        remarks.append(Remark(f"The data is no longer in {folder}, so its counts are unknown."))
-        return None
-    try:
-        return manifest_of_file(path)
-    except (UserError, OSError, RecursionError) as error:
-        remarks.append(Remark(f"The counts of the data are unknown: {_line(error)}."))
-        return None
+    if folder and (Path(folder) / file).is_file():
+        return manifest_of_file(Path(folder) / file)
+    reason = f"data is no longer in {folder}" if folder else "location of the data is not recorded"
+    remarks.append(Remark(f"The {reason}, so its counts are unknown."))
+    return None
 
 
-def _line(error: Exception) -> str:
-    """Returns the first line of an error, as part of a remark."""
-    return text(str(error).split("\n")[0].rstrip(".")) or type(error).__name__
+def _evaluation(folder: Path, path: Path) -> Evaluation:
+    scores = read_scores(folder, path, folder)
+    if scores is None:
+        raise ValueError("scores.json or a text file is missing, damaged, changed or from another version")
+    content, settings = scores.content, scores.decode_hparams
+    checkpoint, decoded_by = content["checkpoint"], content["decoded_by"]
+    return Evaluation(
+        text(scores.split),
+        text(decoded_by.get("problem")),
+        text([decoded_by.get("inputs"), *(each["sha256"] for each in content["references"])]),
+        text(Path(text(checkpoint.get("path"))).name),
+        text(checkpoint.get("chosen")),
+        f"beam_size={text(settings.get('beam_size'))}, alpha={text(settings.get('alpha'))}",
+        text(content.get("date"))[:16].replace("T", " "),
+        number(content.get("lines")),
+        number(content.get("lines_per_second")),
+        list(map(_figure, scores.figures)),
+        [
+            Bucket(text(row["words"]), number(row["lines"]), number(row["score"]))
+            for row in content.get("by_length") or []
+        ],
+        _examples(scores),
+    )
 
 
-def command_line(command: str, run: StoredRun, *flags: str) -> str:
-    """Returns a command line for a run: command_line("eval", run, "--again")."""
-    return encodable(" ".join([f"t2t-lite-{command}", shlex.quote(f"--output_dir={run.path}"), *flags]))
+def _figure(figure: Figure) -> Figure:
+    texts = {name: text(getattr(figure, name)) for name in ("name", "label", "meaning", "signature", "metric")}
+    low, high = (None, None) if figure.interval is None else map(number, figure.interval)
+    return dataclasses.replace(figure, **texts, score=number(figure.score), low=low, high=high)
+
+
+def _examples(scores: SplitScores) -> Examples | None:
+    stored = read_examples(scores.path)
+    if stored is None:
+        return None
+    texts = (scores.inputs, scores.hypotheses, scores.references[0])
+    worst, best = ([_example(line, texts) for line in stored[name]] for name in ("worst", "best"))
+    attention = stored.get("attention") or {}
+    size = len(json.dumps(attention, allow_nan=False, ensure_ascii=False).encode())  # raises ValueError for surrogates
+    is_shown = attention.get("sentences") and size <= _MOST_ATTENTION
+    return Examples(text(stored.get("label")), worst, best, attention if is_shown else None)
+
+
+def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> ExampleLine:
+    source, output, reference = (str(lines[stored["line"] - 1]) for lines in texts)
+    sources, outputs = source.split(), output.split()
+    links = {int(target): sources[int(place)] for place, target in _LINK.findall(stored.get("alignment") or "")}
+    is_shown = links and len(outputs) <= _MOST_WORDS
+    words = [(word, links.get(place, "")) for place, word in enumerate(outputs)] if is_shown else []
+    return ExampleLine(stored["line"], number(stored["score"]), text(source), text(output), text(reference), words)

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
@@ -9,16 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import t2t_lite
+from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.stored_heads import NOTE
 from t2t_lite.files import check_output, encodable, write_text
+from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
 from t2t_lite.report.charts import curve_charts
-from t2t_lite.report.missing import remarks_on
-from t2t_lite.report.outputs import example_groups, sample_tables, score_tables, stored_heads
-from t2t_lite.report.overview import checkpoint_table, facts
-from t2t_lite.report.reading import StoredRun, check_run, read_run
-from t2t_lite.report.settings_table import nearest_set, settings_rows
+from t2t_lite.report.reading import Remark, StoredRun, check_run, command_line, read_run, text
+from t2t_lite.report.tables import (
+    checkpoint_table,
+    example_groups,
+    facts,
+    hparam_set,
+    sample_tables,
+    score_tables,
+    settings_rows,
+)
 from t2t_lite.system.installed import check_installed
 from t2t_lite.training.callbacks import Callback
 from t2t_lite.training.monitoring.history import read_reports
@@ -80,7 +87,6 @@ def run_names(paths: Sequence[Path]) -> list[str]:
 
 def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
     """Returns the values for the template of the report."""
-    sets = [nearest_set(run) for run in runs]
     examples = [group for run in runs for group in example_groups(run)]
     return {
         "version": t2t_lite.__version__,
@@ -88,17 +94,94 @@ def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
         "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
         "names": [run.name for run in runs],
         "remarks": [(run.name, remarks_on(run)) for run in runs],
-        "facts": facts(runs, sets),
-        "settings": settings_rows(runs, sets),
+        "facts": facts(runs),
+        "settings": settings_rows(runs, list(map(hparam_set, runs))),
         "charts": curve_charts(runs),
         "scores": score_tables(runs),
         "samples": [(run.name, tables) for run in runs if (tables := sample_tables(run))],
         "examples": examples,
         "attentions": [group for group in examples if group.examples.attention is not None],
-        "heads": [each for run in runs for each in stored_heads(run.name, run.path)],
-        "heads_note": NOTE,
         "checkpoints": [checkpoint_table(run) for run in runs],
     }
+
+
+def remarks_on(run: StoredRun) -> list[Remark]:
+    """Returns a remark about each part that is missing, damaged or from another version."""
+    return [*run.remarks, *_versions(run), *_unregistered(run), *_training(run), *_evaluation(run)]
+
+
+def _versions(run: StoredRun) -> list[Remark]:
+    version = text(run.about.get("version"))
+    if not run.about or (run.starts and run.about.get("hparams_set")):
+        return []
+    lacking = [] if run.starts else ["devices and versions"]
+    lacking += [] if run.about.get("hparams_set") else ["the hparam set"]
+    by = f" It was made with version {version}; this is {t2t_lite.__version__}." if version else ""
+    return [Remark(f"The run does not record {' and '.join(lacking)}.{by if version != t2t_lite.__version__ else ''}")]
+
+
+def _unregistered(run: StoredRun) -> list[Remark]:
+    names = {
+        PROBLEMS: run.problem.removesuffix(REVERSED_SUFFIX),
+        MODELS: text(run.settings.get("model")),
+        HPARAMS: text(run.about.get("hparams_set")),
+    }
+    unregistered = [
+        f"the {registry.kind} '{name}'" for registry, name in names.items() if name and name not in registry
+    ]
+    if not unregistered:
+        return []
+    return [
+        Remark(
+            f"Not registered here: {', '.join(unregistered)}. The report shows what the files say and never executes "
+            f"code that a run names. To load that code, pass its folder with --t2t_usr_dir."
+        )
+    ]
+
+
+def _training(run: StoredRun) -> list[Remark]:
+    remarks = []
+    if run.last_step < run.train_steps:
+        remarks.append(
+            Remark(
+                f"The training is at step {run.last_step:,} of {run.train_steps:,.0f}; repeat the t2t-lite-trainer "
+                f"command to continue."
+            )
+        )
+    if not run.checkpoints:
+        remarks.append(Remark("There is no checkpoint yet."))
+    data = shlex.quote(f"--data_dir={text(run.about.get('data_dir')) or 'DATA'}")
+    evaluate = command_line("trainer", run, data, "--schedule=eval", "--eval_wait_secs=0")
+    if not run.evaluations:
+        remarks.append(
+            Remark("No checkpoint was evaluated on the dev split; this command evaluates the existing ones:", evaluate)
+        )
+    elif not run.samples and run.best:
+        remarks.append(
+            Remark(
+                "The evaluations did not decode, so there are no BLEU or F1 curves and no sample outputs; train "
+                "with --eval_decode."
+            )
+        )
+    if len(run.checkpoints) > 1 and not run.averages:
+        remarks.append(Remark("There is no average of checkpoints:", command_line("avg", run)))
+    return remarks
+
+
+def _evaluation(run: StoredRun) -> list[Remark]:
+    if not run.scores:
+        if not run.checkpoints:
+            return []
+        return [Remark("No split was evaluated with t2t-lite-eval:", command_line("eval", run, "--split=test"))]
+    lacking = [each for each in run.scores if each.examples is None]
+    splits = dict.fromkeys(each.split for each in lacking)
+    return [
+        Remark(
+            f"An evaluation of the {split} split has no worst and best lines; evaluate the split again:",
+            command_line("eval", run, f"--split={split}", "--again"),
+        )
+        for split in splits
+    ]
 
 
 class ReportCallback(Callback):

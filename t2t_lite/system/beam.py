@@ -1,15 +1,10 @@
 """Pipelines of Apache Beam, for data generation and decoding on clusters."""
 
-import concurrent.futures
 import contextlib
 import logging
-import os
-import signal
 import threading
-import time
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,8 +19,8 @@ _QUIET = {"beam:option:default_sdk_harness_log_level:v1": "CRITICAL"}
 def quiet_beam() -> Iterator[None]:
     """Keeps Beam from logging each step inside the block and, when a worker is lost, several pages of it.
 
-    Errors of Beam's threads are not printed: `run_to_end` raises the pipeline's own, and the others report closed
-    connections and lost workers. That stays so if the block ends with an error, because the threads go on.
+    Errors of Beam's threads are not printed: the pipeline raises its own, and the others report closed connections and
+    lost workers. That stays so if the block ends with an error, because the threads go on.
     """
     root = logging.getLogger()
     loggers = [logging.getLogger(name) for name in ("apache_beam", "grpc")]
@@ -69,65 +64,6 @@ def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
         return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
     except ValueError as error:
         raise UserError(f"`runner={runner}`: {str(error).splitlines()[0]}", status=2) from error
-
-
-def run_to_end(pipeline: Any, seconds_after_a_loss: float = 20) -> Any:  # noqa: ANN401  of Beam
-    """Runs a `Pipeline` and returns its result.
-
-    If the pipeline fails, its worker processes on this machine are killed: each would print a traceback when this
-    process ends.
-
-    Args:
-      pipeline: the pipeline.
-      seconds_after_a_loss: how long it may run on after a worker process on this machine has ended.
-
-    Raises:
-      UserError: if a worker process on this machine has ended and the pipeline has not: Beam may then wait forever.
-      Exception: whatever the runner raises.
-    """
-    ended: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            result = pipeline.run()
-            result.wait_until_finish()
-            ended.set_result(result)
-        except BaseException as error:  # raised in the caller's thread
-            ended.set_exception(error)
-
-    before = _workers_of(os.getpid())
-    threading.Thread(target=run, daemon=True).start()
-    workers, last = set[int](), 0.0
-    try:
-        while not concurrent.futures.wait([ended], timeout=1).done:
-            running = _workers_of(os.getpid()) - before
-            if not workers <= running:
-                last = last or time.monotonic()
-                if time.monotonic() - last > seconds_after_a_loss:
-                    raise UserError("a worker process ended early")
-            workers |= running
-        return ended.result()
-    except BaseException:
-        running = _workers_of(os.getpid()) - before
-        for worker in running.union(*map(_workers_of, running)):  # Beam starts each through a shell
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
-        raise
-
-
-def _workers_of(process: int) -> set[int]:
-    """Returns the ids of Beam's workers among the child processes of a process; a program may have others."""
-    found = set[int]()
-    for file in Path(f"/proc/{process}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread has ended
-            found |= set(map(int, file.read_text().split()))
-    return set(filter(_is_worker, found))
-
-
-def _is_worker(process: int) -> bool:
-    with contextlib.suppress(OSError):  # it has ended
-        return b"apache_beam" in Path(f"/proc/{process}/cmdline").read_bytes()
-    return False
 
 
 def _local_runner() -> Any:  # noqa: ANN401

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe and Ito's colours, which colour-blind people can distinguish, and two more.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F6A00", "#8C4BC9")
-# A placeholder for the colour of the surrounding text. `figure_svg` replaces it with "currentColor".
-_INK = "#010203"
 _IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # such as figure_1 and axes_1, which occur in every picture
 
 
@@ -50,42 +48,22 @@ def save(figure: "Figure", file: Path) -> None:
         figure.savefig(partial, format=kind, dpi=144, metadata={"Date": None} if kind == "svg" else None)
 
 
-def figure_svg(figure: "Figure", name: str) -> str:
-    """Returns a figure as an SVG element for HTML. Its lines and texts take the colour of the surrounding text.
-
-    `name` must be unique among the figures in a file.
-    """
-    import matplotlib as mpl
-
-    for axes in figure.axes:
-        axes.set_facecolor("none")
-    buffer = io.StringIO()
-    with _svg_settings(name), mpl.rc_context({"svg.image_inline": True}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    return _IDS.sub("", svg).replace(_INK, "currentColor")
-
-
 @contextmanager
-def ink() -> Iterator[None]:
-    """Gives figures made inside the block the colours and style for `figure_svg`."""
+def html_style() -> Iterator[None]:
+    """Gives figures made inside the block the style for `figure_svg`."""
     import matplotlib as mpl
-    from cycler import cycler
 
-    parts = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color")
-    with mpl.rc_context(
-        {
-            **dict.fromkeys((*parts, "xtick.labelcolor", "ytick.labelcolor", "axes.titlecolor"), _INK),
-            "legend.labelcolor": _INK,
-            "legend.framealpha": 0.0,
-            "axes.prop_cycle": cycler(color=COLORS),
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-        }
-    ):
+    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
         yield
+
+
+def figure_svg(figure: "Figure", name: str) -> str:
+    """Returns a figure as an SVG element for HTML, on a white ground. `name` must be unique among those in a file."""
+    buffer = io.StringIO()
+    with _svg_settings(name):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    svg = buffer.getvalue()
+    return _IDS.sub("", re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL))
 
 
 @contextmanager

@@ -131,6 +131,19 @@ def test_a_flag_given_again_is_an_error_and_never_wins(refused, name, flags, sai
     assert said in refused(name, *needed[name], *flags, status=2)
 
 
+@pytest.mark.parametrize(
+    "name, flags, said",
+    [
+        ("benchmark", ["--serving"], "--serving was removed in 0.10: measure a server with a load generator"),
+        ("benchmark", ["--cost", "--url=http://localhost:8000"], "--url was removed in 0.10: "),
+        ("benchmark", ["--costs", "--clients", "3"], "--clients was removed in 0.10: "),
+    ],
+)
+def test_a_removed_flag_says_what_to_use_instead(refused, command, name, flags, said):
+    assert said in refused(name, *flags, status=2)
+    assert said.split()[0] not in command(name, "--help").stdout
+
+
 def test_lists_of_settings_and_files_given_again_add_up(refused, command, tmp_path):
     given = trainer_command.make_parser().parse_args(["--hparams=num_heads=2", "--hparams", "max_length=9"])
     assert given.hparams == "num_heads=2,max_length=9"

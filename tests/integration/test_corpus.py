@@ -1,21 +1,14 @@
-"""t2t-lite-decoder --runner and --num_shards: the bytes of the decoder alone; lost workers; missing parts; errors."""
+"""t2t-lite-decoder --runner and --num_shards: the bytes of the decoder alone; missing parts; errors."""
 
 import gzip
 import json
 import logging
-import os
-import re
-import signal
-import subprocess
-import time
 
 import pytest
-from support.commands import start_process
 
 pytest.importorskip("apache_beam", reason="needs apache_beam (pip install -e '.[dev]')")
 
 SMALL = ("--xla_compile=False", "--decode_hparams=beam_size=2,extra_length=5")
-WORKERS = "--beam_options=--direct_num_workers=3 --direct_running_mode=multi_processing"
 
 
 @pytest.fixture(scope="module")
@@ -85,35 +78,6 @@ def test_each_file_has_the_bytes_of_the_decoder_alone_and_is_decoded_once(corpus
     assert message in result.stderr
     result = command("decoder", *flags, "--batch_lines=5", "--checkpoint_path=ckpt-2")
     assert result.returncode == 1 and message in result.stderr
-
-
-@pytest.mark.heavy
-def test_a_lost_worker_ends_the_command_in_one_line_and_the_next_one_goes_on(corpus, alone, small_run, tmp_path):
-    flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}/*", f"--decode_to_file={tmp_path}/out")
-    flags += (*SMALL, "--runner=direct", WORKERS, "--batch_lines=5")
-    process = start_process("decoder", *flags)
-    while not (blocks := list(tmp_path.glob("out/*.blocks/" + "[0-9]" * 12))):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    workers = subprocess.run(["pgrep", "--parent", str(process.pid)], capture_output=True, text=True).stdout.split()
-    inner = [pid for parent in workers for pid in children_of(parent)] or workers
-    os.kill(int(inner[-1]), signal.SIGKILL)
-    output, _ = process.communicate(timeout=600)
-    if process.returncode:  # else the worker had nothing left to do
-        assert process.returncode == 1
-        assert re.search(r"t2t-lite-decoder: error: --runner=direct: .*; run the command again to go on\n$", output)
-        times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/*.blocks/*")}
-        assert times.keys() >= set(blocks)
-        process = start_process("decoder", *flags)
-        output, _ = process.communicate(timeout=600)
-        assert process.returncode == 0, output
-        (lines,) = re.findall(r"^(\d+) lines of \d files in", output, re.MULTILINE)
-        assert int(lines) < 28
-    assert outputs_in(tmp_path / "out") == alone
-
-
-def children_of(pid):
-    return subprocess.run(["pgrep", "--parent", pid], capture_output=True, text=True).stdout.split()
 
 
 @pytest.mark.slow

@@ -435,24 +435,6 @@ def test_a_server_with_names_of_its_own(served_exports):
         assert own.get("/", Host="other.example.org").status == 403
 
 
-def test_the_benchmark_measures_a_server(server, command, tmp_path):
-    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in SENTENCES))
-    flags = (
-        f"--url={server.url}",
-        f"--decode_from_file={tmp_path / 'in.txt'}",
-        "--clients=4",
-        "--lines=2",
-        "--seconds=1",
-    )
-    result = command("benchmark", "--serving", *flags, f"--json_file={tmp_path / 'figures.json'}")
-    assert result.returncode == 0, result.stderr
-    figures = json.loads((tmp_path / "figures.json").read_text())
-    assert figures["lines"] == 2 * figures["requests"] > 0 and figures["errors"] == {}
-    assert 0 < figures["p50_ms"] <= figures["p95_ms"] <= figures["p99_ms"]
-    assert f"{figures['requests']:,} requests" in result.stdout and "errors: none" in result.stdout
-    assert figures["memory"] and "memory of the server" in result.stdout
-
-
 @pytest.mark.parametrize(
     ("flags", "message", "status"),
     [

@@ -112,7 +112,7 @@ RULES = {
     ),
     "visualization": (
         ("visualization", "decoding.alignment", "data.vocab", *BASIS),
-        ("numpy", "matplotlib", "jinja2", "markupsafe", "cycler"),
+        ("numpy", "matplotlib", "jinja2", "markupsafe"),
     ),
     # It reads what training and evaluation have stored.
     "report": (
@@ -134,18 +134,12 @@ RULES = {
     ),
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
-    # What measures accelerators, without TensorFlow.
-    "jax": (("jax", "layers", "models", "training.schedule", *BASIS), ("jax", "keras", "numpy")),
     "benchmark": (
         (
-            *("benchmark", "jax", "layers", "models", "training", "decoding", "parsing", "data", "scoring.metric"),
-            *("checkpoints.versions", "exporting.export_dir"),
+            *("benchmark", "layers", "training", "decoding", "parsing", "data"),
             *("api.export", "plugins", "system.startup", "visualization.figures", *BASIS),
         ),
-        (
-            *("tensorflow", "tensorflow_datasets", "keras", "numpy", "matplotlib", "httptools"),
-            *("jax", "torch", "transformers"),
-        ),
+        (*("tensorflow", "keras", "numpy", "matplotlib"),),
     ),
     "serving": (
         (

@@ -20,7 +20,6 @@ REASONS = {
     "visualization": "a model is known only by `attention` and `attention_layers`",
     "report": "it reads what training and evaluation have stored, without TensorFlow",
     "reproduce": "it runs the commands in processes of their own: one that fails or is killed harms no other",
-    "jax": "it runs where TensorFlow is not",
     "benchmark": "it measures in processes of its own",
     "problems": "listings load all of them, and must answer at once",
     "hparams": "the same",

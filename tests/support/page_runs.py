@@ -55,28 +55,17 @@ RUNS = {
     "docs/benchmarks.md": [
         Run(
             "t2t-lite-params",
-            {
-                "http://127.0.0.1:8000": "{server_url}",
-                "--clients=64": "--seconds=1 --clients=2",
-            },
+            {},
             ("sets.png", "curve.png"),
-            ("transformer_big_enfr", "utilisation", "lines/s"),
+            ("transformer_big_enfr", "utilisation"),
             not_run={
                 f"t2t-lite-benchmark --{name}": f"takes minutes; {file} runs it with smaller sizes"
                 for name, file in {
                     "layers": "tests/integration/test_benchmark_layers.py",
                     "training": "tests/integration/test_benchmark_training.py",
                     "decoding": "tests/integration/test_benchmark_decoding.py",
-                    "accelerator": "tests/benchmark/test_accelerator.py",
-                    "rehearsal": "tests/benchmark/test_rehearsal.py",
                 }.items()
             },
-        ),
-        Run(
-            "t2t-lite-export",
-            {"=run ": "=RUN ", "keras trained": "keras exported"},
-            ("run2/ckpt-6.index",),
-            not_run={"t2t-lite-benchmark --accelerator": "takes minutes; tests/benchmark/test_accelerator.py runs it"},
         ),
     ],
     "docs/choosing.md": [Run("t2t-lite-benchmark --cost", prints=(r"0\.[67]\d to 1\.[01]\d h",))],

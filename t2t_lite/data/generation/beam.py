@@ -27,7 +27,7 @@ from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.files import write_text, written_whole
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.system.beam import new_pipeline, run_to_end
+from t2t_lite.system.beam import new_pipeline
 
 RANGES = 16  # default number of ranges into which the text is divided
 _STATISTICS = -1  # the key of statistics; records use their shard number as key
@@ -82,7 +82,7 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
     encode, write = functools.partial(_encode, task), functools.partial(_write, task, statistics_path)
     encoded = pipeline | beam.Create(ranges) | beam.Reshuffle() | beam.FlatMapTuple(encode)
     _ = encoded | beam.GroupByKey() | beam.MapTuple(write)
-    run_to_end(pipeline)
+    pipeline.run().wait_until_finish()
     statistics = Statistics.from_json(json.loads(statistics_path.read_text(encoding="utf-8")))
     job.check(statistics)
     for shard, path in task.shards.items():

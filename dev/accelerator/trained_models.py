@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from t2t_lite.benchmark.accelerator.cases import CURVES
+from dev.accelerator.cases import CURVES
 from t2t_lite.config import HParams
 from t2t_lite.exporting.export_dir import MODEL_CARD, open_keras_export, write_export
 from t2t_lite.models.base import Seq2SeqModel

@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.benchmark.accelerator import kernels
-from t2t_lite.benchmark.accelerator.cases import Case
-from t2t_lite.benchmark.accelerator.kernels import Kernel, is_kernel
-from t2t_lite.benchmark.accelerator.tensorflow_steps import Machine, measured
+from dev.accelerator import kernels
+from dev.accelerator.cases import Case
+from dev.accelerator.kernels import Kernel, is_kernel
+from dev.accelerator.tensorflow_steps import Machine, measured
 
 _STEPS = 3
 
@@ -38,8 +38,8 @@ def _run(case: Case, vocab_size: int, machine: Machine, folder: str) -> None:
     """Profiles some steps. Called in a process of its own."""
     import tensorflow as tf
 
-    from t2t_lite.benchmark.accelerator.batches import random_batch
-    from t2t_lite.benchmark.accelerator.tensorflow_steps import devices_of
+    from dev.accelerator.batches import random_batch
+    from dev.accelerator.tensorflow_steps import devices_of
     from t2t_lite.registry import HPARAMS
     from t2t_lite.training.setup import build_model
     from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches

@@ -1,6 +1,13 @@
-"""Measures TensorFlow's training steps, each in a process of its own, because devices belong to a process."""
+"""Measures TensorFlow's training steps, each in a process of its own, because devices belong to a process.
+
+python -m dev.accelerator.tensorflow_steps REQUEST.pickle RESULT.pickle
+
+This is one of several processes that measure together, see `measured_in_processes`.
+"""
 
 import dataclasses
+import json
+import os
 import pickle
 import sys
 import tempfile
@@ -11,20 +18,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from t2t_lite.benchmark.accelerator.batches import LONGEST, MEAN_LENGTH, random_batch
-from t2t_lite.benchmark.accelerator.cases import Case
+from dev.accelerator.batches import LONGEST, MEAN_LENGTH, random_batch
+from dev.accelerator.cases import Case
 from t2t_lite.benchmark.process import in_a_process
 from t2t_lite.benchmark.training import TrainingData, measure_training, random_data
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
+from t2t_lite.system.quiet import prepare_process
 from t2t_lite.training.launcher import Launcher
 from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it
     import tensorflow as tf
 
-    from t2t_lite.benchmark.accelerator.cases import Search
+    from dev.accelerator.cases import Search
 
 _NO_DROPOUT = {"residual_dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
 _STEPS = 10  # timed steps
@@ -245,7 +253,7 @@ def measured_in_processes(machine: Machine, function: Callable[..., Any], *argum
     with tempfile.TemporaryDirectory() as folder:
         request, result = Path(folder) / "request.pickle", Path(folder) / "result.pickle"
         request.write_bytes(pickle.dumps((function, arguments)))
-        command = [sys.executable, "-P", "-m", "t2t_lite.benchmark.accelerator.worker", str(request), str(result)]
+        command = [sys.executable, "-P", "-m", "dev.accelerator.tensorflow_steps", str(request), str(result)]
         status = Launcher(command, machine.count, 0, Path(folder), lambda line: None).run()
         if status:
             raise UserError(f"the training processes ended with exit status {status}")
@@ -260,3 +268,15 @@ def loaded(function: Callable[..., Any], arguments: Sequence[object]) -> Any:  #
     load_all()
     import_tensorflow()
     return function(*arguments)
+
+
+def main(request: str, result: str) -> None:
+    """Calls the function in the request; the first process writes the result."""
+    prepare_process()
+    found = loaded(*pickle.loads(Path(request).read_bytes()))
+    if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
+        Path(result).write_bytes(pickle.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

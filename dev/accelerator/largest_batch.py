@@ -1,6 +1,6 @@
 """Finds the largest batches under JAX. This is a process of its own, because memory that JAX frees stays fragmented.
 
-KERAS_BACKEND=jax python -m t2t_lite.benchmark.accelerator.largest_batch RESULTS.json SECONDS
+KERAS_BACKEND=jax python -m dev.accelerator.largest_batch RESULTS.json SECONDS
 
 It reads the results of `under_jax` and adds to them.
 """
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import jax
 
-from t2t_lite.benchmark.accelerator import jax_machine
-from t2t_lite.benchmark.accelerator.cases import Case, fitting_tokens, plan_for
-from t2t_lite.benchmark.accelerator.jax_steps import MeasuredSteps
-from t2t_lite.benchmark.accelerator.results import Results
+from dev.accelerator import jax_machine
+from dev.accelerator.cases import Case, fitting_tokens, plan_for
+from dev.accelerator.jax_steps import MeasuredSteps
+from dev.accelerator.results import Results
 from t2t_lite.plugins import load_all
 
 # The shares of a device's memory that a batch may need: the first one with which a step runs counts.

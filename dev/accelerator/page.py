@@ -2,7 +2,7 @@
 
 import datetime
 
-from t2t_lite.benchmark.accelerator.cases import BFLOAT16, FLOAT32
+from dev.accelerator.cases import BFLOAT16, FLOAT32
 
 _COLUMNS = [
     *("batch, precision", "ms per step", "target tokens/s", "utilisation, 6 N", "counted", "memory, GB"),

@@ -1,6 +1,6 @@
 """Measures training steps, their parts, beam search and loss curves under JAX. Writes each result when it is known.
 
-KERAS_BACKEND=jax python -m t2t_lite.benchmark.accelerator.under_jax RESULTS.json SECONDS ARGUMENTS
+KERAS_BACKEND=jax python -m dev.accelerator.under_jax RESULTS.json SECONDS ARGUMENTS
 
 ARGUMENTS is a JSON object with `ready_file`, `batches_file`, `export_dir` and `trained_dir`, all optional; the last
 three are those of `processes.Wanted`.
@@ -15,15 +15,14 @@ import jax
 import keras
 import numpy as np
 
-from t2t_lite.benchmark.accelerator import jax_machine
-from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
-from t2t_lite.benchmark.accelerator.cases import BFLOAT16, FLOAT32, Plan, plan_for, scaled
-from t2t_lite.benchmark.accelerator.jax_steps import MeasuredSteps
-from t2t_lite.benchmark.accelerator.results import Results
-from t2t_lite.benchmark.accelerator.stored_batches import StoredBatches, read_batches
-from t2t_lite.benchmark.accelerator.trained_models import StartingModel
-from t2t_lite.jax.search import beam_search
-from t2t_lite.jax.step import Steps
+from dev.accelerator import jax_machine
+from dev.accelerator.batches import MEAN_LENGTH, random_batch
+from dev.accelerator.cases import BFLOAT16, FLOAT32, Plan, plan_for, scaled
+from dev.accelerator.jax_steps import MeasuredSteps
+from dev.accelerator.jax_training import Steps, beam_search
+from dev.accelerator.results import Results
+from dev.accelerator.stored_batches import StoredBatches, read_batches
+from dev.accelerator.trained_models import StartingModel
 from t2t_lite.models.building import make_model
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS

@@ -45,8 +45,8 @@ def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = N
     with reading_shards(problem.data_name, data_dir):
         if not has_pair(problem, data_dir, LENGTH):
             raise UserError(
-                f"no training pair of '{problem_name}' has at most {LENGTH} tokens on both sides, which --accelerator "
-                f"requires; pass another --problem"
+                f"no training pair of '{problem_name}' has at most {LENGTH} tokens on both sides; "
+                f"pass another --problem"
             )
         shapes = _shapes(problem, data_dir, manifest)
         batches = epochs(problem, data_dir, batch_tokens=4096, batch_by="targets", max_length=LENGTH, seed=1)

@@ -1,6 +1,6 @@
 """Measures a peer's step on the same batches: Hugging Face's Marian with PyTorch, compiled, bfloat16, fused AdamW.
 
-python -m t2t_lite.benchmark.accelerator.peer RESULTS.json READY_FILE GO_FILE
+python -m dev.accelerator.peer RESULTS.json READY_FILE GO_FILE
 
 It compiles, writes READY_FILE, and waits for GO_FILE, which means that nothing else uses the device. Then it measures.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 import torch  # pyright: ignore[reportMissingImports]  it is not a requirement of t2t-lite
 import transformers  # pyright: ignore[reportMissingImports]
 
-from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
-from t2t_lite.benchmark.accelerator.cases import Search, plan_for
-from t2t_lite.benchmark.accelerator.results import Results
+from dev.accelerator.batches import MEAN_LENGTH, random_batch
+from dev.accelerator.cases import Search, plan_for
+from dev.accelerator.results import Results
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS

@@ -1,6 +1,6 @@
 """Measures training steps, their parts, beam search and loss curves with TensorFlow. Writes each result when known.
 
-python -m t2t_lite.benchmark.accelerator.under_tensorflow RESULTS.json SECONDS ARGUMENTS
+python -m dev.accelerator.under_tensorflow RESULTS.json SECONDS ARGUMENTS
 
 ARGUMENTS is a JSON object with `ready_file` and `batches_file`, both optional, see `under_jax`.
 """
@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from t2t_lite.benchmark.accelerator import tensorflow_profile, tensorflow_steps
-from t2t_lite.benchmark.accelerator.batches import random_batch
-from t2t_lite.benchmark.accelerator.cases import BFLOAT16, CURVES, FLOAT32, Case, plan_for, scaled
-from t2t_lite.benchmark.accelerator.results import Results
-from t2t_lite.benchmark.accelerator.stored_batches import StoredBatches, read_batches
-from t2t_lite.benchmark.accelerator.tensorflow_steps import (
+from dev.accelerator import tensorflow_profile, tensorflow_steps
+from dev.accelerator.batches import random_batch
+from dev.accelerator.cases import BFLOAT16, CURVES, FLOAT32, Case, plan_for, scaled
+from dev.accelerator.results import Results
+from dev.accelerator.stored_batches import StoredBatches, read_batches
+from dev.accelerator.tensorflow_steps import (
     StepRequest,
     find_machine,
     measured,
@@ -69,9 +69,8 @@ class Measurement:
             self._figures["shapes"] = batches.shapes
             for precision in (FLOAT32, BFLOAT16):
                 self._note("curves", lambda precision=precision: self._curve(batches, precision), precision)
-        for case in plan.profiled:
-            name = f"{case.name}, {'without' if uses_xla else 'with'} XLA"
-            self._time(name, StepRequest(case, plan.vocab_size, xla_compile=not uses_xla))
+        for case in plan.profiled if uses_xla else ():
+            self._time(f"{case.name}, without XLA", StepRequest(case, plan.vocab_size, xla_compile=False))
         if machine.count > 1:
             self._several()
 

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --accelerator: the command at a small size, and how it reads profiles and writes its page."""
+"""dev/accelerator: the script at a small size, and how it reads profiles and writes its page."""
 
 import gzip
 import json
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.benchmark.accelerator import kernels, stored_batches
-from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
-from t2t_lite.benchmark.accelerator.cases import Case, fitting_tokens, scaled
-from t2t_lite.benchmark.accelerator.page import as_page
-from t2t_lite.bin.benchmark.command import main
+from dev.accelerator import kernels, stored_batches
+from dev.accelerator.__main__ import main
+from dev.accelerator.batches import MEAN_LENGTH, random_batch
+from dev.accelerator.cases import Case, fitting_tokens, scaled
+from dev.accelerator.page import as_page
 from t2t_lite.checkpoints.selection import select
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.loading import restored_model
@@ -182,42 +182,33 @@ def test_several_devices_are_powers_of_two_and_all():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--problem=multi30k_ende"], "with --accelerator, pass --problem and --data_dir together"),
-        (["--problem=multi30k_ende", "--data_dir=data"], "with --accelerator, --problem also needs --batches_file"),
-        (["--backend=jax", "--export_dir=export"], "with --accelerator, --export_dir also needs --batches_file"),
-        (["--trained_dir=trained"], "--trained_dir needs --export_dir"),
+        (["--problem=multi30k_ende"], "pass --problem and --data_dir together"),
+        (["--problem=multi30k_ende", "--data_dir=data"], "--problem also needs --batches_file"),
         (["--export_dir=export", "--batches_file=b.npz"], "--export_dir needs --backend=jax;"),
     ],
 )
 def test_flags_that_do_not_fit_together_are_an_error_of_usage(flags, message, capsys):
-    assert main(["--accelerator", *flags]) == 2
+    with pytest.raises(SystemExit):
+        main(flags)
     assert message in capsys.readouterr().err
 
 
 def test_a_file_without_batches_is_an_error_of_one_line(tmp_path, capsys):
-    pytest.importorskip("jax")
     file = tmp_path / "batches.npz"
     for message in ("there is no such file", "this is not a file of batches"):
-        assert main(["--accelerator", "--backend=jax", f"--batches_file={file}"]) == 1
+        assert main([f"--batches_file={file}"]) == 1
         output = capsys.readouterr()
         assert output.out == ""
-        assert output.err.startswith(f"t2t-lite-benchmark: error: --batches_file={file}: {message}")
+        assert output.err.startswith(f"python -m dev.accelerator: error: --batches_file={file}: {message}")
         assert output.err.count("\n") == 1
         file.write_text("no batches")
 
 
-def test_batches_do_not_replace_data_and_need_a_short_pair(multi30k_data, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("jax")
-    flags = ["--accelerator", "--problem=multi30k_ende", f"--data_dir={multi30k_data}"]
-    manifest = multi30k_data / "manifest.multi30k_ende.json"
-    before = manifest.read_bytes()
-    assert main([*flags, f"--batches_file={manifest}"]) == 1
-    assert f"--batches_file={manifest} is the same file as {manifest};" in capsys.readouterr().err
-    assert manifest.read_bytes() == before
+def test_batches_need_a_short_pair(grammar_data, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(stored_batches, "LENGTH", 1)
-    assert main([*flags, f"--batches_file={tmp_path}/b.npz"]) == 1
-    message = "t2t-lite-benchmark: error: no training pair of 'multi30k_ende' has at most 1 tokens on both sides"
-    assert capsys.readouterr().err.startswith(message)
+    flags = ["--problem=grammar_ende", f"--data_dir={grammar_data}", f"--batches_file={tmp_path}/b.npz"]
+    assert main(flags) == 1
+    assert "error: no training pair of 'grammar_ende' has at most 1 tokens on both sides" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -258,7 +249,7 @@ def test_jax_measures_a_cpu_and_trains_the_model_of_a_run(grammar_data, small_ru
     t2t.export(small_run, export, format="keras")
     flags = ["--problem=grammar_ende", f"--data_dir={grammar_data}", f"--batches_file={tmp_path}/b.npz"]
     flags += ["--backend=jax", f"--export_dir={export}", f"--trained_dir={trained}"]
-    assert main(["--accelerator", "--minutes=5", f"--json_file={tmp_path}/figures.json", *flags]) == 0
+    assert main(["--minutes=5", f"--json_file={tmp_path}/figures.json", *flags]) == 0
     page = capsys.readouterr().out
     jax = json.loads((tmp_path / "figures.json").read_text())["ours"]
     assert "errors" not in jax
@@ -298,25 +289,19 @@ def test_jax_measures_a_cpu_and_trains_the_model_of_a_run(grammar_data, small_ru
 
 
 @pytest.mark.heavy
-def test_tensorflow_measures_a_cpu(grammar_data, tmp_path, capsys):
-    flags = ["--problem=grammar_ende", f"--data_dir={grammar_data}", f"--batches_file={tmp_path}/b.npz"]
-    flags += ["--backend=tensorflow", "--minutes=10"]
-    assert main(["--accelerator", f"--json_file={tmp_path}/figures.json", *flags]) == 0
+def test_tensorflow_measures_a_cpu(tmp_path, capsys):
+    assert main([f"--json_file={tmp_path}/figures.json", "--backend=tensorflow", "--minutes=10"]) == 0
     page = capsys.readouterr().out
     ours = json.loads((tmp_path / "figures.json").read_text())["ours"]
     assert "errors" not in ours
     assert ours["machine"]["devices"] == ["cpu"] * 2
     assert ours["products"].keys() == {"512, bfloat16", "512, tensorfloat32", "512, highest"}
-    assert [step.get("xla_compile") for step in ours["steps"].values()] == [False, False, True, False, False, False]
-    names = [CASE, f"{CASE}, with XLA", f"{CASE}, 1 device", f"{CASE}, 2 devices", f"{CASE}, 2 processes"]
+    names = [CASE, f"{CASE}, 1 device", f"{CASE}, 2 devices", f"{CASE}, 2 processes"]
     tokens = [ours["steps"][name]["target_tokens"] for name in names]
-    assert tokens[0] == tokens[1] and tokens[3] == tokens[4] > 1.8 * tokens[2]
+    assert tokens[0] == tokens[2] == tokens[3] > 1.8 * tokens[1]
     times = ours["profiles"][CASE]["milliseconds_by_kind"]
     assert {"norms", "self-attention", "cross-attention", "feed-forward", "dropout", "loss and logits"} <= times.keys()
     assert times["feed-forward"]["products"] > times["feed-forward"]["other"]
-    float32, bfloat16 = ours["curves"]["float32"], ours["curves"]["mixed_bfloat16"]
-    assert len(float32) == len(bfloat16) == 5
-    assert 0 < max(abs(b / a - 1) for a, b in zip(float32, bfloat16)) < 0.02
     assert ours["search"]["tokens_per_second"] > 0 and ours["all_reduce"]["bytes_per_second"] > 0
     assert ours["equality"].keys() == {"2 devices", "2 processes"}
     assert max(ours["equality"].values()) < 1e-5

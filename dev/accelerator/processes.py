@@ -15,7 +15,7 @@ from typing import NamedTuple
 from t2t_lite.errors import UserError
 
 BACKENDS = "tensorflow", "jax"
-_PACKAGE = "t2t_lite.benchmark.accelerator"
+_ROOT = Path(__file__).resolve().parents[2]  # the folder with dev/
 # Time reserved for the peer. Its six cases and the beam search took 60 s on an H200.
 _SECONDS_OF_PEER = 75.0
 # Extra time to finish a measurement that is in progress when the time of a process is up.
@@ -79,7 +79,9 @@ def measure(wanted: Wanted) -> dict[str, dict]:
 
 def _start(module: str, folder: Path, arguments: Sequence[str]) -> subprocess.Popen:
     backend = "tensorflow" if module == "under_tensorflow" else "jax"
+    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     # Both leave memory for the peer.
     for name, value in (("XLA_PYTHON_CLIENT_PREALLOCATE", "false"), ("TF_FORCE_GPU_ALLOW_GROWTH", "true")):
         environment.setdefault(name, value)
@@ -87,7 +89,7 @@ def _start(module: str, folder: Path, arguments: Sequence[str]) -> subprocess.Po
     with open(folder / f"{module}.log", "w") as log:
         return subprocess.Popen(
             # -P: not a package of the same name in the current folder
-            [sys.executable, "-P", "-m", f"{_PACKAGE}.{module}", *arguments],
+            [sys.executable, "-P", "-m", f"dev.accelerator.{module}", *arguments],
             stdout=log,
             stderr=log,
             env=environment,

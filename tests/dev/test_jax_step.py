@@ -27,6 +27,7 @@ def settings(rate):
 def under_jax(what, folder, devices=1):
     """Runs this file under JAX, which reads and writes files of the folder, and loads no TensorFlow."""
     environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
     environment["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
     command = [sys.executable, __file__, what, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -34,12 +35,11 @@ def under_jax(what, folder, devices=1):
     assert done.stdout.split()[-1] == "no-tensorflow"
 
 
-@pytest.fixture(scope="module")
-def real_batches(multi30k_data, tmp_path_factory):
+def real_batches(multi30k_data, folder):
     """Batches of Multi30k in the file that a machine without TensorFlow reads."""
-    from t2t_lite.benchmark.accelerator.stored_batches import read_batches, write_batches
+    from dev.accelerator.stored_batches import read_batches, write_batches
 
-    file = tmp_path_factory.mktemp("batches") / "batches.npz"
+    file = folder / "batches.npz"
     write_batches("multi30k_ende", Path(multi30k_data), file, number=STEPS, rows=16)
     batches = read_batches(file)
     ends = (batches.targets == 1).sum(axis=2)
@@ -73,15 +73,14 @@ def trained_with_tensorflow(rate, batches):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("rate", "devices"), [(0.0, 1), (0.1, 1), (0.1, 4)])
-def test_ten_steps_of_multi30k_give_the_weights_of_the_trainer(rate, devices, real_batches, tmp_path):
-    batches = real_batches
+def test_ten_steps_of_multi30k_give_the_weights_of_the_trainer(multi30k_data, tmp_path):
+    rate, batches = 0.1, real_batches(multi30k_data, tmp_path)
     assert batches.inputs.shape == batches.targets.shape == (STEPS, 16, 32)
     before, after, losses = trained_with_tensorflow(rate, batches)
     np.savez(tmp_path / "before.npz", **before)
     np.savez(tmp_path / "given.npz", inputs=batches.inputs, targets=batches.targets, vocab_size=batches.vocab_size)
     (tmp_path / "rate").write_text(str(rate))
-    under_jax("steps", tmp_path, devices)
+    under_jax("steps", tmp_path, devices=4)
     with np.load(tmp_path / "after.npz") as found:
         assert max(np.abs(after[path] - before[path]).max() for path in after) > 3e-4  # they have moved
         for path in after:
@@ -121,7 +120,7 @@ def test_random_numbers_gradients_of_frequent_tokens_and_searches(tmp_path):
 
 def _steps(folder):
     """Under JAX: the steps of the folder's batches from its weights."""
-    from t2t_lite.jax.step import Steps
+    from dev.accelerator.jax_training import Steps
     from t2t_lite.models.building import make_model
 
     with np.load(folder / "given.npz") as given:
@@ -143,9 +142,7 @@ def _parts(folder):
     import jax.numpy as jnp
     import keras
 
-    from t2t_lite.jax.philox import PhiloxSeeds
-    from t2t_lite.jax.search import beam_search
-    from t2t_lite.jax.step import Steps
+    from dev.accelerator.jax_training import PhiloxSeeds, Steps, beam_search
     from t2t_lite.layers.embedding import Embedding
     from t2t_lite.models.building import make_model
 

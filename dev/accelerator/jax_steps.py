@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t2t_lite.benchmark.accelerator import kernels
-from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
-from t2t_lite.benchmark.accelerator.cases import Case, Plan
-from t2t_lite.benchmark.accelerator.results import Results
-from t2t_lite.jax.step import MAX_CHUNK, Steps, TrainState
+from dev.accelerator import kernels
+from dev.accelerator.batches import MEAN_LENGTH, random_batch
+from dev.accelerator.cases import Case, Plan
+from dev.accelerator.jax_training import MAX_CHUNK, Steps, TrainState
+from dev.accelerator.results import Results
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.registry import HPARAMS
