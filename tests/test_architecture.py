@@ -16,6 +16,8 @@ from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import figure_name
 
 ROOT = Path(__file__).resolve().parent.parent
+# All lines of the product. The number may only sink; what has to add lines says by how many.
+LINES = 47_525
 FOLDERS = {
     "t2t_lite": "t2t_lite",
     "problems": "t2t_lite.problems",
@@ -101,6 +103,12 @@ def test_the_source_was_found():
     assert "keras" in imports("t2t_lite.data.generation.sources") - imports_at_loading(
         "t2t_lite.data.generation.sources"
     )
+
+
+def test_the_product_does_not_grow():
+    lines = sum(path.read_text(encoding="utf-8").count("\n") for path in PATHS.values())
+    assert lines <= LINES, f"{lines - LINES} more than LINES; delete as many, or say in the commit why they are needed"
+    assert lines > LINES - 100, f"set LINES to {lines}, so that it does not rise again"
 
 
 @pytest.mark.parametrize("name", ["registry", "options", "settings", "config", "errors", "files", "aliases", "arrays"])
