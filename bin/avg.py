@@ -13,7 +13,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "avg", "Average checkpoints of a run, by default the last ones. The decoder then uses the average by default."
     )

@@ -28,7 +28,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "trainer", "Train a model. Run the same command again to resume from the last checkpoint.", runs=True
     )
@@ -93,7 +92,6 @@ def _processes(text: str) -> int:
 
 
 def _run(flags: Sequence[str], is_own_process: bool) -> int:
-    """Executes the command and returns its exit status."""
     parser = make_parser()
     arguments = parse_with_problem(parser, flags)
     if arguments.make_tf_config:
@@ -115,7 +113,6 @@ def _run(flags: Sequence[str], is_own_process: bool) -> int:
 
 
 def _check_flags(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags are missing or cannot be combined."""
     needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
     for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
         if not getattr(arguments, flag) and not (flag == "hparams_set" and arguments.warm_start_from):

@@ -57,7 +57,6 @@ def whole_number(minimum: int) -> Callable[[str], int]:
 
 
 def numbers(text: str) -> list[int]:
-    """Parses whole numbers separated by commas."""
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
@@ -106,5 +105,4 @@ def not_negative(text: str) -> float:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Parses words separated by commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())

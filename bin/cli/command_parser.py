@@ -116,7 +116,6 @@ class _Store(argparse.Action):
         values: Any,  # noqa: ANN401  of the flag's type
         option_string: str | None = None,
     ) -> None:
-        """Stores the value in the namespace."""
         before = getattr(namespace, self.dest, self.default)
         if before is not self.default and before:
             values = [*before, *values] if isinstance(values, list) else f"{before},{values}"

@@ -24,11 +24,9 @@ class CommandDisplay(Display):
         self._figures = ""
 
     def say(self, line: str) -> None:
-        """Prints a line, above the bar if there is one."""
         self.text(as_flags(line))
 
     def text(self, text: str) -> None:
-        """Prints a text unchanged."""
         if self._console:
             self._console.print(text, markup=False)
         else:
@@ -41,7 +39,6 @@ class CommandDisplay(Display):
         print_report(checks)
 
     def start_training(self, first_step: int, last_step: int) -> None:
-        """Starts the progress bar if the output is a terminal."""
         self._console = rich.console.Console(file=sys.stdout, highlight=False, soft_wrap=True)
         if self._console.is_terminal:
             self._bar = rich.progress.Progress(
@@ -55,12 +52,10 @@ class CommandDisplay(Display):
             self._bar.start()
 
     def after_step(self, step: int) -> None:
-        """Advances the bar to a step."""
         if self._bar:
             self._bar.update(self._task, completed=step)
 
     def report(self, step: int, last_step: int, figures: str, left: str) -> None:
-        """Shows the metrics beside the bar, or prints them."""
         if self._bar:
             self._figures = figures
             self._bar.update(self._task, figures=figures)
@@ -75,18 +70,15 @@ class CommandDisplay(Display):
             super().evaluating(line)
 
     def end_evaluation(self) -> None:
-        """Shows the last reported metrics again."""
         if self._bar:
             self._bar.update(self._task, figures=self._figures)
 
     def stopping(self) -> None:
-        """Prints that the training will stop."""
         line = b"stopping after this step and its checkpoint, or now if evaluating; a second signal stops immediately\n"
         with contextlib.suppress(OSError):  # os.write, because the signal may have interrupted a print
             os.write(2, line)
 
     def end_training(self) -> None:
-        """Stops the bar."""
         if self._bar:
             self._bar.stop()
         self._bar = self._console = None

@@ -47,7 +47,6 @@ def given(arguments: argparse.Namespace, kind: type[Options]) -> dict[str, Any]:
 
 
 def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
-    """Returns the argument type of an option."""
     if get_origin(hint) is tuple:
         return types.listed
     if option.choices:
@@ -66,7 +65,6 @@ def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
 
 
 def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
-    """Applies --trust_plugins, if given. Call this before opening run directories."""
     from t2t_lite.plugins.trust import trust
     from t2t_lite.run_dir import trust_run_plugins
 

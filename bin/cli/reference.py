@@ -41,7 +41,6 @@ OPTION_CLASSES = tuple(_PAGES.values())
 
 
 def reference() -> str:
-    """Returns the text of the page."""
     tables = [f"\n## {title}\n\n{_table(kind)}" for title, kind in _PAGES.items()]
     return _HEAD + "".join(tables)
 

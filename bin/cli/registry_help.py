@@ -38,7 +38,6 @@ def _print_names() -> None:
 
 
 def _print_entry(name: str) -> None:
-    """Prints all registered entries and settings with this name."""
     name = HParams.current_name(name)
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
     describers |= dict.fromkeys(_OTHERS, _describe_summary) | {METRICS: _describe_metric}

@@ -107,7 +107,6 @@ def _count_signals(reader: int) -> None:
 
 
 def _end_process(status: int) -> NoReturn:
-    """Ends the process after running its exit functions."""
     # Python has no public function for this. tests/integration/test_system_errors.py fails if the private one changes.
     atexit._run_exitfuncs()
     logging.shutdown()
@@ -124,7 +123,6 @@ class _Printer(logging.Handler):
     """Prints the warnings of the library."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Prints a warning."""
         warn(record.getMessage())
 
 

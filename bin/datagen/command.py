@@ -19,7 +19,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags, without those of problems."""
     parser = cli.CommandParser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
     add = parser.add_argument
     add("--problem", help="name of the problem")

@@ -53,7 +53,6 @@ def print_report(checks: TextChecks) -> None:
 
 
 def _advice(checks: TextChecks) -> list[str]:
-    """Returns advice about the findings, one line for each."""
     findings = {finding.kind: finding for finding in checks.findings() if finding.count and not finding.dropped}
     advice = [
         f"Lines {first:,} to {last:,}: the lengths of the two sides are uncorrelated, so they may not be translations "

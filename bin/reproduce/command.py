@@ -27,7 +27,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "reproduce",
         "Reproduce a table of the paper: make all runs that it needs, one by one, and write the table with the "
@@ -94,7 +93,6 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags cannot be combined."""
     if Path(arguments.output_dir).is_file():
         parser.error(f"--output_dir={arguments.output_dir} is a file; pass a folder")
     for flag in figure.FLAGS if arguments.table else ("rows", "seeds", "run", "budget_minutes", "dry_run", *DEVICES):
@@ -157,7 +155,6 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
 
 
 def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
-    """Writes the table of the finished runs, followed by the observations and the time that the runs took."""
     from t2t_lite.display import format_duration
     from t2t_lite.reproduce.results import read_results, trainings_of
     from t2t_lite.reproduce.runner import spent

@@ -15,7 +15,6 @@ FLAGS = ("run_dir", "sentence", "word", "layer", "heads")
 
 
 def add_flags(parser: cli.CommandParser) -> None:
-    """Adds the flags of --figure."""
     add = parser.add_argument_group("figures").add_argument
     add("--run_dir", type=cli.path, metavar="RUN", help="the run directory of the model")
     add("--sentence", help="the sentence (default: the first in the dev split that suits the figure)")
@@ -29,7 +28,6 @@ def add_flags(parser: cli.CommandParser) -> None:
 
 
 def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Draws the figure, and prints what it shows and where it is."""
     if not arguments.run_dir:
         parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
     from t2t_lite.reproduce.attention_figures import FIGURE_EXTENSIONS

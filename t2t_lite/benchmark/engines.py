@@ -34,11 +34,9 @@ class Speed:
     seconds: list[float]  # time of each repetition except the first, which includes compilation
 
     def lines_per_second(self) -> float:
-        """Returns lines per second, computed from the median time."""
         return self.lines / statistics.median(self.seconds)
 
     def tokens_per_second(self) -> float:
-        """Returns output tokens per second, computed from the median time."""
         return self.tokens / statistics.median(self.seconds)
 
 

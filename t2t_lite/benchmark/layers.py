@@ -137,7 +137,6 @@ def table_exponent(case: Case, points: list[Point], over: str, neighborhood_size
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Returns the slope of log y over log x, by least squares."""
     return float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-12)), 1)[0])
 
 
@@ -213,7 +212,6 @@ def attention_alone(layer: "keras.Layer", queries: Array, keys: Array, values: A
 
 
 def _seconds(call: Callable[[], None]) -> float:
-    """Returns the minimum time of several calls."""
     call()  # traces the graph
     times = []
     while len(times) < MIN_CALLS or sum(times) < SECONDS_OF_CALLS:

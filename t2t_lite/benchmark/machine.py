@@ -27,7 +27,6 @@ class Machine:
 
 
 def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
-    """Returns a description of this machine and the strategy's devices. Measures the machine's speed."""
     import keras
     import tensorflow as tf
 
@@ -44,7 +43,6 @@ def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
 
 
 def cpu_threads() -> int:
-    """Returns the number of CPU threads that TensorFlow uses."""
     return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
 
 

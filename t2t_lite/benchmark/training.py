@@ -46,12 +46,10 @@ class TrainingData:
         check_lengths(self.manifest, hparams)
 
     def vocab_sizes(self) -> tuple[int, int]:
-        """Returns the vocabulary sizes of inputs and targets."""
         of_inputs, of_targets = self.manifest.vocabularies
         return self._in_direction((of_inputs["size"], of_targets["size"]))
 
     def mean_lengths(self) -> tuple[float, float]:
-        """Returns the mean lengths of inputs and targets in training, in tokens."""
         return self._in_direction(
             (self.manifest.mean_length("train", "inputs"), self.manifest.mean_length("train", "targets"))
         )
@@ -84,7 +82,6 @@ class TrainingData:
         return tf.data.Dataset.from_tensors(batch).repeat()
 
     def round_of_batches(self, batch_tokens: int) -> int:
-        """Returns the approximate number of batches in an epoch, or in one window if an epoch has several windows."""
         from t2t_lite.data.windows import window_size
 
         pairs = window_size(self.manifest.splits["train"]["examples"])

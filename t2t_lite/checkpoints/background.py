@@ -48,6 +48,5 @@ class BackgroundWriter:
         return None if self._path is None else (self._step, self._path)
 
     def wait(self) -> None:
-        """Waits for the checkpoint that is being written, whether or not it succeeds."""
         if self._thread:
             self._thread.join()

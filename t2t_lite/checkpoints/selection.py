@@ -36,7 +36,6 @@ class Selection(NamedTuple):
 
 
 def names_one_file(checkpoint_path: str | PathLike | None) -> bool:
-    """Returns whether a choice is the path of one checkpoint, and not a keyword or name that is valid in any run."""
     asked = str(checkpoint_path or LAST)
     return asked not in (LAST, AVERAGE) and not _is_best(asked) and not re.fullmatch(r"(ckpt|average)-\d+", asked)
 

@@ -82,7 +82,6 @@ class TrainingState(Generic[OptimizerT]):
 
     @property
     def step(self) -> int:
-        """The number of steps so far, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
 
     def save(self, directory: Path, keep_max: int, keep: Iterable[int] = ()) -> Path:
@@ -90,7 +89,6 @@ class TrainingState(Generic[OptimizerT]):
         return Snapshot(self.step, self._groups).write(directory, keep_max, keep)
 
     def snapshot(self) -> Snapshot:
-        """Returns a copy of the state in the host's memory."""
         copies = {group: _on_host(variables) for group, variables in self._groups.items()}
         if not self.optimizer.averages:
             return Snapshot(self.step, copies)
@@ -138,6 +136,5 @@ class TrainingState(Generic[OptimizerT]):
 
 
 def _on_host(variables: dict[str, tf.Variable]) -> dict[str, tf.Variable]:
-    """Returns copies of variables in the host's memory."""
     with tf.device("CPU:0"):
         return {name: tf.Variable(variable.value()) for name, variable in variables.items()}

@@ -103,7 +103,6 @@ def publish(partial: Path, path: Path) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Removes all versions of a checkpoint."""
     kind = path.name.rsplit("-", 1)[0]
     for version in dict(_versions_by_step(path.parent, kind, INDEX)).get(checkpoint_step(path), []):
         _remove(version)
@@ -130,7 +129,6 @@ def _unlink(path: Path, ending: str) -> None:
 
 
 def _flush(path: Path | str) -> None:
-    """Flushes a file, or the entries of a folder, to disk."""
     is_folder = os.path.isdir(path)
     try:
         descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)

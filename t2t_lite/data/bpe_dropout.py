@@ -66,7 +66,6 @@ class BpeDropout:
         return ids.astype(flat.dtype), np.bincount(texts, minlength=len(lengths)).astype(lengths.dtype)
 
     def _merge(self, ids: np.ndarray, word: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Merges tokens in all words at once, one merge per word and round. Returns the tokens and their words."""
         finished: list[tuple[np.ndarray, np.ndarray]] = []
         while len(ids) > 1:
             places, merged = self._possible(ids, word)
@@ -92,7 +91,6 @@ class BpeDropout:
         return ids[order], word[order]
 
     def _possible(self, ids: np.ndarray, word: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the positions of tokens that can be merged with the next token in the word, and the merged ids."""
         keys = ids[:-1] * self._size + ids[1:]
         indices = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         places = np.flatnonzero((self._keys[indices] == keys) & (word[:-1] == word[1:]))
@@ -100,7 +98,6 @@ class BpeDropout:
 
 
 def _merges(ids: dict[str, int], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the pairs of tokens that can be merged, as sorted numbers first * size + second, and the merged ids."""
     pairs = {
         ids[token[:cut]] * size + ids[token[cut:]]: id
         for token, id in ids.items()
@@ -113,7 +110,6 @@ def _merges(ids: dict[str, int], size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _characters(token: str, ids: dict[str, int]) -> list[int]:
-    """Returns the ids of a token's characters, or the token's own id if a character is not a token."""
     return [ids[character] for character in token] if all(character in ids for character in token) else [ids[token]]
 
 

@@ -43,7 +43,6 @@ class Padding(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of padding among the positions of all batches."""
         return float(1 - self.tokens.sum() / max(1, (self.lengths * self.rows).sum()))
 
 
@@ -101,7 +100,6 @@ class Inspection:
 
     @property
     def examples(self) -> int:
-        """The number of examples."""
         return sum(self.longer_sides.values())
 
     def longer_than(self, max_length: int) -> int:

@@ -93,20 +93,17 @@ class Manifest:
         return known
 
     def add_shard(self, split: str, plan: str, name: str, size: int) -> None:
-        """Records that a shard of a plan is complete."""
         if (self.unfinished.get("split"), self.unfinished.get("plan")) != (split, plan):
             self.unfinished.clear()
             self.unfinished.update(split=split, plan=plan, shards=self.shards_of_plan(split, plan))
         self.unfinished["shards"][name] = size
 
     def finish_split(self, split: str, plan: str, examples: int, statistics: StatisticsEntry) -> None:
-        """Records that all shards of a split are complete."""
         shards = dict(sorted(self.shards_of_plan(split, plan).items()))
         self.unfinished.clear()
         self.splits[split] = {"examples": examples, "plan": plan, "shards": shards, **statistics}
 
     def write(self, data_dir: Path) -> None:
-        """Writes the manifest to the data directory."""
         text = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
         write_text(data_dir / FILENAME.format(self.problem), text + "\n")
 

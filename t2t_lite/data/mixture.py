@@ -74,17 +74,14 @@ class Mixture(Problem):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The tags and the symbols of the parts, each of which is one token."""
         tags = [part.tag for part in self.parts if part.tag]
         return tuple(dict.fromkeys([*tags, *(symbol for part in self.parts for symbol in self._problem(part).symbols)]))
 
     @property
     def sources(self) -> tuple[AnySource, ...]:
-        """The sources of all parts."""
         return tuple(dict.fromkeys(source for part in self.parts for source in self._problem(part).sources))
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the pairs in a split."""
         parts = [number for number, part in enumerate(self.parts) if split in part.splits]
         if split != "train":
             for number in parts:
@@ -141,19 +138,16 @@ class Mixture(Problem):
                 )
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
-        """Returns the notes of the parts."""
         notes = []
         for number, part in enumerate(self.parts):
             notes += [f"{self._name(number)}: {note}" for note in self._problem(part).notes(files)]
         return notes
 
     def keep_streams(self, tmp_dir: Path) -> None:
-        """Keeps the streams of the parts."""
         for part in self.parts:
             self._problem(part).keep_streams(tmp_dir)
 
     def _name(self, number: int) -> str:
-        """Returns what messages call a part."""
         return self.parts[number].name or self.parts[number].problem
 
     def _problem(self, part: Part) -> Problem:
@@ -205,7 +199,6 @@ class Mixture(Problem):
 
 
 def _interleaved(streams: list[Iterator[Example]], counts: list[int]) -> Iterator[Example]:
-    """Yields all pairs of the streams, interleaved so that all streams are consumed evenly."""
     total, taken = sum(counts), [0] * len(counts)
     for done in range(0, total, _BLOCK):
         share = min(1.0, (done + _BLOCK) / total)

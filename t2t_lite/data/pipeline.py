@@ -40,7 +40,6 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
 
 
 def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
-    """Returns the shards that cannot be read completely."""
     damaged = []
     for path in sorted(data_dir.glob(f"{name}-*-of-*")):
         try:
@@ -144,7 +143,6 @@ def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_len
 
 
 def _longest(manifest: Manifest | None, max_length: int) -> int:
-    """Returns the maximum number of tokens on a side of a training pair."""
     return max_length if manifest is None else manifest.longest("train", max_length)
 
 

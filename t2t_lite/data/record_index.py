@@ -27,7 +27,6 @@ _AT_ONCE = 2**16  # number of records to index at once
 
 
 def index_path(data_dir: Path, manifest: Manifest) -> Path:
-    """Returns the path of the index of the train split."""
     return Path(data_dir) / f"{manifest.problem}-train.index.npy"
 
 
@@ -94,7 +93,6 @@ class RecordIndex:
         self._starts = np.concatenate([[0], np.cumsum(counts)])  # the first record of each shard
 
     def shard_sizes(self) -> list[int]:
-        """Returns the bytes of each shard, according to the index."""
         if self._starts[-1] != len(self._rows):
             return []
         lasts = self._rows["end"][np.maximum(self._starts[1:] - 1, 0)] if len(self._rows) else 0
@@ -102,7 +100,6 @@ class RecordIndex:
 
     @property
     def number_of_shards(self) -> int:
-        """The number of shards."""
         return len(self._shards)
 
     def __len__(self) -> int:

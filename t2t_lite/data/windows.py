@@ -122,7 +122,6 @@ class Windows:
         return self.cutting(inputs_lengths, targets_lengths, seed)
 
     def _shuffled(self, files: tf.data.Dataset) -> tf.data.Dataset:
-        """Returns the shards in the order of the epoch."""
         if self.seed is None:
             return files
         graph = tf.compat.v1.get_default_graph()

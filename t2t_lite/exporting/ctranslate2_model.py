@@ -136,7 +136,6 @@ _CONVERSIONS = {"int8": _to_int8, "bfloat16": _to_bfloat16}
 
 
 def _options(hparams: HParams) -> dict[str, Any]:
-    """Returns the options that the specifications of encoder and decoder share."""
     from ctranslate2.specs.common_spec import Activation
 
     gated = hparams.feed_forward_type == "swiglu"

@@ -36,12 +36,10 @@ class ExportDir:
 
     @property
     def decode_hparams(self) -> DecodeHParams:
-        """The default search settings."""
         return DecodeHParams().replace(**self.content["decode_hparams"])
 
     @property
     def vocabulary(self) -> Path:
-        """The vocabulary of the targets."""
         return self.path / self.content["vocabulary"]
 
     @property
@@ -141,7 +139,6 @@ def check_target(path: Path, overwrite: bool) -> None:
 
 
 def warn_of_version(export: ExportDir, warn: Callable[[str], None] = LOG.warning) -> None:
-    """Warns if a newer version of this package wrote an export."""
     import t2t_lite
 
     def numbers(version: str) -> list[int]:

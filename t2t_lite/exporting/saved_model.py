@@ -48,7 +48,6 @@ def write(
     settings: DecodeHParams,
     folder: Path,
 ) -> None:
-    """Writes a SavedModel of a built, unfrozen model with its weights into an existing folder."""
     module: Any = _Translator(model, vocabulary, inputs_vocabulary, settings)
     texts = tf.TensorSpec([None], tf.string, "inputs")
     alpha = tf.TensorSpec([], tf.float32, "alpha")
@@ -142,7 +141,6 @@ class _Translator(tf.Module):
         return search.result(state.finished)
 
     def _grown(self, search: BeamSearch, state: BeamState) -> BeamState:
-        """Doubles the capacity of the state if it is full."""
         capacity = tf.shape(state.ids)[2]
         larger = tf.where(state.position == capacity, 2 * capacity, capacity)
         return search.grown(state, larger, lambda its: self._model.grow_state(its, search.beam_size, larger))

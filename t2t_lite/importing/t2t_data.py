@@ -82,7 +82,6 @@ def import_shards(
 
 
 def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], None]) -> None:
-    """Writes vocabularies, shards, texts and manifest to a folder."""
     vocabularies = _import_vocabularies(problem, folder)
     inputs, targets = (
         VocabularyEntry(file=each.path.name, sha256=each.sha256, size=each.size) for each in vocabularies

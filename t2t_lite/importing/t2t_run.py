@@ -65,7 +65,6 @@ def import_run(
 
 
 def _checkpoint(source: Path) -> Path:
-    """Returns the last checkpoint of a folder, or the given checkpoint, without suffix."""
     if source.is_dir():
         latest = _latest(source)
         checkpoints = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
@@ -93,7 +92,6 @@ def _latest(folder: Path) -> str | None:
 
 
 def _beside(folder: Path, name: str) -> Path:
-    """Returns a file in the folder of a checkpoint, or in its parent, because averages have their own folder."""
     for place in (folder, folder.resolve().parent):
         if (place / name).is_file():
             return place / name

@@ -68,7 +68,6 @@ class T2tWeights:
 
     @property
     def has_target_space(self) -> bool:
-        """Whether the model adds a vector for the target space to the inputs."""
         return _TARGET_SPACES in self.shapes
 
     def array(self, name: str) -> np.ndarray:

@@ -40,7 +40,6 @@ def _digest(origin: Origin, since: float) -> str:
 
 
 def _roots(origin: Origin) -> list[Path]:
-    """Returns the files and folders that contain the code of an origin."""
     if origin.kind != "package":
         return [Path(origin.where)]
     modules = {

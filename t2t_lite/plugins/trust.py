@@ -9,7 +9,6 @@ from t2t_lite.files import write_text
 
 
 def trusted_list() -> Path:
-    """Returns the path of the file that lists the trusted folders, in the user's configuration folder."""
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(config) / "t2t-lite" / "trusted_plugins.json"
 

@@ -31,7 +31,6 @@ class Grid:
     notes: Sequence[str] = ()  # notes for readers, one paragraph each
 
     def markdown(self) -> str:
-        """Returns the table as Markdown, with its title and notes."""
         titles = [column.title for column in self.columns]
         lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
         lines += [f"| {' | '.join(self._cells(row))} |" for row in self.rows if not _is_line(row)]

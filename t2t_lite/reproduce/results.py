@@ -59,7 +59,6 @@ def row_and_column(run: Run) -> str:
 
 
 def over_seeds(results: Sequence[Result], figure: str, key: Callable[[Run], str] = lambda run: run.row) -> Seeds:
-    """Returns the values of a metric over seeds, by row or by another key of the runs."""
     values: dict[str, list[float]] = {}
     for result in results:
         if figure in result.figures:

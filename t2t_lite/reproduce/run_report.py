@@ -58,7 +58,6 @@ def run_report(
 
 
 def _evaluated(run: RunDir, scores: "SplitScores", wanted: int) -> str:
-    """Returns a description of the evaluated checkpoint."""
     of = f"of {scores.checkpoint.name}"
     if scores.members:
         fewer = f" (all that exist; {wanted} were intended)" if len(scores.members) < wanted else ""
@@ -79,7 +78,6 @@ def nearest_paper_set(hparams_set: str | None) -> str | None:
 
 
 def _training_rows(measured: Mapping[str, float], paper: PaperFigures | None) -> list[list[str | None]]:
-    """Returns the rows about training. Leaves out rows without a measured value."""
     of_paper = {**vars(paper), "batch_tokens": BATCH_TOKENS} if paper else {}
     rows = (
         ("parameters, millions", "parameters", ".1f", "parameters", ".0f"),

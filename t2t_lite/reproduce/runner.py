@@ -48,7 +48,6 @@ class Runner:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up."""
         return self._end is not None and time.monotonic() >= self._end
 
     def execute(self, run: Run, command: Command) -> bool:

@@ -135,17 +135,14 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Its name in reports, which is also that of its directory."""
         return self.directory.name
 
     @property
     def hparams(self) -> HParams:
-        """Its settings."""
         return HPARAMS[self.hparams_set]().replace(**self.changes)
 
     @property
     def checkpoint(self) -> str:
-        """The checkpoint to evaluate, as a value of --checkpoint_path."""
         return "average" if self.averages else "last"
 
     @property
@@ -155,7 +152,6 @@ class Run:
         return f"beam_size={settings.beam_size},alpha={settings.alpha},min_length=0"
 
     def training(self) -> Command:
-        """Returns the command that generates missing data and starts or resumes the training."""
         hparams = self.hparams
         flags = {
             "problem": self.problem,
@@ -171,7 +167,6 @@ class Run:
         return Command("trainer", (*_as_flags(flags), "--generate_data"))
 
     def evaluation(self) -> list[Command]:
-        """Returns the commands that evaluate the trained model."""
         averaging = [Command("avg", tuple(_as_flags({"output_dir": self.directory})))] if self.averages else []
         flags = {
             "output_dir": self.directory,

@@ -22,12 +22,10 @@ class Mean:
 
     @property
     def low(self) -> float:
-        """The lower end of the interval."""
         return self.value - (math.inf if self.margin is None else self.margin)
 
     @property
     def high(self) -> float:
-        """The upper end of the interval."""
         return self.value + (math.inf if self.margin is None else self.margin)
 
 
@@ -44,12 +42,10 @@ class Seeds:
         return row in self._figures
 
     def mean(self, row: str) -> Mean:
-        """Returns the mean of a row."""
         values = self._figures[row]
         return Mean(float(values.mean()), self._margin(1 / len(values)))
 
     def difference(self, row: str, other: str) -> Mean:
-        """Returns the mean of a row minus that of another row."""
         values, others = self._figures[row], self._figures[other]
         return Mean(float(values.mean() - others.mean()), self._margin(1 / len(values) + 1 / len(others)))
 

@@ -62,7 +62,6 @@ def read(path: Path) -> dict[str, dict]:
 
 
 def table_1(scale: str, output_dir: Path) -> Grid:
-    """Returns the table of the measurements so far."""
     measurements = read(output_dir / FILE.format(scale))
     rows = []
     for name, (title, sequential, path) in LAYERS.items():

@@ -14,7 +14,6 @@ def num_cores() -> int:
 
 
 def threads_per_operation() -> int:
-    """Returns the number of threads that one TensorFlow operation may use."""
     import tensorflow as tf
 
     of_process = tf.config.threading.get_intra_op_parallelism_threads()
@@ -34,5 +33,4 @@ def use_one_thread_per_operation() -> None:
 
 
 def user_sets_threads() -> bool:
-    """Returns whether the user's environment sets the number of TensorFlow threads."""
     return _SET_HERE not in os.environ and any(map(os.environ.get, _THREADS_IN_ENVIRONMENT))

@@ -47,7 +47,6 @@ def _free_on_gpus() -> int | None:
 
 
 def _visible_gpus(pynvml: ModuleType) -> list[Any]:
-    """Returns the handles of the GPUs that CUDA would use."""
     names = os.environ.get("CUDA_VISIBLE_DEVICES")
     if names is None:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
@@ -61,7 +60,6 @@ def _visible_gpus(pynvml: ModuleType) -> list[Any]:
 
 
 def _left_in_control_groups(root: Path) -> Iterator[int]:
-    """Yields the bytes that each control group of this process, and each of its parent groups, still allows."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -25,7 +25,6 @@ class CheckpointSchedule:
         return not self._steps and time.monotonic() - self._since >= self._seconds
 
     def restart(self) -> None:
-        """Restarts the timer."""
         self._since = time.monotonic()
 
 
@@ -47,9 +46,7 @@ class CallLength:
         return max(min(self._agreed, min(ends) - step), 1)
 
     def measured(self, steps_per_second: float) -> None:
-        """Derives the call length that this worker wants from the speed of its last call."""
         self.wanted = max(min(SECONDS_PER_CALL * steps_per_second, self.most), 1.0)
 
     def agree(self, mean: float) -> None:
-        """Sets the call length to the mean of the lengths that the workers want."""
         self._agreed = int(mean)

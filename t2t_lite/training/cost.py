@@ -9,17 +9,11 @@ class CostModel(Protocol):
     """What the cost of training needs to know: a built `Seq2SeqModel`, or the formulas of `TransformerFormulas`."""
 
     @property
-    def hparams(self) -> HParams:
-        """The settings."""
-        ...
+    def hparams(self) -> HParams: ...
 
-    def parameter_parts(self) -> dict[str, int]:
-        """Returns the number of parameters by part."""
-        ...
+    def parameter_parts(self) -> dict[str, int]: ...
 
-    def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
-        """Returns the operations of a training step for a sentence pair, by part."""
-        ...
+    def step_flops(self, source_length: float, target_length: float) -> dict[str, float]: ...
 
 
 class Rate(NamedTuple):

@@ -30,12 +30,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def is_launched() -> bool:
-    """Returns whether a launcher started this process."""
     return PROCESSES in os.environ
 
 
 def processes_on_host() -> int:
-    """Returns the number of worker processes that share this machine."""
     return int(os.environ.get(PROCESSES, "1"))
 
 
@@ -145,7 +143,6 @@ class Launcher:
         )
 
     def _environments(self) -> list[dict[str, str]]:
-        """Returns the additional environment of each worker."""
         if self._task and self._task.is_evaluator:
             return [{PROCESSES: "1"}]
         configs = make_tf_configs(self._addresses()) if self._number > 1 or self._task else [""]
@@ -159,7 +156,6 @@ class Launcher:
         return environments
 
     def _addresses(self) -> list[str]:
-        """Returns the addresses of all workers on all machines."""
         if self._task is None:
             return [f"localhost:{port}" for port in _free_ports(self._number)]
         addresses = []

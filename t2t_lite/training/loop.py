@@ -135,7 +135,6 @@ class TrainingLoop:
         return Throughput(replicas, flops / self._hparams.batch_tokens, known_peak, measure)
 
     def run(self) -> Ending:
-        """Trains until the run ends, and returns how it ended."""
         try:
             ending = self._run()
             self._report_saved(wait=True)
@@ -296,7 +295,6 @@ class TrainingLoop:
         self._report_saved(wait=self._callbacks.follow_checkpoints)
 
     def _best_steps(self) -> list[int]:
-        """Returns the steps of the checkpoints to keep because they are among the best."""
         options = self._options
         return best_steps(read_evaluations(self._path), options.eval_metric, options.keep_best_n)
 

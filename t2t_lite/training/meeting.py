@@ -56,7 +56,6 @@ def _opened(address: str) -> socket.socket:
 
 
 def _accepts(own: socket.socket) -> bool:
-    """Accepts and closes a connection, if there is one."""
     with contextlib.suppress(BlockingIOError):
         own.accept()[0].close()
         return True

@@ -24,7 +24,6 @@ def use_slurm() -> None:
 
 
 def is_in_step(environment: Mapping[str, str]) -> bool:
-    """Returns whether a process is one of several tasks of a job step."""
     number = environment.get("SLURM_STEP_NUM_TASKS", "")
     return number.isdecimal() and int(number) > 1
 

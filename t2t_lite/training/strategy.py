@@ -117,7 +117,6 @@ def kinds_of_devices(strategy: tf.distribute.Strategy) -> list[str]:
 
 
 def has_gpus(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether a strategy uses GPUs."""
     return kinds_of_devices(strategy)[0] not in ("CPU", "TPU")
 
 

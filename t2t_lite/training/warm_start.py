@@ -171,7 +171,6 @@ def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs
 
 
 def _vocabularies(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, Vocabulary]:
-    """Returns the vocabulary of each side."""
     targets = inputs = open_vocabulary(vocabulary)
     if inputs_vocabulary != vocabulary:
         inputs = open_vocabulary(inputs_vocabulary)

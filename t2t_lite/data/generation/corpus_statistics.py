@@ -27,7 +27,6 @@ class CorpusStatistics:
     sample: list[tuple[int, Example]]
 
     def texts(self, sides: Iterable[str]) -> list[str]:
-        """Returns the sample's texts on the given sides."""
         sides = list(sides)
         return [getattr(pair, side) for _, pair in self.sample for side in sides]
 
@@ -115,7 +114,6 @@ def examine_corpus(
 
 
 def no_examples(problem: Problem, split: str) -> UserError:
-    """Returns the error for a split without pairs."""
     return UserError(
         f"problem '{problem.data_name}' has no {split} examples, but train, dev and test must not be empty; check its "
         f"sources and its examples(split, files)"

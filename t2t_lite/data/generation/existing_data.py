@@ -18,7 +18,6 @@ _BEFORE = {"byte_fallback": False, "character_coverage": 1.0, "normalize_whitesp
 
 
 def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
-    """Returns whether all splits are finished and all files exist."""
     if any(split not in manifest.splits for split in SPLITS):
         return False
     names = [vocabulary["file"] for vocabulary in manifest.vocabularies]
@@ -28,7 +27,6 @@ def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
 
 
 def generation_settings(problem: Problem, max_cases: int) -> dict:
-    """Returns the settings that affect the records, except sources and vocabularies."""
     own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
     return {**own, **vocabulary_settings(problem, None), "max_cases": max_cases, **problem.options}
 
@@ -87,7 +85,6 @@ def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_d
 
 
 def remove_leftovers(problem: Problem, data_dir: Path) -> None:
-    """Removes the temporary files of killed runs."""
     for folder in data_dir.glob(f"{problem.data_name}-*{WORK}"):
         shutil.rmtree(folder)
     for start in (f"{problem.data_name}-", f"vocab.{problem.data_name}.", f"manifest.{problem.data_name}.json."):

@@ -161,14 +161,12 @@ class _Pass:
         )
 
     def _text(self, split: str) -> None:
-        """Writes the missing text files of dev or test."""
         if not text_exists(self.problem, split, self.data_dir):
             self.first_pairs[split] = write_split_text(self.problem, split, self.files, self.data_dir)
             for note in equal_splits(self.first_pairs, split):
                 self.say(f"{self.problem.data_name}: {note}")
 
     def _split(self, split: str, manifest: Manifest, vocabularies: tuple[Vocabulary, Vocabulary]) -> None:
-        """Writes the missing shards of one split."""
         problem, options = self.problem, self.options
         total = manifest.train_pairs if split == "train" else None
         plan = make_plan(problem, split, total, vocabularies, manifest.sources, options.max_cases)

@@ -41,7 +41,6 @@ class GenerateOptions(Options):
     report: Callable[[Any], None] = lambda checks: None  # receives the `TextChecks` of the user's text
 
     def applied_to(self, problem: Problem) -> Problem:
-        """Returns a copy of a problem whose settings these options override."""
         problem = copy.copy(problem)
         for name in _SETTINGS:
             if (value := getattr(self, name)) is not None:

@@ -20,7 +20,6 @@ class PairProgress:
         self._first: int | None = None  # pairs done before the first call, excluded from the speed
 
     def __call__(self, done: int) -> None:
-        """Receives the number of pairs done so far."""
         if self._first is None:
             self._first = done
         if done % 1000 and done != self._total:

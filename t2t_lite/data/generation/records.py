@@ -35,16 +35,13 @@ class Statistics:
 
     @property
     def examples(self) -> int:
-        """The number of records."""
         return sum(self.lengths["inputs"].values())
 
     @property
     def pairs(self) -> int:
-        """The number of pairs, including dropped ones."""
         return self.examples + sum(self.dropped.values())
 
     def add(self, other: "Statistics") -> "Statistics":
-        """Adds other statistics and returns self."""
         self.dropped.update(other.dropped)
         self.overlap.update(other.overlap)
         for side, lengths in other.lengths.items():

@@ -43,11 +43,9 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """A hash that identifies the plan."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
 
     def buckets_of(self, shard: int) -> range:
-        """Returns the indices of a shard's buckets."""
         return range(shard * self.buckets_per_shard, (shard + 1) * self.buckets_per_shard)
 
 
@@ -87,13 +85,11 @@ def buckets_of_chunk(plan: Plan, number: int, records: Sequence[bytes]) -> list[
 
 
 def in_random_order(plan: Plan, bucket: int, records: list[bytes]) -> list[bytes]:
-    """Shuffles all records of a bucket, given in chunk order, into their order in the shard."""
     random.Random(f"{SEED} {plan.split} bucket {bucket}").shuffle(records)
     return records
 
 
 def chunk_path(folder: Path, number: int) -> Path:
-    """Returns the path of a chunk file."""
     return folder / f"chunk-{number:06d}.arrow"
 
 
@@ -111,7 +107,6 @@ def write_chunk(plan: Plan, folder: Path, number: int, records: Sequence[bytes],
 
 
 def statistics_of_chunk(folder: Path, number: int) -> Statistics:
-    """Returns the statistics in a chunk file."""
     with _opened(folder, number) as reader:
         return Statistics.from_json(json.loads(reader.schema.metadata[_STATISTICS.encode()]))
 

@@ -53,7 +53,6 @@ def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
 
 
 def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
-    """Returns the missing sources that would be downloaded."""
     return [
         source
         for source in problem.sources
@@ -67,7 +66,6 @@ def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
 
 
 def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
-    """Returns instructions on which files to place where."""
     places = []
     if files := [source for source in lacking if isinstance(source, Source)]:
         folders = dict.fromkeys(source.url.rpartition("/")[0] + "/" for source in files)

@@ -18,7 +18,6 @@ def text_filenames(problem: Problem, split: str) -> list[str]:
 
 
 def text_exists(problem: Problem, split: str, data_dir: Path) -> bool:
-    """Returns whether the text files of a split exist."""
     return all((data_dir / name).exists() for name in text_filenames(problem, split))
 
 

@@ -47,24 +47,19 @@ class SplitJob:
 
     @property
     def name(self) -> str:
-        """The split's name."""
         return self.plan.split
 
     def pairs(self) -> Iterator[Example]:
-        """Returns a new iterator over all pairs of the split."""
         return split_pairs(self.problem, self.name, self.files, self.max_cases)
 
     @property
     def work(self) -> Path:
-        """The folder for intermediate files."""
         return self.data_dir / f"{self.problem.data_name}-{self.name}.{self.plan.digest}{WORK}"
 
     def shard_path(self, shard: int) -> Path:
-        """Returns the path of a shard."""
         return self.data_dir / self.problem.shard_filename(self.name, shard)
 
     def missing_shards(self) -> list[int]:
-        """Returns the indices of shards that do not exist or were not written with this plan."""
         known = self.manifest.shards_of_plan(self.name, self.plan.digest)
         return [
             shard
@@ -75,7 +70,6 @@ class SplitJob:
         ]
 
     def shard_is_done(self, shard: int) -> None:
-        """Records in the manifest that a shard is complete."""
         path = self.shard_path(shard)
         self.manifest.add_shard(self.name, self.plan.digest, path.name, path.stat().st_size)
         self.manifest.write(self.data_dir)
@@ -135,7 +129,6 @@ def write_split(job: SplitJob, num_workers: int) -> None:
 
 
 def _encode_missing(job: SplitJob, pool: concurrent.futures.Executor, workers: int) -> int:
-    """Encodes the chunks that an earlier run has not written, and returns the total number of chunks."""
     job.work.mkdir(parents=True, exist_ok=True)
     progress = PairProgress(f"{job.problem.data_name}: {job.name}: encoding", job.say, job.total)
     chunks = 0
@@ -162,7 +155,6 @@ def _encode_missing(job: SplitJob, pool: concurrent.futures.Executor, workers: i
 def _in_turn(
     pool: concurrent.futures.Executor, function: Callable[[_T], _R], arguments: Iterable[_T], workers: int
 ) -> Iterator[_R]:
-    """Yields the results of a function in argument order, with a bounded number of parallel calls."""
     waiting: list[concurrent.futures.Future[_R]] = []
     for argument in arguments:
         waiting.append(pool.submit(function, argument))

@@ -97,7 +97,6 @@ class Finding:
     example: str = ""  # what the first of these pairs has, if the description does not say it
 
     def note(self, line: int, example: str = "") -> None:
-        """Counts one more pair."""
         self.count += 1
         self.example = self.example or example
         if len(self.lines) < _LINES:
@@ -135,7 +134,6 @@ class TextChecks:
         self.reversed_splits: list[str] = []
 
     def add(self, pair: Example, drop_reason: str | None) -> None:
-        """Checks the next pair, which is dropped if there is a drop reason."""
         self.pairs += 1
         if isinstance(pair.targets, WithMore):
             self._more_columns.note(self.pairs)
@@ -203,7 +201,6 @@ class TextChecks:
 
     @property
     def dropped(self) -> int:
-        """Number of dropped pairs."""
         return sum(each.count for each in self._dropped.values())
 
     def drop_reasons(self) -> str:

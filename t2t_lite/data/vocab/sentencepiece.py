@@ -103,7 +103,6 @@ class SentencePieceVocabulary(Vocabulary):
 
     @property
     def is_bpe(self) -> bool:
-        """Whether the tokens are byte pairs rather than unigram tokens."""
         return self._proto().trainer_spec.model_type == _BYTE_PAIRS
 
     def merge_scores(self) -> dict[int, float]:

@@ -47,7 +47,6 @@ class SubwordVocabulary(Vocabulary):
         self._ids_of_run = functools.lru_cache(100_000)(self._subwords_of)
 
     def tokens(self) -> list[str]:
-        """Returns every subword by id, as it is in the list."""
         return [*SYMBOLS[:_RESERVED], *self._own[_RESERVED:]]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
@@ -139,7 +138,6 @@ def split_runs(text: str) -> list[str]:
 
 
 def unescaped(run: str) -> str:
-    """Returns the text of a run that is written in subwords."""
     return _ESCAPED.sub(_character, run.removesuffix(END_OF_RUN))
 
 

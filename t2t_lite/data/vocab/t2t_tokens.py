@@ -144,5 +144,4 @@ def token_list(content: bytes) -> bytes:
 
 
 def byte_list() -> bytes:
-    """Returns the file content of a byte vocabulary."""
     return json_content("t2t_bytes", [])

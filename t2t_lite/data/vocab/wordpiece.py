@@ -128,7 +128,6 @@ class PlainListVocabulary(Vocabulary):
         self._ids_of_word = functools.lru_cache(100_000)(lambda word: longest_first(word, self._ids) or [UNKNOWN_ID])
 
     def tokens(self) -> list[str]:
-        """Returns every token by id, as it is in the list."""
         return [*SYMBOLS, *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:

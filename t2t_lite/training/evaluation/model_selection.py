@@ -51,12 +51,10 @@ def announce_evaluation(directory: Path, step: int) -> None:
 
 
 def end_announcement(directory: Path) -> None:
-    """Removes the announcement of an evaluation that is done."""
     (Path(directory) / _DUE).unlink(missing_ok=True)
 
 
 def is_evaluation_due(directory: Path, step: int) -> bool:
-    """Returns whether an announced evaluation of a checkpoint is still missing."""
     path = Path(directory) / _DUE
     announced = path.read_text(encoding="utf-8").strip() if path.exists() else ""
     return announced == str(step) and step not in read_evaluations(directory)

@@ -16,7 +16,6 @@ class Profiler:
         self._steps, self._stop = 0, None
 
     def after_steps(self, number: int) -> None:
-        """Counts the steps of a call, and starts or stops tracing."""
         self._steps += number
         if self._directory is None:
             return

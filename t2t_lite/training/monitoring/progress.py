@@ -43,7 +43,6 @@ class Progress:
         self._log.start(self._first_step, about)
 
     def after_step(self, step: int) -> None:
-        """Shows that a step is complete."""
         if self._display:
             self._display.after_step(step)
 
@@ -107,13 +106,11 @@ class Progress:
         self._log.record("eval", step, figures, samples)
 
     def say(self, line: str) -> None:
-        """Shows a line."""
         if self._display:
             self._display.say(line)
 
 
 def _losses(figures: dict[str, float]) -> str:
-    """Formats the loss and, if it differs, the loss without label smoothing."""
     loss, nll_loss = (_formatted(figures[name], 3) for name in ("loss", "nll_loss"))
     return f"loss {loss}" + (f" (without label smoothing {nll_loss})" if loss != nll_loss else "")
 
@@ -149,7 +146,6 @@ class JsonLog:
         self._log.flush()
 
     def close(self) -> None:
-        """Closes the file."""
         self._log.close()
 
 
@@ -173,7 +169,6 @@ class EventLog(JsonLog):
         super().record(part, step, figures, samples)
 
     def close(self) -> None:
-        """Closes the files."""
         for writer in self._writers.values():
             writer.close()
         super().close()

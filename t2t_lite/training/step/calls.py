@@ -32,7 +32,6 @@ class StartedSteps(NamedTuple):
     begun: float  # when the call began, from time.monotonic()
 
     def read(self) -> list[MadeStep]:
-        """Waits until the steps are complete, and returns them."""
         figures, places = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy())
         first, share = self.last - len(figures) + 1, float(self.waited) / len(figures)
         return [
@@ -80,7 +79,6 @@ class StepCalls:
 
 
 def _timed_next(batches: Iterator[DistributedBatch]) -> tuple[DistributedBatch, tf.Tensor]:
-    """Returns the next batch and the seconds spent waiting for it."""
     start = tf.timestamp()
     with tf.control_dependencies([start]):
         batch = next(batches)

@@ -165,7 +165,6 @@ class OnMicroBatches(Generic[OnReplica]):
         self._threads = ThreadPoolExecutor(num_parallel) if num_parallel > 1 else None
 
     def __call__(self, batch: DistributedBatch) -> Iterable[OnReplica]:
-        """Returns an iterator over the results of all micro-batches."""
         for_each = self._threads.map if self._threads else map
         return for_each(lambda number: self._graph(batch, tf.constant(number)), range(num_micro_batches(batch)))
 

@@ -55,7 +55,6 @@ class OneGraph:
         return figures
 
     def _on_replica(self, batch: ReplicaBatch, requests: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Returns the figures of the global batch, and the gradients for the update."""
         figures, *packs = self._sums_of_micro_batches(batch)
         figures = tf.concat([figures, requests], 0)
         figures, *packs = self._all_reduce([figures, *packs])
@@ -66,7 +65,6 @@ class OneGraph:
         return step_figures(figures, norm, is_finite), self._packs.unpack(packs)
 
     def _all_reduce(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the sums of figures and packs over all devices."""
         figures, *packs = tensors
         packs = [tf.cast(pack, self._allreduce_precision) for pack in packs]
         context = tf.distribute.get_replica_context()

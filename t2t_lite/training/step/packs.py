@@ -24,11 +24,9 @@ class GradientPacks:
                 start, size = end, 0
 
     def pack(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the gradients packed into vectors."""
         return [tf.concat([tf.reshape(gradients[index], [-1]) for index in group], 0) for group in self._groups]
 
     def unpack(self, packs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the gradients that the vectors contain."""
         gradients = []
         for group, pack in zip(self._groups, packs):
             parts = tf.split(pack, [self._sizes[index] for index in group])

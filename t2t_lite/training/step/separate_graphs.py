@@ -39,7 +39,6 @@ class SeparateGraphs:
         self._update = tf.function(self._apply, autograph=False)
 
     def __call__(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
-        """Makes one step on a global batch."""
         return self._update(functools.reduce(_add_one_by_one, self.gradients(batch)), requests)
 
     def _on_replica(self, batch: ReplicaBatch, number: tf.Tensor) -> list[tf.Tensor]:

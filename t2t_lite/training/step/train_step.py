@@ -39,7 +39,6 @@ class TrainStep:
             self._graphs = OneGraph(*about, allreduce_precision)
 
     def __call__(self, batch: DistributedBatch) -> StepReport:
-        """Makes one step on a global batch and waits for it."""
         return step_report(self.start(batch, tf.zeros([0])).numpy())
 
     def start(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
@@ -56,7 +55,6 @@ class TrainStep:
         return self._graphs(batch, requests)
 
     def check_memory(self, batch: DistributedBatch) -> None:
-        """Computes the gradients of a batch's micro-batches and discards them."""
         for figures, *_ in self._graphs.gradients(batch):
             for figure in self._strategy.experimental_local_results(figures):
                 figure.numpy()
