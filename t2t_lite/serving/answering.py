@@ -86,23 +86,17 @@ class Answering:
                 413, f"the request has {number:,} sentences; at most {self.options.max_lines:,} are allowed"
             )
 
-    async def results(
-        self,
-        request: Request,
-        choose: Callable[[], ServedModel],
-        wanted: Callable[[ServedModel], tuple[Task, Sequence[Text]]],
-    ) -> tuple[ServedModel, list[Result]]:
-        """Returns the model that answered, and its results. For `choose` and `wanted`, see `ModelSet.submit`.
+    async def results(self, request: Request, model: ServedModel, task: Task, texts: Sequence[Text]) -> list[Result]:
+        """Returns a model's results for the texts of a request. Drops texts that still wait when the request ends.
 
-        Drops texts that are still waiting when the request ends. Also raises the errors of `ModelSet.submit` and the
-        model.
+        Also raises the errors of `ServedModel.submit` and the model.
 
         Raises:
           HTTPException: if the request times out.
           ClientGone: if the client disconnects.
         """
         record = Record.of(request)
-        model, job = self.models.submit(choose, wanted)
+        job = model.submit(task, texts)
         record.job, record.model = job, model.name
         record.lines, record.tokens = len(job.items), sum(text.tokens for text in job.items)
         if self.options.log_texts:
@@ -113,7 +107,7 @@ class Answering:
         try:
             await asyncio.wait((answer, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
-                return model, answer.result()
+                return answer.result()
             if gone.done():
                 raise ClientGone
             raise HTTPException(504, f"no answer within {self.options.timeout_seconds:g} s")

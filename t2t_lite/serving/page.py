@@ -58,10 +58,7 @@ def add_page(app: FastAPI, answering: Answering) -> None:
             if chosen.writes_trees:
                 lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
             texts = await without_delay(len(text), chosen.texts, lines)
-            name = chosen.name  # select it again by name: a reload may replace the model
-            chosen, results = await answering.results(
-                request, lambda: answering.models.named(name), lambda model: (Task(model.settings({})), texts)
-            )
+            results = await answering.results(request, chosen, Task(chosen.settings({})), texts)
             outputs = await run_in_threadpool(_outputs, chosen, split, results)
         except REFUSALS as error:
             status, message, headers = answering.refusal(error)
