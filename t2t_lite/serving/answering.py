@@ -50,19 +50,14 @@ class Answering:
         """Makes an application answer errors with {"error": line}, without paths on this machine. See also `Guard`."""
 
         async def handler(request: Request, error: Exception) -> JSONResponse:
-            status, message, headers = self.refusal(error)
+            describe = next(describer for kind, describer in _ANSWERS.items() if isinstance(error, kind))
+            status, message, headers = describe(error)
+            if status in _REASONS:
+                self.metrics.refused.labels(_REASONS[status]).inc()
             return JSONResponse({"error": encodable(message)}, status, headers)
 
-        for kind in REFUSALS:
+        for kind in _ANSWERS:
             app.add_exception_handler(kind, handler)
-
-    def refusal(self, error: Exception) -> tuple[int, str, dict[str, str]]:
-        """Counts an error, one of `REFUSALS`, and returns the status, message and headers of its response."""
-        describe = next(describer for kind, describer in _ANSWERS.items() if isinstance(error, kind))
-        status, message, headers = describe(error)
-        if status in _REASONS:
-            self.metrics.refused.labels(_REASONS[status]).inc()
-        return status, message, headers
 
     def check_key(self, request: Request, key: str = "") -> None:
         """Raises HTTPException if keys are required and neither `key` nor the header Authorization is a valid one."""
@@ -129,8 +124,6 @@ _ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]
     QueueFull: lambda error: (429, "the queue is full; try again", {"Retry-After": str(error.retry_after)}),
     NotReady: lambda error: (503, "the models are not loaded yet", {"Retry-After": str(_RETRY_SECONDS)}),
 }
-# The types of errors that become responses.
-REFUSALS = tuple(_ANSWERS)
 # The reasons in the metrics, for statuses after which a retry or a smaller request may succeed.
 _REASONS = {413: "too_large", 429: "queue_full", 503: "loading", 504: "timeout"}
 

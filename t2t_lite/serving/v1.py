@@ -25,7 +25,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error} for status in (400, 401, 403, 413, 429, 503, 504)
 }
 _DIGITS = 7  # decimal places of scores and attention weights
-MAX_DRAWN = 20  # maximum number of drawn trees per request
+_MAX_DRAWN = 20  # maximum number of drawn trees per request
 _LINE_ENDS = ("\n", "\r")
 
 
@@ -92,8 +92,8 @@ async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
 def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -> None:
     """Raises HTTPException if a request has too many lines (or too many to draw), or a line contains line breaks."""
     answering.check_lines(len(lines))
-    if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > MAX_DRAWN:
-        raise HTTPException(400, f"drawing: at most {MAX_DRAWN} lines can be drawn")
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > _MAX_DRAWN:
+        raise HTTPException(400, f"drawing: at most {_MAX_DRAWN} lines can be drawn")
     for number, line in enumerate(lines, start=1):
         if any(end in line for end in _LINE_ENDS):
             raise HTTPException(400, f"inputs: line {number} contains line breaks; send each line separately")
@@ -149,7 +149,7 @@ async def _answer(
     if asked.split or isinstance(asked, schemas.ParseRequest):
         for result, line in zip(answers, lines, strict=True):
             result["inputs"] = line
-    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(lines) <= MAX_DRAWN:
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(lines) <= _MAX_DRAWN:
         await run_in_threadpool(_draw, answers)
     content: dict[str, Any] = {
         "model": model.name,
@@ -163,15 +163,10 @@ async def _answer(
 
 
 def _draw(results: list[dict[str, Any]]) -> None:
-    """Adds pictures of the best trees to the results."""
+    """Adds SVG pictures of the best trees to the results."""
     for result in results:
         if tree := result["hypotheses"][0]["text"]:
-            result["drawing"] = tree_picture(tree)
-
-
-def tree_picture(tree: str) -> str:
-    """Returns an SVG picture of a tree in brackets."""
-    return draw_svg([("", parse_brackets(tree)[0])])
+            result["drawing"] = draw_svg([("", parse_brackets(tree)[0])])
 
 
 async def _map(answering: Answering, request: Request, model: ServedModel, asked: schemas.MapRequest) -> JSONResponse:
