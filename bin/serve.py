@@ -66,10 +66,14 @@ def make_parser() -> cli.CommandParser:
     )
     add("--engine", choices=ENGINES, help="with --output_dir: the engine that decodes (default: tensorflow)")
     add_options(add, DecodeOptions, "checkpoint_path", "decode_hparams")
-    add_options(add, ServingOptions, "translate_letterless", "watch")
+    add_options(add, ServingOptions, "translate_letterless")
     add_options(add, EngineOptions, "num_threads")
     for group, names in _GROUPS.items():
         add_options(parser.add_argument_group(group).add_argument, ServingOptions, *names)
+    parser.removed(
+        "--watch",
+        instead="restart the server for a new model, one of several after the other (docs/deploy.md)",
+    )
     return parser
 
 

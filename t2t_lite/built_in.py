@@ -126,7 +126,7 @@ for _name, _class, _summary, _facts in (
             "needs": "trees",
             "figure": "f1",
             "label": "F1",
-            "options": ("per_sentence", "errors", "known_words", "n_best", "roots_as_top"),
+            "options": ("per_sentence", "roots_as_top"),
         },
     ),
 ):

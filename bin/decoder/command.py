@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options
 from t2t_lite.bin.decoder import attention
-from t2t_lite.bin.decoder.models import ChosenModel, chosen_model, fixed_model
+from t2t_lite.bin.decoder.models import ChosenModel, chosen_model
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 
@@ -67,7 +67,6 @@ def make_parser() -> cli.CommandParser:
     _add_output(parser)
     attention.add_flags(parser)
     _add_cluster(parser)
-    _add_shards(parser)
     return parser
 
 
@@ -135,24 +134,6 @@ def _add_cluster(parser: cli.CommandParser) -> None:
     add("--beam_options", default="", help="flags for the Beam pipeline, separated by spaces")
 
 
-def _add_shards(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("a file divided among machines").add_argument
-    add(
-        "--num_shards", type=cli.whole_number(1), help="divide the input into this many parts, of whole blocks of lines"
-    )
-    add(
-        "--shard_index",
-        type=cli.whole_number(0),
-        metavar="I",
-        help="decode part I, from 0, into --decode_to_file with -0000I-of-0000N at the end of its name",
-    )
-    add(
-        "--merge_shards",
-        action="store_true",
-        help="check that all parts are there and made from the same, and join them; all else as for a part",
-    )
-
-
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
@@ -191,7 +172,6 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
         parser.error("--draw_trees needs --decode_to_file")
     attention.check(parser, arguments)
     _check_corpus(parser, arguments)
-    _check_shards(parser, arguments)
 
 
 def _check_corpus(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
@@ -214,27 +194,6 @@ def _check_corpus(parser: cli.CommandParser, arguments: argparse.Namespace) -> N
             parser.error(f"--runner and --{name} cannot be combined")
 
 
-def _check_shards(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if the flags of a part are not all there, or others do not suit them."""
-    is_part, merges = arguments.shard_index is not None, arguments.merge_shards
-    if not arguments.num_shards:
-        if is_part or merges:
-            parser.error(f"--{'shard_index' if is_part else 'merge_shards'} needs --num_shards")
-        return
-    if is_part == merges:
-        parser.error("--num_shards needs either --shard_index, for a part, or --merge_shards")
-    if is_part and arguments.shard_index >= arguments.num_shards:
-        parser.error(
-            f"--shard_index={arguments.shard_index}: the last part of {arguments.num_shards} has the index "
-            f"{arguments.num_shards - 1}"
-        )
-    if not (arguments.decode_from_file or arguments.score_file) or not arguments.decode_to_file:
-        parser.error("--num_shards needs --decode_from_file and --decode_to_file")
-    for name in ("runner", "draw_trees", "draw_attention"):
-        if getattr(arguments, name):
-            parser.error(f"--num_shards and --{name} cannot be combined")
-
-
 def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.bin.decoder import trees as decode_trees
     from t2t_lite.plugins import load_all
@@ -244,9 +203,6 @@ def _decode(arguments: argparse.Namespace) -> None:
     model = chosen_model(arguments)
     decode_trees.check(arguments, model)
     inputs, targets, picture = _files(arguments, model.files)
-    if arguments.num_shards:
-        _decode_part(arguments, model, inputs, targets)
-        return
     translator = loaded(model, arguments)
     if arguments.decode_interactive:
         from t2t_lite.bin.decoder.streams import decode_interactively
@@ -258,22 +214,6 @@ def _decode(arguments: argparse.Namespace) -> None:
         decode_trees.draw_trees(targets[0], picture, cli.warn)
     if arguments.draw_attention:
         attention.draw(arguments, translator, pairs, lines)
-
-
-def _decode_part(arguments: argparse.Namespace, model: ChosenModel, inputs: list[Path], targets: list[Path]) -> None:
-    """Decodes the part --shard_index of the files, or merges all parts."""
-    from t2t_lite.bin.decoder import shards
-
-    made_by = fixed_model(arguments, model.settings)
-    parts = shards.parts_of(inputs, arguments.num_shards, arguments.batch_lines)
-    if arguments.merge_shards:
-        shards.merge(parts, inputs, targets, made_by, cli.warn)
-        return
-    part = parts[arguments.shard_index]
-    outputs = [part.path(target) for target in targets]
-    model = chosen_model(arguments)  # of the checkpoint that `made_by` names, although the run may have a new one
-    _decode_lines(arguments, loaded(model, arguments), inputs, outputs, part.lines)
-    shards.write_record(part, inputs, targets, made_by)
 
 
 def loaded(model: ChosenModel, arguments: argparse.Namespace) -> "Translator | Parser":
@@ -317,12 +257,8 @@ def _decode_lines(
     translator: "Translator | Parser",
     inputs: list[Path],
     targets: list[Path],
-    part: range | None = None,
 ) -> tuple[list[tuple[str, str]], int]:
-    """Decodes all lines of the files, or the lines `part` (from 0), or standard input.
-
-    Returns (`pairs`, `num_pairs`) of `OutputWriter`.
-    """
+    """Decodes all lines of the files, or standard input. Returns (`pairs`, `num_pairs`) of `OutputWriter`."""
     from t2t_lite.bin.decoder.outputs import OutputWriter
     from t2t_lite.parsing.parser import Parser
 
@@ -337,7 +273,7 @@ def _decode_lines(
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [getattr(arguments, name) for name in _SHAPING],
         }
-        decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn, part)
+        decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
     else:
         from t2t_lite.bin.decoder.streams import decode_stream
         from t2t_lite.data.text_files import lenient_lines

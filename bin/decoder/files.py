@@ -41,31 +41,24 @@ def decode_file(
     batch_lines: int | None,
     made_by: object,
     warn: Callable[[str], None],
-    part: range | None = None,
 ) -> None:
     """Decodes the lines of files to output files (`targets`), or to standard output if there are none.
 
     `made_by` describes what the outputs depend on, see `ResumableWriter`. `batch_lines`: None means `BLOCK_LINES`.
-    `part`: the lines to decode, counted from 0; None means all.
     """
     from t2t_lite.decoding.resumable_writer import ResumableWriter
 
     size = batch_lines or BLOCK_LINES
-    before, end = (part.start, part.stop) if part is not None else (0, None)
-
-    def read() -> Iterator[tuple[str, ...]]:
-        return itertools.islice(read_aligned_lines(paths, warn), before, end)
-
-    files, rows = None, read()
+    files, rows = None, read_aligned_lines(paths, warn)
     if targets:
         files = ResumableWriter(targets, made_by)
-        rows = files.rest_of(read, warn)
+        rows = files.rest_of(lambda: read_aligned_lines(paths, warn), warn)
         writer.restore_notes(files.notes)
     done = files.lines if files else 0
     start, first = time.perf_counter(), done
-    with _progress_bar(paths, part, done) as advance, files.removed_if_empty() if files else contextlib.nullcontext():
+    with _progress_bar(paths, done) as advance, files.removed_if_empty() if files else contextlib.nullcontext():
         while block := list(itertools.islice(rows, size)):
-            outputs = writer.outputs_of(block, before + done + 1, on_done=advance)
+            outputs = writer.outputs_of(block, done + 1, on_done=advance)
             if files:
                 files.append(block, outputs, writer.notes())
             else:
@@ -79,7 +72,7 @@ def decode_file(
 
 
 @contextlib.contextmanager
-def _progress_bar(paths: list[Path], part: range | None, done: int) -> Iterator[Callable[[int], None]]:
+def _progress_bar(paths: list[Path], done: int) -> Iterator[Callable[[int], None]]:
     """Shows a progress bar on a terminal, if the lines can be counted in advance.
 
     Yields a function that takes the number of newly finished lines.
@@ -97,8 +90,8 @@ def _progress_bar(paths: list[Path], part: range | None, done: int) -> Iterator[
         progress.TimeRemainingColumn(),
     )
     with progress.Progress(*columns, console=rich.console.Console(stderr=True), transient=True) as bar:
-        lines = part if part is not None else read_aligned_lines(paths, lambda line: None)
-        task = bar.add_task("", total=sum(1 for _ in lines), completed=done, speed="...")
+        total = sum(1 for _ in read_aligned_lines(paths, lambda line: None))
+        task = bar.add_task("", total=total, completed=done, speed="...")
 
         def advance(count: int) -> None:
             speed = bar.tasks[0].speed

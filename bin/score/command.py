@@ -8,12 +8,7 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
 
 # The flags that are arguments of metrics.
-_OPTIONS = (
-    *("lowercase", "language", "tokenize", "tokenized"),
-    *("per_sentence", "errors", "known_words", "n_best", "roots_as_top"),
-)
-# The flags of --errors.
-_OF_ERRORS = ("known_words", "n_best")
+_OPTIONS = ("lowercase", "language", "tokenize", "tokenized", "per_sentence", "roots_as_top")
 # The flags that need several hypothesis files.
 _OF_COMPARISONS = ("test", "changes", "source")
 
@@ -85,23 +80,6 @@ def _add_tree_options(parser: cli.CommandParser) -> None:
         help=f"{_metrics_with('roots_as_top')}: do not count roots called ROOT, S1 or nothing; EVALB counts all "
         "but TOP",
     )
-    add(
-        "--errors",
-        action="store_true",
-        help=f"{_metrics_with('errors')}: also print tables of the errors by length, label and kind",
-    )
-    add(
-        "--known_words",
-        type=cli.paths,
-        metavar="FILE,...",
-        help="with --errors: files or folders of training trees, to show the scores by unknown words",
-    )
-    add(
-        "--n_best",
-        type=cli.path,
-        metavar="FILE",
-        help="with --errors: the decoder's output with return_beams=True, to show the F1 of the best tree in each beam",
-    )
 
 
 def _add_files(parser: cli.CommandParser) -> None:
@@ -155,11 +133,6 @@ def _run(flags: Sequence[str]) -> None:
     language = _use_stored_files(arguments) if arguments.output_dir else ""
     metrics = _metrics(arguments.metric, len(arguments.reference))
     _check_options(parser, arguments, metrics)
-    if arguments.errors:
-        from t2t_lite.bin.score.error_files import read_n_best, words_of_treebanks
-
-        arguments.known_words = words_of_treebanks(arguments.known_words) if arguments.known_words else None
-        arguments.n_best = read_n_best(Path(arguments.n_best)) if arguments.n_best else None
     options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
     if language:  # the language of the run's problem; each metric takes the options that it knows
         options = {"language": language} | options
@@ -182,9 +155,6 @@ def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, met
     """Exits with an error if an option does not fit the metrics or the other flags."""
     from t2t_lite.registry import METRICS
 
-    for flag in _OF_ERRORS:
-        if getattr(arguments, flag) and not arguments.errors:
-            parser.error(f"--{flag} needs --errors")
     for option in _OPTIONS:
         taking = [name for name in METRICS if option in METRICS.fact(name, "options", ())]
         if getattr(arguments, option) and not set(taking) & set(metrics):
@@ -192,9 +162,8 @@ def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, met
     for flag in _OF_COMPARISONS:
         if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
             parser.error(f"--{flag} needs several files; pass --hypothesis=FILE,FILE")
-    for flag in ("per_sentence", "errors"):
-        if getattr(arguments, flag) and (arguments.json or len(arguments.hypothesis) > 1):
-            parser.error(f"--{flag} takes a single file of hypotheses and cannot be combined with --json")
+    if arguments.per_sentence and (arguments.json or len(arguments.hypothesis) > 1):
+        parser.error("--per_sentence takes a single file of hypotheses and cannot be combined with --json")
 
 
 def _metrics(names: str, num_references: int) -> list[str]:

@@ -1,7 +1,6 @@
 """Reports of evaluations in Markdown that is readable as plain text."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.split_scores import SplitScores
@@ -34,7 +33,6 @@ def evaluation_report(scores: SplitScores) -> str:
     if scores.intervals:
         lines.append("- 95% interval: bootstrap resampling of the lines, 1,000 samples.")
     lines += _length_table(scores)
-    lines += _frequency_table(scores)
     return "\n".join(lines) + "\n"
 
 
@@ -83,23 +81,3 @@ def _length_table(scores: SplitScores) -> list[str]:
             cells.append([row["words"], f"{row['lines']:,}", f"{row['score']:.2f}", ratio])
     note = "length ratio: whitespace-separated words in the outputs / in the first set of references."
     return ["", "By number of source words:", "", *table(["words", "lines", label, "length ratio"], cells), "", note]
-
-
-def _frequency_table(scores: SplitScores) -> list[str]:
-    rows: list[dict[str, Any]] = scores.content.get("by_frequency") or []
-    if not rows:
-        return []
-    cells = [
-        [
-            row["frequency"],
-            "" if row["word_f1"] is None else f"{row['word_f1']:.2f}",
-            f"{row['matches']:,}",
-            f"{row['in_outputs']:,}",
-            f"{row['in_references']:,}",
-        ]
-        for row in rows
-    ]
-    titles = ["frequency", "F1", "matches", "in outputs", "in references"]
-    tokenizer = rows[0].get("tokenizer", "13a")  # versions up to 0.10 knew no other
-    note = f"words: tokens of sacreBLEU's {tokenizer} tokenizer; matches: as in compare-mt (Neubig 2019, N19-4007)."
-    return ["", "Output words by their frequency in the training targets:", "", *table(titles, cells), "", note]

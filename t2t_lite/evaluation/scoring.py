@@ -1,15 +1,15 @@
 """Scores a split: returns the scores stored in the run directory, or decodes the split and stores its scores."""
 
+import collections
 import dataclasses
 import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import t2t_lite
 from t2t_lite.checkpoints.versions import checkpoint_step
 from t2t_lite.data.problem import Problem
-from t2t_lite.evaluation.buckets import by_frequency, by_length
 from t2t_lite.evaluation.examples import EXAMPLES, examples_text, make_examples, read_examples
 from t2t_lite.evaluation.figures import (
     ONLY_TREES,
@@ -44,6 +44,7 @@ from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
 # The parts of a signature that may differ between equal scores.
 _VERSIONS = re.compile(r"nrefs:\d+\||\|version:[^|]*|(?<=sacremoses)-[\d.]+")
+_MOST_BUCKETS = 6
 
 
 class _Outputs(NamedTuple):
@@ -54,7 +55,6 @@ class _Outputs(NamedTuple):
     sums: TokenSums
     seconds: float  # time of the search
     members: list[int]  # the steps of the averaged checkpoints
-    by_frequency: list[dict[str, Any]] | None  # see `buckets.by_frequency`
     examples: Mapping[str, Any] | None  # see `make_examples`
 
 
@@ -85,7 +85,6 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
         TokenSums(**content["tokens"]),
         content["seconds"],
         stored.members,
-        content["by_frequency"],  # computed with the split's own references
         read_examples(stored.path),
     )
     return _scored(request, *request.texts(), outputs, list(dict.fromkeys([*wanted, *kept])), held)
@@ -122,19 +121,12 @@ def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str])
         from t2t_lite.evaluation.decoding import decode
 
         decoded = decode(request, inputs)
-    words, examples = decoded.training_words, None
-    rows = (
-        None
-        if words is None
-        else by_frequency(decoded.hypotheses, references, words, request.run_dir.problem.output_language)
-    )
+    examples = None
     try:
         examples = make_examples(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
     except Exception as error:  # an error here must not lose the outputs, which took long to decode
         request.warn(f"could not select the worst and best lines ({type(error).__name__}: {error})")
-    return _Outputs(
-        decoded.hypotheses, decoded.only_trees, decoded.sums, decoded.seconds, decoded.members, rows, examples
-    )
+    return _Outputs(decoded.hypotheses, decoded.only_trees, decoded.sums, decoded.seconds, decoded.members, examples)
 
 
 def _scored(
@@ -174,7 +166,6 @@ def _scored(
             "tokens": outputs.sums._asdict(),
             "figures": [dataclasses.asdict(figure) for figure in figures],
             "by_length": _by_length(problem, inputs, outputs.hypotheses, references),
-            "by_frequency": outputs.by_frequency,
             "scored_by": {metric: code for metric, code in codes.items() if code},
             "texts": {path.name: file_sha256(path) for path in sorted(folder.iterdir())},
         }
@@ -224,3 +215,38 @@ def _by_length(
         lambda ours, theirs: compute_score(problem.metric, scorer, ours, *theirs),
         has_words=not (problem.writes_trees or has_hardly_a_blank(references[0])),
     )
+
+
+def by_length(
+    inputs: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    score: Callable[[Sequence[str], Sequence[Sequence[str]]], float],
+    has_words: bool = True,
+) -> list[dict[str, Any]]:
+    """Returns a row for each bucket of lines, by the number of whitespace-separated source words: 1-10, 11-20, ...
+
+    Buckets are 5 words wide if no source has more than 20. Rows are {"words", "lines", "score", "length_ratio"}. The
+    length ratio is the number of output words divided by the number of words in the first set of references, or None if
+    `has_words` is False, as for trees.
+    """
+    lengths = [len(line.split()) for line in inputs]
+    width = 10 if max(lengths, default=0) > 20 else 5
+    rows: dict[int, list[int]] = collections.defaultdict(list)
+    for row, length in enumerate(lengths):
+        rows[min(max(length - 1, 0) // width, _MOST_BUCKETS - 1)].append(row)
+    bucket_rows = []
+    for bucket, chosen in sorted(rows.items()):
+        outputs = [hypotheses[row] for row in chosen]
+        theirs = [[lines[row] for row in chosen] for lines in references]
+        is_last = bucket == _MOST_BUCKETS - 1
+        ratio = len(" ".join(outputs).split()) / max(1, len(" ".join(theirs[0]).split())) if has_words else None
+        bucket_rows.append(
+            {
+                "words": f"{bucket * width + 1}+" if is_last else f"{bucket * width + 1}-{(bucket + 1) * width}",
+                "lines": len(chosen),
+                "score": score(outputs, theirs),
+                "length_ratio": ratio,
+            }
+        )
+    return bucket_rows

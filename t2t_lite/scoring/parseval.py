@@ -123,52 +123,36 @@ class Parseval:
 
 
 # The label of a constituent, its first word and the word after its last one.
-Bracket: TypeAlias = tuple[str, int, int]
+_Bracket: TypeAlias = tuple[str, int, int]
 
 
 class _Parse(NamedTuple):
     """A parsed line: the tags with their words, and the brackets of all constituents."""
 
     leaves: list[Tree]
-    brackets: list[Bracket]
+    brackets: list[_Bracket]
 
     @property
     def tags(self) -> list[str]:
         return [leaf.label for leaf in self.leaves]
 
 
-class CountedParse(NamedTuple):
+class _CountedParse(NamedTuple):
     """The words, tags and brackets of a tree that count, without function tags."""
 
     words: list[str]
     tags: list[str]
-    brackets: list[Bracket]
-
-
-class Comparison(NamedTuple):
-    """A gold tree, its candidate and the score."""
-
-    score: SentenceScore
-    gold: CountedParse
-    candidate: CountedParse | None  # None: its brackets are malformed
+    brackets: list[_Bracket]
 
 
 def score_trees(
     golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees", roots_as_top: bool = False
 ) -> Parseval:
-    """Scores a corpus's candidates. Arguments and errors: see `compare_trees`."""
-    compared, untagged = compare_trees(golds, candidates, where, roots_as_top)
-    return Parseval(tuple(each.score for each in compared), untagged)
-
-
-def compare_trees(
-    golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees", roots_as_top: bool = False
-) -> tuple[list[Comparison], bool]:
-    """Compares a corpus's candidates ("" for no parse) with its gold trees; trees are in brackets, one per line.
+    """Scores a corpus's candidates ("" for no parse) by its gold trees; trees are in brackets, one per line.
 
     `where` is what errors call the gold trees, such as their file. With `roots_as_top`, other usual roots count as
-    little as TOP. Returns also whether the corpus is untagged. Raises a UserError if the numbers of lines differ, there
-    is nothing to score, a gold tree is malformed or missing, or trees take several lines.
+    little as TOP. Raises a UserError if the numbers of lines differ, there is nothing to score, a gold tree is
+    malformed or missing, or trees take several lines.
     """
     if len(golds) != len(candidates):
         raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates; pass one candidate per gold tree")
@@ -179,7 +163,7 @@ def compare_trees(
         check_one_line_per_tree(candidates, "the candidates")
     tags = Counter(tag for parse in parses if parse for tag in parse.tags if tag not in _DELETED)
     untagged = 2 * tags[UNTAGGED] > tags.total()
-    compared = []
+    scores = []
     for number, (gold_line, parse) in enumerate(zip(golds, parses, strict=True), 1):
         try:
             gold = _read(gold_line, roots_as_top)
@@ -190,8 +174,8 @@ def compare_trees(
             raise UserError(
                 f"line {number} of {where} is malformed: {error}; write one whole tree in brackets per line"
             ) from None
-        compared.append(_compare(gold, parse, untagged))
-    return compared, untagged
+        scores.append(_score(gold, parse, untagged))
+    return Parseval(tuple(scores), untagged)
 
 
 def check_one_line_per_tree(lines: Sequence[str], where: str) -> None:
@@ -239,7 +223,7 @@ def f1_score(matched: float, gold: float, candidate: float) -> float:
 
 
 def _read(line: str, roots_as_top: bool = False) -> _Parse:
-    """Parses a line, which may contain several trees. `roots_as_top`: see `compare_trees`."""
+    """Parses a line, which may contain several trees. `roots_as_top`: see `score_trees`."""
     leaves, brackets, starts = [], [], []
     for tree in parse_brackets(line):
         if roots_as_top and tree.children and tree.label in OTHER_ROOTS:
@@ -262,18 +246,18 @@ def _read_candidate(line: str, roots_as_top: bool = False) -> _Parse | None:
         return None
 
 
-def _compare(gold: _Parse, candidate: _Parse | None, untagged: bool) -> Comparison:
+def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceScore:
     length = sum(tag != _TRACE for tag in gold.tags)
-    gold_counts = _count(gold, gold.tags)
     if candidate is None:
-        return Comparison(SentenceScore(length, ERROR), gold_counts, None)
+        return SentenceScore(length, ERROR)
+    gold_counts = _count(gold, gold.tags)
     takes_gold_tags = untagged and len(candidate.leaves) == len(gold.leaves)
     candidate_counts = _count(candidate, gold.tags if takes_gold_tags else candidate.tags)
     if not candidate_counts.words:
-        return Comparison(SentenceScore(length, SKIPPED), gold_counts, candidate_counts)
+        return SentenceScore(length, SKIPPED)
     if candidate_counts.words != gold_counts.words:
-        return Comparison(SentenceScore(length, ERROR), gold_counts, candidate_counts)
-    score = SentenceScore(
+        return SentenceScore(length, ERROR)
+    return SentenceScore(
         length,
         COUNTED,
         matched=(Counter(gold_counts.brackets) & Counter(candidate_counts.brackets)).total(),
@@ -283,10 +267,9 @@ def _compare(gold: _Parse, candidate: _Parse | None, untagged: bool) -> Comparis
         words=len(candidate_counts.words),
         correct_tags=sum(tag == right for tag, right in zip(candidate_counts.tags, gold_counts.tags)),
     )
-    return Comparison(score, gold_counts, candidate_counts)
 
 
-def _count(parse: _Parse, tags: list[str]) -> CountedParse:
+def _count(parse: _Parse, tags: list[str]) -> _CountedParse:
     """Returns the parts of a parse that count if its words have the given tags."""
     counts = [tag not in _DELETED for tag in tags]
     before = list(accumulate(counts, initial=0))  # number of counting words before each word
@@ -296,7 +279,7 @@ def _count(parse: _Parse, tags: list[str]) -> CountedParse:
         label = _cut(label)
         if before[start] < before[end] and label not in _DELETED:
             brackets.append((_SAME.get(label, label), before[start], before[end]))
-    return CountedParse([word for word, _ in kept], [tag for _, tag in kept], brackets)
+    return _CountedParse([word for word, _ in kept], [tag for _, tag in kept], brackets)
 
 
 def _cut(label: str) -> str:
@@ -304,7 +287,7 @@ def _cut(label: str) -> str:
     return label.partition("-")[0].partition("=")[0]
 
 
-def _crossing(gold: CountedParse, candidate: CountedParse) -> int:
+def _crossing(gold: _CountedParse, candidate: _CountedParse) -> int:
     gold_spans = {(start, end) for _, start, end in gold.brackets}
     return sum(
         any(first < start < last < end or start < first < end < last for first, last in gold_spans)

@@ -4,7 +4,7 @@ This is the only place that chooses the tokens of BLEU and TER. Usually, blanks 
 that are written without blanks have others, see `_TOKENIZERS`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from sacrebleu.metrics.base import Score
@@ -92,12 +92,6 @@ def tokenizer_of(language: str) -> str:
     """Returns the name of sacreBLEU's tokenizer for a language: the first one that is installed, usually 13a."""
     *preferred, last = _TOKENIZERS.get(_primary(language), (_USUAL_TOKENIZER,))
     return next(filter(_is_installed, preferred), last)
-
-
-def words_of(language: str) -> Callable[[str], list[str]]:
-    """Returns the function that splits a text in a language into the tokens of BLEU."""
-    tokenize = _bleu(tokenizer_of(language)).tokenizer
-    return lambda text: tokenize(text).split()
 
 
 def has_hardly_a_blank(lines: Sequence[str]) -> bool:

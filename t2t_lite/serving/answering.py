@@ -50,19 +50,14 @@ class Answering:
         """Makes an application answer errors with {"error": line}, without paths on this machine. See also `Guard`."""
 
         async def handler(request: Request, error: Exception) -> JSONResponse:
-            status, message, headers = self.refusal(error)
+            describe = next(describer for kind, describer in _ANSWERS.items() if isinstance(error, kind))
+            status, message, headers = describe(error)
+            if status in _REASONS:
+                self.metrics.refused.labels(_REASONS[status]).inc()
             return JSONResponse({"error": encodable(message)}, status, headers)
 
-        for kind in REFUSALS:
+        for kind in _ANSWERS:
             app.add_exception_handler(kind, handler)
-
-    def refusal(self, error: Exception) -> tuple[int, str, dict[str, str]]:
-        """Counts an error, one of `REFUSALS`, and returns the status, message and headers of its response."""
-        describe = next(describer for kind, describer in _ANSWERS.items() if isinstance(error, kind))
-        status, message, headers = describe(error)
-        if status in _REASONS:
-            self.metrics.refused.labels(_REASONS[status]).inc()
-        return status, message, headers
 
     def check_key(self, request: Request, key: str = "") -> None:
         """Raises HTTPException if keys are required and neither `key` nor the header Authorization is a valid one."""
@@ -86,23 +81,17 @@ class Answering:
                 413, f"the request has {number:,} sentences; at most {self.options.max_lines:,} are allowed"
             )
 
-    async def results(
-        self,
-        request: Request,
-        choose: Callable[[], ServedModel],
-        wanted: Callable[[ServedModel], tuple[Task, Sequence[Text]]],
-    ) -> tuple[ServedModel, list[Result]]:
-        """Returns the model that answered, and its results. For `choose` and `wanted`, see `ModelSet.submit`.
+    async def results(self, request: Request, model: ServedModel, task: Task, texts: Sequence[Text]) -> list[Result]:
+        """Returns a model's results for the texts of a request. Drops texts that still wait when the request ends.
 
-        Drops texts that are still waiting when the request ends. Also raises the errors of `ModelSet.submit` and the
-        model.
+        Also raises the errors of `ServedModel.submit` and the model.
 
         Raises:
           HTTPException: if the request times out.
           ClientGone: if the client disconnects.
         """
         record = Record.of(request)
-        model, job = self.models.submit(choose, wanted)
+        job = model.submit(task, texts)
         record.job, record.model = job, model.name
         record.lines, record.tokens = len(job.items), sum(text.tokens for text in job.items)
         if self.options.log_texts:
@@ -113,7 +102,7 @@ class Answering:
         try:
             await asyncio.wait((answer, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
-                return model, answer.result()
+                return answer.result()
             if gone.done():
                 raise ClientGone
             raise HTTPException(504, f"no answer within {self.options.timeout_seconds:g} s")
@@ -135,8 +124,6 @@ _ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]
     QueueFull: lambda error: (429, "the queue is full; try again", {"Retry-After": str(error.retry_after)}),
     NotReady: lambda error: (503, "the models are not loaded yet", {"Retry-After": str(_RETRY_SECONDS)}),
 }
-# The types of errors that become responses.
-REFUSALS = tuple(_ANSWERS)
 # The reasons in the metrics, for statuses after which a retry or a smaller request may succeed.
 _REASONS = {413: "too_large", 429: "queue_full", 503: "loading", 504: "timeout"}
 

@@ -32,10 +32,6 @@ class QueueFull(Exception):
         self.retry_after = retry_after
 
 
-class Closed(Exception):
-    """The batcher is closed and accepts no more jobs."""
-
-
 class Job:
     """The texts of a request and their results.
 
@@ -119,19 +115,12 @@ class Batcher:
         return len(self._waiting)
 
     def submit(self, task: Hashable, items: Sequence[Any]) -> Job:
-        """Queues the texts of a request.
-
-        Raises:
-          QueueFull: if the queue has no room for them.
-          Closed: if the batcher is closed.
-        """
+        """Queues the texts of a request. Raises QueueFull if the queue has no room for them."""
         job = Job(task, items)
         if not items:
             job.future.set_result([])
             return job
         with self._changed:
-            if self._closing:
-                raise Closed
             if len(self._waiting) + len(items) > self._max_waiting:
                 raise QueueFull(self._retry_after())
             self._num_jobs += 1
@@ -150,13 +139,12 @@ class Batcher:
         job.future.cancel()
 
     def close(self) -> None:
-        """Waits until all jobs have their results, then ends the threads."""
+        """Waits until all jobs have their results, then ends the threads. After that, do not submit jobs."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
-        self._run = _nothing  # frees the model's memory without waiting for the garbage collector
 
     def _retry_after(self) -> int:
         tokens = sum(waiting.tokens for waiting in self._waiting)
@@ -271,7 +259,3 @@ class Batcher:
             self._end(job)
         if job.future.set_running_or_notify_cancel():
             job.future.set_exception(error)
-
-
-def _nothing(task: Any, items: Sequence[Any]) -> Sequence[Any]:  # noqa: ANN401  see `Batcher`
-    raise Closed

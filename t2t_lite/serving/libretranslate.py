@@ -145,7 +145,6 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     size = sum(map(len, texts)) * (_HTML_COST if asked.format == "html" else 1)
     sample = " ".join(text[:_DETECTED_CHARACTERS] for text in texts[:20])[:_DETECTED_CHARACTERS]
     model, detected = answering.models.translation(asked.source, asked.target, sample)
-    source, target = model.source_language, model.target_language
 
     def read() -> list[_Document]:
         pages = [Html(text) if asked.format == "html" else None for text in texts]
@@ -157,11 +156,8 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     sentences = [sentence for document in documents for sentence in document.sentences]
     answering.check_lines(len(sentences))
     counted = await without_delay(size, model.texts, sentences)
-    _, results = await answering.results(
-        request,
-        lambda: answering.models.translation(source, target, "")[0],
-        lambda chosen: (Task(chosen.settings({}, asked.alternatives + 1), asked.alternatives + 1), counted),
-    )
+    task = Task(model.settings({}, asked.alternatives + 1), asked.alternatives + 1)
+    results = await answering.results(request, model, task, counted)
     translations = await without_delay(size, _joined, documents, results, asked.alternatives)
     best, others = [each[0] for each in translations], [each[1:] for each in translations]
     is_one = isinstance(asked.q, str)

@@ -12,7 +12,6 @@ class Metrics:
     """The metrics of one server.
 
     Attributes:
-      model_loads: attempts to load a model, by result: succeeded or failed.
       refused: requests that were refused or whose client disconnected, by reason.
     """
 
@@ -34,7 +33,6 @@ class Metrics:
         self._batch_texts = histogram("batch_sentences", "sentences in a batch", _TEXTS, "model")
         self._texts = counter("sentences", "sentences searched", "model")
         self._tokens = counter("source_tokens", "source tokens in accepted requests")
-        self.model_loads = counter("model_loads", "attempts to load a model", "result")
         self.refused = counter("refused", "requests refused or abandoned by the client", "reason")
         self._waiting = prometheus_client.Gauge(
             "t2t_lite_waiting_sentences", "sentences in the queues", registry=registry

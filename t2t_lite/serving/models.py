@@ -1,17 +1,14 @@
-"""The models of a server, by name and by languages. A changed model is loaded beside the old one and replaces it."""
+"""The models of a server, by name and by languages."""
 
 import functools
-import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.serving import languages
-from t2t_lite.serving.batching import Closed, Job
 from t2t_lite.serving.metrics import Metrics
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.served_model import ServedModel, Task, Text
+from t2t_lite.serving.served_model import ServedModel
 from t2t_lite.serving.sources import Source
 
 AUTO = "auto"
@@ -64,8 +61,6 @@ class ModelSet:
                 f"`translate_letterless={unknown[0]}`: the models are {', '.join(names)}; or pass *", status=2
             )
         self._models: dict[str, ServedModel] = {}
-        self._failures: dict[str, str] = {}  # why a changed model failed to load, by name
-        self._reloading = threading.Lock()
 
     @property
     def is_ready(self) -> bool:
@@ -75,56 +70,21 @@ class ModelSet:
     @property
     def all(self) -> list[ServedModel]:
         """The loaded models, in the given order."""
-        return [self._models[place.source.name] for place in self._places if place.source.name in self._models]
+        return list(self._models.values())
 
     def load(self, on_loaded: Callable[[ServedModel], None] = lambda model: None) -> None:
         """Loads all models. Raises UserError if a model is unusable."""
-        with self._reloading:
-            for place in self._places:
-                self._models[place.source.name] = model = self._loaded(place)
-                on_loaded(model)
+        for source, pair in self._places:
+            on_batch = functools.partial(self._metrics.batch, source.name)
+            self._models[source.name] = model = ServedModel(source, pair, self._options, on_batch)
+            on_loaded(model)
         if len(self.sources) > 1:
             languages.detect("")  # loads the detector now rather than during the first request
-
-    def reload(self) -> list[ServedModel]:
-        """Loads changed models beside the old ones and returns them. If one fails to load, the old one stays."""
-        changed = []
-        with self._reloading:
-            for place in self._places:
-                old = self._models.get(place.source.name)
-                try:
-                    if old is None or place.source.about().changed == old.about.changed:
-                        continue
-                    self._models[old.name] = new = self._loaded(place)
-                except Exception as error:  # of any type: for example, both models may not fit into memory
-                    self._metrics.model_loads.labels("failed").inc()
-                    self._warn_once(place.source.name, str(error))
-                    continue
-                old.close()  # waits for its last answer
-                changed.append(new)
-                self._failures.pop(new.name, None)
-        return changed
 
     def close(self) -> None:
         """Waits until all submitted work is done."""
         for model in self.all:
             model.close()
-
-    def submit(
-        self, choose: Callable[[], ServedModel], request: Callable[[ServedModel], tuple[Task, Sequence[Text]]]
-    ) -> tuple[ServedModel, Job]:
-        """Queues the task and texts that `request` returns for the model that `choose` returns. Returns model and job.
-
-        If a new model has replaced the chosen one meanwhile, the new one gets the job. Raises NotReady, NoSuchModel,
-        UserError, TooLong and QueueFull.
-        """
-        while True:
-            model = choose()
-            try:
-                return model, model.submit(*request(model))
-            except Closed:
-                if choose() is model:
-                    raise NotReady from None
 
     def named(self, name: str) -> ServedModel:
         """Returns the model with the given name. Raises NoSuchModel, NotReady."""
@@ -208,23 +168,11 @@ class ModelSet:
         if not self.is_ready:
             raise NotReady
 
-    def _warn_once(self, name: str, reason: str) -> None:
-        """Logs why a changed model failed to load, but only when the reason changes, because --watch retries often."""
-        if self._failures.get(name) != reason:
-            self._failures[name] = reason
-            LOG.warning("%s has changed but cannot be loaded; keeping the old model: %s", name, reason)
-
     def _detected(self, text: str, sources: list[str]) -> languages.Detected:
         if len(sources) == 1:
             return languages.Detected(sources[0], 100.0)
         detected = languages.detect(text, tuple(sources))[0]
         return detected if detected.language in sources else detected._replace(language=sources[0])
-
-    def _loaded(self, place: Place) -> ServedModel:
-        on_batch = functools.partial(self._metrics.batch, place.source.name)
-        model = ServedModel(place.source, place.languages, self._options, on_batch)
-        self._metrics.model_loads.labels("succeeded").inc()
-        return model
 
 
 def _listed(names: Collection[str]) -> str:

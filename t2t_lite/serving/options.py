@@ -77,7 +77,6 @@ class ServingOptions(Options):
         (), "web pages of these origins may call the server; *: all", unset="none", metavar="ORIGIN,..."
     )
     log_texts: bool = option(False, "write the texts of requests to the access log")
-    watch: float = option(0.0, "how often to look for changed models", unset="on SIGHUP", at_least=0, metavar="SECONDS")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Runs the application with uvicorn. Handles sockets and signals, and loads and reloads models."""
+"""Runs the application with uvicorn. Handles sockets and signals, and loads the models."""
 
 import asyncio
 import contextlib
@@ -52,91 +52,59 @@ def serve(
         timeout_graceful_shutdown=round(options.timeout_seconds + options.read_seconds) + 1,
         lifespan="off",
     )
-    server = _Server(config)
-    loader = _Loader(answering, server, say)
+    server = _Server(config, answering, say)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
     say(f"listening at {address}, loading {', '.join(place.source.name for place in places)}")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_run(server, loader, listener))
-    loader.stop()
+        runner.run(server.run_at(listener))
     if not server.force_exit:
         answering.models.close()
-    if loader.error is not None:
-        raise loader.error
+    if server.error is not None:
+        raise server.error
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to this module."""
+    """A uvicorn server that loads the models in a thread. `error` is set if they cannot be loaded."""
+
+    def __init__(self, config: uvicorn.Config, answering: Answering, say: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._models, self._keys, self._say = answering.models, answering.keys, say
+        self.error: Exception | None = None
+
+    async def run_at(self, listener: socket.socket) -> None:
+        """Serves until a signal arrives or the models cannot be loaded."""
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(signal.SIGHUP, self._read_keys)
+        threading.Thread(target=self._load, daemon=True).start()
+        await self.serve(sockets=[listener])
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Captures no signals."""
+        """Captures no signals, which `run_at` handles."""
         yield
 
-
-class _Loader:
-    """Loads and reloads the models in its own thread. `error` is set if the models could not be loaded at the start."""
-
-    def __init__(self, answering: Answering, server: _Server, say: Callable[[str], None]) -> None:
-        self._models, self._keys, self._server, self._say = answering.models, answering.keys, server, say
-        self._watch = answering.options.watch or None
-        self._woken = threading.Event()
-        self._is_asked = self._is_over = False
-        self.error: Exception | None = None
-        self._thread = threading.Thread(target=self._work, daemon=True)
-
-    def start(self) -> None:
-        """Starts loading."""
-        self._thread.start()
-
-    def reload(self) -> None:
-        """Triggers a check for changed models and keys."""
-        self._is_asked = True
-        self._woken.set()
-
-    def stop(self) -> None:
-        """Stops the loader and abandons a model that is being loaded."""
-        self._is_over = True
-        self._woken.set()
-
-    def _work(self) -> None:
+    def _load(self) -> None:
         started = time.monotonic()
         try:
             self._models.load(lambda model: self._say(_loaded_line(model)))
         except Exception as error:
-            self.error, self._server.should_exit = error, True
+            self.error, self.should_exit = error, True
             return
         self._say(f"ready after {time.monotonic() - started:.1f} s")
-        while True:
-            self._woken.wait(self._watch)
-            self._woken.clear()
-            if self._is_over:
-                return
-            if self._is_asked:
-                self._is_asked = False
-                try:
-                    self._keys.read()
-                except UserError as error:
-                    LOG.warning("keeping the old API keys: %s", error)
-            for model in self._models.reload():
-                self._say(f"changed: {_loaded_line(model)}")
 
+    def _read_keys(self) -> None:
+        try:
+            self._keys.read()
+        except UserError as error:
+            LOG.warning("keeping the old API keys: %s", error)
 
-async def _run(server: _Server, loader: _Loader, listener: socket.socket) -> None:
-    """Serves until a signal arrives or the models cannot be loaded."""
-
-    def stop() -> None:
-        if server.should_exit:
-            server.force_exit = True
-        server.should_exit = True
-
-    if threading.current_thread() is threading.main_thread():
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop)
-        loop.add_signal_handler(signal.SIGHUP, loader.reload)
-    loader.start()
-    await server.serve(sockets=[listener])
+    def _stop(self) -> None:
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
 
 
 def _loaded_line(model: ServedModel) -> str:

@@ -1,13 +1,13 @@
-"""The sources of served models: exports and run directories. They tell whether a model has changed."""
+"""The sources of served models: exports and run directories."""
 
 import abc
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.exporting.export_dir import MANIFEST, read_export
+from t2t_lite.exporting.export_dir import read_export
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -22,7 +22,6 @@ class About(NamedTuple):
     writes_trees: bool
     source_language: str  # BCP 47; "": unknown
     target_language: str
-    changed: tuple[Any, ...]  # a value that differs after each change of the model
 
 
 class Source(abc.ABC):
@@ -68,8 +67,6 @@ class ExportSource(Source):
             content["writes_trees"],
             content.get("source_language") or "",
             content.get("output_language") or "",
-            tuple(sorted((name, entry["sha256"]) for name, entry in content["files"].items()))
-            + tuple((self.path / MANIFEST).read_text(encoding="utf-8").splitlines()),
         )
 
     def load(self) -> "Translator":
@@ -104,23 +101,12 @@ class RunSource(Source):
     def about(self) -> About:
         """See `Source`."""
         from t2t_lite.checkpoints.selection import select
-        from t2t_lite.decoding.tuned_settings import tuned_settings
         from t2t_lite.run_dir import open_run_dir
 
         problem = open_run_dir(self.path).problem
         checkpoint = select(self.path, self._checkpoint_path, warn=lambda line: None).path
         source, _ = problem.in_direction((problem.source_language, problem.target_language))
-        index = Path(f"{checkpoint}.index").stat()
-        tuned = tuple(sorted(tuned_settings(self.path).settings.items()))
-        return About(
-            self._engine,
-            problem.name,
-            checkpoint.name,
-            problem.writes_trees,
-            source,
-            problem.output_language,
-            (str(checkpoint), index.st_mtime_ns, index.st_size, tuned),
-        )
+        return About(self._engine, problem.name, checkpoint.name, problem.writes_trees, source, problem.output_language)
 
     def load(self) -> "Translator":
         """See `Source`."""

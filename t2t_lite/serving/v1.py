@@ -1,6 +1,6 @@
 """The server's own API, /v1, with all features of the search."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request
@@ -10,10 +10,10 @@ from fastapi.responses import JSONResponse
 from t2t_lite.errors import UserError
 from t2t_lite.serving import schemas
 from t2t_lite.serving.answering import Answering, without_delay
-from t2t_lite.serving.models import AUTO
+from t2t_lite.serving.models import AUTO, ModelSet
 from t2t_lite.serving.record import Record
 from t2t_lite.serving.sentences import SplitText, split_sentences
-from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Text, Weights
+from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Weights
 from t2t_lite.trees.drawing import draw_svg
 from t2t_lite.trees.tokenizer import split_as_treebank
 from t2t_lite.trees.tree import parse_brackets
@@ -25,7 +25,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error} for status in (400, 401, 403, 413, 429, 503, 504)
 }
 _DIGITS = 7  # decimal places of scores and attention weights
-MAX_DRAWN = 20  # maximum number of drawn trees per request
+_MAX_DRAWN = 20  # maximum number of drawn trees per request
 _LINE_ENDS = ("\n", "\r")
 
 
@@ -37,27 +37,27 @@ def router(answering: Answering) -> APIRouter:
     @api.post("/translate", response_model=schemas.Answer, response_model_exclude_none=True)
     async def translate(request: Request, asked: schemas.TranslateRequest) -> JSONResponse:
         """Translates lines: N lines in, N results out. With `split`, the lines are the sentences of a text."""
-        choose = _chooser(answering, asked)
-        if choose().writes_trees:
-            raise UserError(f"{choose().name} is a parser; use /v1/parse")
-        text = await _split(asked, choose())
+        model = _chosen(models, asked)
+        if model.writes_trees:
+            raise UserError(f"{model.name} is a parser; use /v1/parse")
+        text = await _split(asked, model)
         _check(answering, asked, text.sentences)
         prefixes = _prefixes(asked, text.sentences)
-        return await _answer(answering, request, choose, asked, text, prefixes, asked.phrases)
+        return await _answer(answering, request, model, asked, text, prefixes, asked.phrases)
 
     @api.post("/parse", response_model=schemas.Answer, response_model_exclude_none=True)
     async def parse(request: Request, asked: schemas.ParseRequest) -> JSONResponse:
         """Parses lines. Every tree is well-formed and contains exactly the words of its line."""
-        choose = (lambda: models.named(asked.model)) if asked.model else models.parser
-        if not choose().writes_trees:
-            raise UserError(f"{choose().name} is not a parser; use /v1/translate")
-        text = await _split(asked, choose())
+        model = models.named(asked.model) if asked.model else models.parser()
+        if not model.writes_trees:
+            raise UserError(f"{model.name} is not a parser; use /v1/translate")
+        text = await _split(asked, model)
         _check(answering, asked, text.sentences)
         if asked.tokenizer == "treebank":
             text = await run_in_threadpool(
                 lambda: text._replace(sentences=[" ".join(split_as_treebank(line)) for line in text.sentences])
             )
-        return await _answer(answering, request, choose, asked, text)
+        return await _answer(answering, request, model, asked, text)
 
     @api.post("/attention", response_model=schemas.MapAnswer, response_model_exclude_none=True)
     async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
@@ -66,8 +66,8 @@ def router(answering: Answering) -> APIRouter:
             raise HTTPException(400, "inputs and targets must be one line each")
         if not asked.inputs.strip() or not asked.targets.strip():
             raise HTTPException(400, "inputs and targets must not be blank")
-        choose = (lambda: models.named(asked.model)) if asked.model else models.only
-        return await _map(answering, request, choose, asked)
+        model = models.named(asked.model) if asked.model else models.only()
+        return await _map(answering, request, model, asked)
 
     @api.get("/models", responses={200: {"content": {"application/json": {}}}})
     async def all_models() -> JSONResponse:
@@ -92,23 +92,20 @@ async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
 def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -> None:
     """Raises HTTPException if a request has too many lines (or too many to draw), or a line contains line breaks."""
     answering.check_lines(len(lines))
-    if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > MAX_DRAWN:
-        raise HTTPException(400, f"drawing: at most {MAX_DRAWN} lines can be drawn")
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > _MAX_DRAWN:
+        raise HTTPException(400, f"drawing: at most {_MAX_DRAWN} lines can be drawn")
     for number, line in enumerate(lines, start=1):
         if any(end in line for end in _LINE_ENDS):
             raise HTTPException(400, f"inputs: line {number} contains line breaks; send each line separately")
 
 
-def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[[], ServedModel]:
-    """Returns a function that selects the model for a request."""
-    models = answering.models
+def _chosen(models: ModelSet, asked: schemas.TranslateRequest) -> ServedModel:
+    """Returns the model for a request."""
     if asked.model:
-        return lambda: models.named(asked.model)
+        return models.named(asked.model)
     if asked.target:
-        sample = " ".join(asked.lines[:20])[:2000]
-        first, _ = models.translation(asked.source or AUTO, asked.target, sample)
-        return lambda: models.translation(first.source_language, first.target_language, "")[0]
-    return models.only
+        return models.translation(asked.source or AUTO, asked.target, " ".join(asked.lines[:20])[:2000])[0]
+    return models.only()
 
 
 def _prefixes(asked: schemas.TranslateRequest, lines: Sequence[str]) -> list[str] | None:
@@ -136,7 +133,7 @@ def _task(model: ServedModel, asked: schemas.Request) -> Task:
 async def _answer(
     answering: Answering,
     request: Request,
-    choose: Callable[[], ServedModel],
+    model: ServedModel,
     asked: schemas.Request,
     split: SplitText,
     prefixes: Sequence[str] | None = None,
@@ -144,15 +141,15 @@ async def _answer(
 ) -> JSONResponse:
     """Runs a model on a request and returns its answer."""
     lines = split.sentences
-    texts = await without_delay(sum(map(len, lines)), choose().texts, lines, prefixes, phrases)
-    model, results = await answering.results(request, choose, lambda chosen: (_task(chosen, asked), texts))
+    texts = await without_delay(sum(map(len, lines)), model.texts, lines, prefixes, phrases)
+    results = await answering.results(request, model, _task(model, asked), texts)
     job = Record.of(request).job
     assert job is not None
     answers = [_result(result, asked.scores) for result in results]
     if asked.split or isinstance(asked, schemas.ParseRequest):
         for result, line in zip(answers, lines, strict=True):
             result["inputs"] = line
-    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(lines) <= MAX_DRAWN:
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(lines) <= _MAX_DRAWN:
         await run_in_threadpool(_draw, answers)
     content: dict[str, Any] = {
         "model": model.name,
@@ -166,27 +163,17 @@ async def _answer(
 
 
 def _draw(results: list[dict[str, Any]]) -> None:
-    """Adds pictures of the best trees to the results."""
+    """Adds SVG pictures of the best trees to the results."""
     for result in results:
         if tree := result["hypotheses"][0]["text"]:
-            result["drawing"] = tree_picture(tree)
+            result["drawing"] = draw_svg([("", parse_brackets(tree)[0])])
 
 
-def tree_picture(tree: str) -> str:
-    """Returns an SVG picture of a tree in brackets."""
-    return draw_svg([("", parse_brackets(tree)[0])])
-
-
-async def _map(
-    answering: Answering, request: Request, choose: Callable[[], ServedModel], asked: schemas.MapRequest
-) -> JSONResponse:
+async def _map(answering: Answering, request: Request, model: ServedModel, asked: schemas.MapRequest) -> JSONResponse:
     """Computes the attention weights for a line and its output, and returns the answer."""
-
-    def wanted(model: ServedModel) -> tuple[Task, Sequence[Text]]:
-        task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)
-        return task, model.given_text(asked.inputs, asked.targets)
-
-    model, (result,) = await answering.results(request, choose, wanted)
+    task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)
+    texts = model.given_text(asked.inputs, asked.targets)
+    (result,) = await answering.results(request, model, task, texts)
     attention = result.attention
     assert isinstance(attention, AttentionMap)
 

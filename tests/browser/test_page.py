@@ -20,12 +20,6 @@ HOSTILE = (
 )
 
 
-def send_form(page):
-    """Sends the form of a browser without JavaScript, and waits for the page that answers it."""
-    with page.expect_navigation():
-        page.get_by_role("button", name="Translate").click()
-
-
 def test_it_translates_as_one_types(page, translator):
     type_text(page, SENTENCES[0], delay=15)
     beams = translator.n_best(SENTENCES[0])
@@ -309,11 +303,7 @@ def test_hostile_text_is_text(page, open_page, server):
     linked.wait_for_selector(".word")
     page.get_by_label("Model").select_option("trees")
     page.wait_for_selector("#output .brackets")
-    without = open_page(server.url, java_script_enabled=False)
-    without.get_by_label("Text").fill(HOSTILE)
-    send_form(without)
-    assert without.get_by_label("Text").input_value() == HOSTILE
-    for each in (page, linked, without):
+    for each in (page, linked):
         assert each.title() == "t2t-lite"
         assert each.locator("img:not(.tree)").count() == 0
     assert page.evaluate("document.querySelectorAll('main script').length") == 0
@@ -321,23 +311,6 @@ def test_hostile_text_is_text(page, open_page, server):
     page.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: 'document.title = 1'}))")
     assert page.title() == "t2t-lite"
     assert any("Content Security Policy" in failure for failure in open_page.failures)
-    open_page.failures.clear()
-
-
-def test_without_javascript(server, open_page, translator):
-    page = open_page(server.url, java_script_enabled=False)
-    page.get_by_label("Text").fill(f"{SENTENCES[0]}\n{SENTENCES[1]}")
-    send_form(page)
-    assert page.locator("#output p").all_inner_texts() == translator.translate(SENTENCES[:2])
-    page.get_by_label("Text").fill(f"{SENTENCES[0]} {SENTENCES[1]}")
-    send_form(page)
-    assert page.locator("#output p").all_inner_texts() == [" ".join(translator.translate(SENTENCES[:2]))]
-    page.get_by_label("Model").select_option("trees")
-    send_form(page)
-    assert page.locator("img.tree").count() == 2
-    page.get_by_label("Text").fill("dog " * 400)
-    send_form(page)
-    assert "tokens; at most 200 are allowed" in page.locator("#error").inner_text()
     open_page.failures.clear()
 
 

@@ -1,4 +1,4 @@
-"""t2t-lite-decoder --runner and --num_shards: the bytes of the decoder alone; missing parts; errors."""
+"""t2t-lite-decoder --runner: the bytes of the decoder alone; missing parts; errors."""
 
 import gzip
 import json
@@ -80,53 +80,9 @@ def test_each_file_has_the_bytes_of_the_decoder_alone_and_is_decoded_once(corpus
     assert result.returncode == 1 and message in result.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["c.txt.gz", "empty.txt.gz"])
-def test_the_parts_of_a_file_become_the_bytes_of_the_decoder_alone(name, corpus, alone, small_run, command, tmp_path):
-    target = tmp_path / name
-    flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus / name}", f"--decode_to_file={target}", *SMALL)
-
-    def run(*more, batch_lines=5):
-        return command("decoder", *flags, f"--batch_lines={batch_lines}", "--num_shards=4", *more)
-
-    def error_of_merge(**options):
-        result = run("--merge_shards", **options)
-        assert result.returncode == 1 and not target.exists()
-        return result.stderr.splitlines()[-1].removeprefix("t2t-lite-decoder: error: ")
-
-    for index in (0, 3):
-        assert run(f"--shard_index={index}").returncode == 0
-    missing = "2 of 4 parts are missing or unfinished; decode them with --shard_index="
-    assert error_of_merge() == f"{missing}1, 2"
-    for index in (1, 2):
-        assert run(f"--shard_index={index}").returncode == 0
-    part = tmp_path / name.replace(".txt.gz", ".txt-00003-of-00004.gz")
-    record = part.with_name(f"{part.name}.json")
-    again = "; decode it again with --shard_index=3"
-    before = json.loads(record.read_text())
-    for key, value, reason in (
-        ("inputs", ["another digest"], "was made from another input"),
-        ("lines", [0, 1], "was made with another --batch_lines"),
-        ("made_by", {}, "was made by another model or with other settings"),
-        ("outputs", ["another digest"], "has changed since it was written"),
-    ):
-        record.write_text(json.dumps(before | {key: value}))
-        assert error_of_merge() == f"{part} {reason}{again}"
-    record.write_text(json.dumps(before))
-    result = run("--merge_shards")
-    assert result.returncode == 0, result.stderr
-    assert f"{12 if name == 'c.txt.gz' else 0} lines of 4 parts are in {target}\n" in result.stderr
-    assert target.read_bytes() == alone[name]
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--merge_shards"], "--merge_shards needs --num_shards"),
-        (["--shard_index=0"], "--shard_index needs --num_shards"),
-        (["--num_shards=2"], "--num_shards needs either --shard_index, for a part, or --merge_shards"),
-        (["--num_shards=2", "--shard_index=2"], "--shard_index=2: the last part of 2 has the index 1"),
-        (["--num_shards=2", "--shard_index=0"], "--num_shards needs --decode_from_file and --decode_to_file"),
         (["--runner=direct"], "--runner needs --decode_from_file"),
         (["--runner=direct", "--decode_from_file=a"], "--runner needs --decode_to_file"),
         (["--beam_options=--x"], "--beam_options needs --runner"),

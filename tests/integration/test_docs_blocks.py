@@ -42,7 +42,7 @@ MARKED = {
 DOCS = "tests/integration/test_docs.py::"
 TROUBLE = "tests/integration/test_troubleshooting.py::"
 DEPLOY = "tests/integration/test_deploy.py::"
-UPDATED = f"{DEPLOY}test_the_model_and_the_servers_are_updated_behind_nginx_without_a_lost_request"
+UPDATED = f"{DEPLOY}test_the_model_is_updated_behind_nginx_without_a_lost_request"
 T2T = (
     "tests/importing/test_t2t_data.py::test_the_page_leads_from_a_model_of_tensor2tensor_to_one_that_is_trained_further"
 )

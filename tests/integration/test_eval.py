@@ -87,12 +87,9 @@ def test_perplexities_are_those_of_forced_scores(evaluated, run):
     assert content["tokens"]["tokens"] == tokens
 
 
-def test_the_tables_cover_all_lines_and_words(evaluated, grammar_data):
-    folder, content, _ = evaluated
+def test_the_table_by_length_covers_all_lines(evaluated):
+    _, content, _ = evaluated
     assert sum(row["lines"] for row in content["by_length"]) == 20
-    words = sum(len(sacrebleu.BLEU().tokenizer(line).split()) for line in lines_of(folder / "references.txt"))
-    assert sum(row["in_references"] for row in content["by_frequency"]) == words
-    assert [row["frequency"] for row in content["by_frequency"]] == ["0", "1-4", "5-99", "100-999", "1000+"]
 
 
 def test_the_second_call_answers_from_the_folder_without_tensorflow(evaluated, run, snapshot):

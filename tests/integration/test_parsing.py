@@ -181,17 +181,6 @@ def test_parsed_lines_are_trees_over_their_words_and_repairs_are_reported(made, 
         and f"all sentences: {len(trees)} ({len(trees)} scored, 0 errors" in score.stdout
     )
     assert "labelled F1" in score.stdout and "no parts of speech" in score.stdout
-    # Tables of errors; all words are known, and the beam's best trees are at least as good.
-    decode(settings="beam_size=2,return_beams=True", name="beams.txt")
-    files = (f"--hypothesis={tmp_path / 'trees.txt'}", f"--reference={made[0] / 'wsj_parsing-dev.targets.txt'}")
-    of_errors = ("--errors", f"--known_words={treebank}", f"--n_best={tmp_path / 'beams.txt'}")
-    tables = command("score", "--metric=parseval", *files, *of_errors)
-    assert tables.returncode == 0, tables.stderr
-    rows = {line.split("  ")[0]: line.split() for line in tables.stdout.splitlines()}
-    assert rows["0"][1] == str(len(trees)) and "1 or more" not in rows
-    f1 = {line.split()[-2]: line.split()[-1] for line in tables.stdout.splitlines() if "labelled F1" in line}["F1"]
-    assert rows["the parser's tree"][-1] == f1
-    assert float(rows["the best of 2 trees"][-1]) >= float(f1)
 
 
 @pytest.mark.heavy
@@ -207,7 +196,7 @@ def test_an_evaluation_has_the_f1_of_free_searches_and_of_those_among_trees_only
     for name, settings in (("f1", "beam_size=2"), ("f1_only_trees", "beam_size=2,only_trees=True")):
         expected = LabelledF1().score(decode(settings=settings)[1], references)
         assert figures[name] == pytest.approx(expected), name
-    assert found["by_frequency"] is None and {row["length_ratio"] for row in found["by_length"]} == {None}
+    assert {row["length_ratio"] for row in found["by_length"]} == {None}
     result = command("eval", f"--output_dir={run}", *flags[:-1])
     assert "| F1 among well-formed trees only |" in result.stdout and "answered from" in result.stderr
 

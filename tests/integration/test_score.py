@@ -206,12 +206,6 @@ def test_trees_are_compared_by_f1(score, paths):
         (["--hypothesis={a},,{b}"], "takes paths separated by commas, but"),
         (["--hypothesis={a}", "--reference={r},{q}", "--metric=parseval"], "'parseval' takes one set of references"),
         (["--hypothesis={trees}", "--metric=parseval", "--per_sentence", "--json"], "cannot be combined with --json"),
-        (["--hypothesis={a}", "--metric=parseval", "--n_best={a}"], "--n_best needs --errors"),
-        (["--hypothesis={a}", "--errors"], "--errors needs --metric=parseval"),
-        (
-            ["--hypothesis={a}", "--metric=parseval", "--errors", "--n_best={a}"],
-            "line 1: not a list of hypotheses; decode with --decode_hparams=return_beams=True",
-        ),
     ],
 )
 def test_mistakes_are_one_line_errors(command, paths, flags, message):

@@ -1,8 +1,7 @@
-"""t2t-lite-serve under load: hostile clients, signals, a model that changes, full queues."""
+"""t2t-lite-serve under load: hostile clients, signals, full queues."""
 
 import contextlib
 import json
-import shutil
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -99,28 +98,19 @@ def test_hostile_requests_are_refused_and_others_get_right_answers(server, expec
     assert server.process.poll() is None and server.get("/health").status == 200
 
 
-def load(server, sent, answered, stop, clients=8):
-    """Starts clients that translate until `stop` is set or the server ends. Returns their threads."""
-
-    def work():
-        while not stop.is_set():
-            sent.append(1)
-            try:
-                answered.append(server.post("/translate", {"q": SENTENCES * 4, "source": "en", "target": "de"}))
-            except OSError:  # refused, or closed before it was accepted
-                return
-
-    threads = [threading.Thread(target=work) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    return threads
-
-
 @pytest.mark.slow
 def test_a_signal_under_load_loses_no_accepted_request(served_exports, expected):
-    sent, answered = [], []
+    answered = []
+
+    def work():
+        with contextlib.suppress(OSError):  # refused, or closed before it was accepted
+            while True:
+                answered.append(own.post("/translate", {"q": SENTENCES * 4, "source": "en", "target": "de"}))
+
     with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", "--batch_delay_ms=50") as own:
-        threads = load(own, sent, answered, threading.Event())
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
         own.wait_until(lambda: len(answered) >= 20)
         assert own.stop() == 0
         for thread in threads:
@@ -129,32 +119,6 @@ def test_a_signal_under_load_loses_no_accepted_request(served_exports, expected)
     assert len(accepted) == len(answered) and {entry["status"] for entry in accepted} == {200}
     wanted = expected(SENTENCES) * 4
     assert all(answer.content == {"translatedText": wanted} for answer in answered)
-
-
-@pytest.mark.slow
-def test_a_model_is_switched_under_load_without_a_lost_request(served_exports, expected, tmp_path):
-    served = tmp_path / "model"
-    shutil.copytree(served_exports / "old", served)
-    old, new = (expected(SENTENCES, name) * 4 for name in ("old", "new"))
-    assert old != new
-    sent, answered, stop = [], [], threading.Event()
-    with Server(f"--export_dir={served}", "--languages=en-de", "--watch=0.2") as own:
-        threads = load(own, sent, answered, stop)
-        own.wait_until(lambda: len(answered) >= 20)
-        (served / "export.json").write_text("{")  # a damaged one is not loaded
-        own.wait_for("cannot be loaded; keeping the old model")
-        shutil.move(served, tmp_path / "before")
-        shutil.copytree(served_exports / "new", tmp_path / "copied")
-        shutil.move(tmp_path / "copied", served)
-        own.wait_for("changed: model: en to de, average-300")
-        own.wait_until(lambda: answered[-1].content == {"translatedText": new})
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert own.get("/v1/models").content["models"][0]["checkpoint"] == "average-300"
-    assert len(sent) == len(answered)
-    found = [answer.content["translatedText"] for answer in answered]
-    assert all(each in (old, new) for each in found) and found[0] == old and found[-1] == new
 
 
 @pytest.mark.heavy

@@ -42,7 +42,7 @@ def test_the_tutorial_leads_from_a_file_of_trees_to_a_parser_that_draws_the_tree
     free, among_trees = re.findall(r"(\d+) of \d+ trees .* needed repair", judged)
     assert among_trees == "0" and int(free) > 0
     assert re.search(r"^ only_trees-True.txt( +[\d.]+){2} to( +[\d.]+){2} *$", judged, re.MULTILINE)
-    assert "kind of error" in of("--errors")
+    assert "labelled F1" in of("--per_sentence")
     words = (tmp_path / "data" / "treebank_parsing-dev.inputs.txt").read_text(encoding="utf-8").splitlines()
     for name in ("False", "True"):
         trees = (tmp_path / f"only_trees-{name}.txt").read_text(encoding="utf-8").splitlines()

@@ -9,8 +9,7 @@ import re
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.bracketing import LabelledF1
-from t2t_lite.scoring.parse_report import report
+from t2t_lite.scoring.bracketing import LabelledF1, parse_report
 from t2t_lite.scoring.parseval import COUNTED, ERROR, SKIPPED, SentenceScore, score_trees, summarise
 
 # Its brackets are S 0-6, NP 0-2, VP 2-6, PP 3-6 and NP 4-6. 7 words, and 6 without the full stop.
@@ -346,17 +345,17 @@ def test_the_report():
         "  tagging accuracy    94.12",
     ]
     parseval = score_trees(GOLDS, CANDIDATES)
-    lines = report(parseval)
+    lines = parse_report(parseval)
     counts = "7 (4 scored, 2 errors, 1 skipped)"
     assert lines[:9] == [f"all sentences: {counts}", *scores]
     assert lines[9:19] == ["", f"sentences of at most 40 words: {counts}", *scores]
     assert lines[19] == "" and lines[20].startswith("Error: ") and len(lines) == 21
-    assert report(parseval, per_sentence=True)[-21:] == lines
-    assert not any(line.startswith("Error") for line in report(score_trees([CAT], [CAT])))
+    assert parse_report(parseval, per_sentence=True)[-21:] == lines
+    assert not any(line.startswith("Error") for line in parse_report(score_trees([CAT], [CAT])))
 
 
 def test_the_table_of_the_report_has_the_columns_of_evalb():
-    rows = [" ".join(line.split()) for line in report(score_trees(GOLDS, CANDIDATES), per_sentence=True)[:12]]
+    rows = [" ".join(line.split()) for line in parse_report(score_trees(GOLDS, CANDIDATES), per_sentence=True)[:12]]
     assert rows[1] == "ID Len. Stat. Recal Prec. Bracket gold test Bracket Words Tags Accracy"
     assert rows[3] == "1 7 0 100.00 100.00 5 5 5 0 6 6 100.00"
     assert rows[4] == "2 2 0 66.67 66.67 2 3 3 0 2 1 50.00"
@@ -366,13 +365,13 @@ def test_the_table_of_the_report_has_the_columns_of_evalb():
 
 
 def test_the_report_omits_tagging_accuracy_if_most_words_are_untagged():
-    lines = report(score_trees([CAT, DOGS], [UNTAGGED_CAT, DOGS]), per_sentence=True)
+    lines = parse_report(score_trees([CAT, DOGS], [UNTAGGED_CAT, DOGS]), per_sentence=True)
     assert not any("tagging accuracy  " in line for line in lines)  # 6 of 8 words are XX
     assert sum("no tagging accuracy" in line and "XX" in line for line in lines) == 2
     assert " ".join(lines[3].split()) == "1 7 0 100.00 100.00 5 5 5 0 6 - -"
     assert " ".join(lines[6].split()) == "100.00 100.00 8 8 8 0 8 - -"
     # The columns keep their positions.
-    tagged = report(score_trees([CAT, DOGS], [CAT, DOGS]), per_sentence=True)
+    tagged = parse_report(score_trees([CAT, DOGS], [CAT, DOGS]), per_sentence=True)
     assert [len(line) for line in lines[:7]] == [len(line) for line in tagged[:7]]
 
 
@@ -407,5 +406,5 @@ def test_a_corpus_has_the_scores_of_evalb(evalb_dir):
     # The complete table, character by character, including the last line, the total.
     end = expected.index("=== Summary ===")
     assert end == len(gold) + 5
-    assert report(parseval, per_sentence=True)[:end] == expected[:end]
+    assert parse_report(parseval, per_sentence=True)[:end] == expected[:end]
     assert printed(parseval.all) + printed(parseval.short) == totals(expected[end:])

@@ -1,8 +1,6 @@
-"""The models of a server: run directories and exports, parsers, and what changes while they are served."""
+"""The models of a server: run directories and exports, and parsers."""
 
 import os
-import shutil
-import weakref
 from pathlib import Path
 from unittest import mock
 
@@ -33,8 +31,7 @@ def answers(models, model, lines, prefixes=None, phrases=None, settings=(), **ta
     chosen = models.named(model)
     settings = chosen.settings(dict(settings), task.get("num_wanted", 1))
     wanted = Task(settings, **task)
-    _, job = models.submit(lambda: chosen, lambda model: (wanted, model.texts(lines, prefixes, phrases)))
-    return job.future.result(120)
+    return chosen.submit(wanted, chosen.texts(lines, prefixes, phrases)).future.result(120)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -156,67 +153,6 @@ def test_a_batch_that_fails_names_the_reason(models):
     with pytest.raises(t2t.UserError, match="use sampling_method=argmax"):
         answers(models, "run", LINES, phrases=[["a"]] * 3, with_phrases=True, settings={"sampling_method": "random"})
     assert answers(models, "run", LINES[:1])[0].hypotheses
-
-
-def test_a_run_is_another_one_with_a_new_checkpoint_or_tuned_settings(run, tmp_path):
-    copy = tmp_path / "model"
-    shutil.copytree(run, copy)
-    averages = list(copy.glob("average-*"))
-    for file in averages:
-        file.rename(tmp_path / file.name)
-    source = RunSource(copy)
-    first = source.about()
-    assert first.checkpoint == "ckpt-300" and source.about() == first
-    for file in averages:
-        shutil.copy(tmp_path / file.name, copy)
-    second = source.about()
-    assert second.checkpoint == "average-300" and second.changed != first.changed
-    (copy / "decode_hparams.json").write_text('{"settings": {"alpha": 1.0}}')
-    assert source.about().changed != second.changed
-
-
-def test_a_changed_model_takes_the_place_of_the_old_one(served_exports, tmp_path):
-    path = tmp_path / "model"
-    shutil.copytree(served_exports / "old", path)
-    models = model_set(Place(ExportSource(path), ("en", "de")))
-    old = models.only()
-    before = answers(models, "model", LINES)
-    assert models.reload() == []
-    shutil.rmtree(path)
-    shutil.copytree(served_exports / "new", path)
-    memory = weakref.ref(old.translator.engine)
-    (new,) = models.reload()
-    assert models.only() is new and new.about.checkpoint == "average-300"
-    assert answers(models, "model", LINES) != before
-    # A request that had chosen the old one before is answered, too.
-    choices = iter([old, new])
-    wanted = lambda model: (Task(model.settings({})), model.texts(LINES))  # noqa: E731
-    answered_by, job = models.submit(lambda: next(choices, new), wanted)
-    assert answered_by is new and job.future.result(120)
-    old = choices = None
-    assert memory() is None, "the old model stays in memory"
-    models.close()
-
-
-class Failing(ExportSource):
-    """Can be loaded once."""
-
-    def load(self):
-        if (self.path / "failed").exists():
-            raise MemoryError("no room for two")
-        (self.path / "failed").touch()
-        return super().load()
-
-
-def test_a_model_that_cannot_be_loaded_again_stays(served_exports, tmp_path, logged):
-    path = tmp_path / "model"
-    shutil.copytree(served_exports / "old", path)
-    models = model_set(Place(Failing(path), ("en", "de")))
-    before = answers(models, "model", LINES)
-    shutil.copy(served_exports / "new" / "export.json", path)
-    assert models.reload() == [] and "keeping the old model: no room for two" in logged()[-1]
-    assert answers(models, "model", LINES) == before
-    models.close()
 
 
 def test_an_export_that_a_server_cannot_serve_says_what_to_do(run, tmp_path):

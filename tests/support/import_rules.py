@@ -213,7 +213,6 @@ STORED_EVALUATION = (
     "figures",
     "split_scores",
     "scoring",
-    "buckets",
     "examples",
     "report",
     "comparison",

@@ -13,6 +13,7 @@ AVERAGE = {"t2t-lite-avg ": "t2t-lite-avg --n=1 "}
 CAPTIONS = "cp -r {multi30k_data}/. data"
 SAVED = "t2t-lite-export --output_dir=RUN --export_dir=saved --format=saved_model --decode_hparams=beam_size=2"
 EXPORTED = "cp -r {served_exports}/new model"
+DECODE = "t2t-lite-decoder --export_dir=model --decode_from_file=news.txt.I --decode_to_file=news.de."
 
 
 def its_own_steps(changes: dict[str, str]) -> dict[str, str]:
@@ -89,10 +90,10 @@ RUNS = {
         Run("t2t-lite-avg", {"t2t-lite-avg ": "t2t-lite-avg --n=3 "}, ("out.txt", "RUN/average-6.index")),
         Run("t2t-lite-decoder --export_dir=model --runner", {}, ("news.de/a.txt.gz", "news.de/b.txt.gz"), (), EXPORTED),
         Run(
-            "t2t-lite-decoder --export_dir=model --decode_from",
-            {"=I": "=1"},
-            ("news.de-00001-of-00004",),
+            "split",
+            {f"{DECODE}I\n": "".join(f"{DECODE}{part}\n".replace("txt.I", f"txt.{part}") for part in range(4))},
             (),
+            (" 5 .* news.txt\n *5 .* news.de\n",),
             "rm -r news.de",
         ),
         Run("t2t-lite-decoder --output_dir=RUN --decode_from_file=in.txt --constraint", {}, ("out.txt",)),

@@ -1,6 +1,7 @@
 """Pages of the documentation whose blocks a test runs as a reader does, one after the other in one folder."""
 
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ def blocks(page: str) -> list[Block]:
 
 
 class Reader:
-    """Runs the blocks of a page in a folder. A server runs in the background, as in a second terminal.
+    """Runs the blocks of a page in a folder. A server runs in the background, as in a second terminal, until the next.
 
     Args:
       page: its name in docs.
@@ -50,12 +51,13 @@ class Reader:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.server and self.server.poll() is None:
-            self.server.terminate()
-            self.server.wait()
+        self._end_server()
 
     def outputs(self) -> Iterator[tuple[str, str]]:
-        """Runs each block of the page, and yields the block as it is printed there and what it wrote."""
+        """Runs each block of the page, and yields the block as it is printed there and what it wrote.
+
+        Of a server, that is what it wrote until it was ready.
+        """
         for kind, block in self.blocks:
             content = block
             for before, after in self.changes.items():
@@ -64,16 +66,24 @@ class Reader:
                 name = re.match(r"# (\w+\.py)\n", content)[1]
                 (self.folder / name).write_text(content, encoding="utf-8")
             elif kind == "sh" and "t2t-lite-serve" in content:
+                self._end_server()
                 self._serve(content)
-                self.wait_for("ready after")
+                yield block, self._read_until("ready after")
             elif kind == "sh" and not content.startswith(self.skipped):
                 yield block, self._run(content)
 
-    def wait_for(self, text: str) -> None:
-        """Waits until the server has written a text."""
-        while text not in self.log.read_text(encoding="utf-8"):
-            assert self.server.poll() is None, self.log.read_text(encoding="utf-8")
+    def _read_until(self, text: str) -> str:
+        """Waits until the server has written a text, and returns all that it has written."""
+        while text not in (written := self.log.read_text(encoding="utf-8")):
+            assert self.server.poll() is None, written
             time.sleep(0.05)
+        return written
+
+    def _end_server(self) -> None:
+        """Ends the server, if one runs, as Ctrl-C does."""
+        if self.server and self.server.poll() is None:
+            self.server.send_signal(signal.SIGINT)
+            self.server.wait()
 
     def _options(self) -> dict:
         return {"cwd": self.folder, "env": self.environment, "stderr": subprocess.STDOUT, "text": True}

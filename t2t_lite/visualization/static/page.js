@@ -316,7 +316,6 @@
       if (!ready) setTimeout(() => location.reload(), 2000);
       return;
     }
-    find("submit").hidden = true; // the page translates as the user types
     find("form").addEventListener("submit", (event) => {
       event.preventDefault();
       translate();
