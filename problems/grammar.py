@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from t2t_lite.data.problem import SIDES, Dependency, Example, Problem
+from t2t_lite.data.problem import Example, Problem
 from t2t_lite.problems import grammar_verbs as verbs
 from t2t_lite.problems import grammar_words as words
 from t2t_lite.problems.grammar_clauses import (
@@ -23,7 +23,6 @@ from t2t_lite.problems.grammar_clauses import (
     Sentence,
     english_sentence,
 )
-from t2t_lite.problems.grammar_dependencies import dependencies_of
 from t2t_lite.problems.grammar_german import german_sentence
 from t2t_lite.problems.grammar_verbs import VERBS, Verb
 from t2t_lite.problems.grammar_words import NAMES, NOUNS, Noun, Pronoun
@@ -386,7 +385,3 @@ class GrammarEnde(Problem):
             if english not in seen and sentence_split(english) == split:
                 seen.add(english)
                 yield Example(inputs=english, targets=german)
-
-    def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
-        """Returns dependencies of German particles and relative pronouns, and of English "it" and relative pronouns."""
-        return dependencies_of(self.in_direction((inputs, targets)), self.in_direction(SIDES))

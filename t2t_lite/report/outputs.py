@@ -1,23 +1,18 @@
-"""Makes the tables of a report about outputs: stored scores, outputs during training, and attention heads."""
+"""Makes the tables of a report about outputs: stored scores, and outputs during training."""
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.report import format_interval
-from t2t_lite.evaluation.request import FOLDER
-from t2t_lite.evaluation.stored_heads import Table, peaks, read_heads, relations
-from t2t_lite.files import encodable
 from t2t_lite.report.charts import Chart, length_chart
 from t2t_lite.report.reading import Sample, StoredRun
 from t2t_lite.report.stored_scores import Evaluation, Examples
-from t2t_lite.report.values import score, shown, text
+from t2t_lite.report.values import score, shown
 
 _MOST_SENTENCES = 6  # maximum number of sample sentences per run
 _MOST_ROWS = 14  # maximum number of outputs per sentence
-_MOST_HEADS = 60  # maximum number of rows in a table of heads
 _MOST_EVALUATIONS = 24  # maximum number of columns in a table of scores; the newest evaluations are kept
 
 
@@ -56,14 +51,6 @@ class ExampleGroup(NamedTuple):
     run: str
     evaluation: Evaluation
     examples: Examples
-
-
-class Heads(NamedTuple):
-    """The measurements of a checkpoint's attention heads."""
-
-    title: str
-    peaks: Table
-    relations: Table
 
 
 def score_tables(runs: Sequence[StoredRun]) -> list[ScoreTable]:
@@ -159,23 +146,3 @@ def example_groups(run: StoredRun) -> list[ExampleGroup]:
     """Returns the worst and best lines of each split's newest evaluation that has them."""
     newest = {each.split: each for each in sorted(run.scores, key=lambda each: each.date) if each.examples}
     return [ExampleGroup(run.name, each, each.examples) for each in newest.values() if each.examples]
-
-
-def stored_heads(run: str, path: Path) -> list[Heads]:
-    """Returns the stored measurements of a run's attention heads. Leaves out unreadable files."""
-    heads = []
-    for folder in sorted((path / FOLDER).glob("heads.*")):
-        stored = read_heads(folder)
-        if stored is None:
-            continue
-        content = stored.content
-        title = (
-            f"{run}, {text(content.get('checkpoint'))} on {content['lines']:,} lines of {text(content.get('split'))}"
-        )
-        heads.append(Heads(encodable(title), _plain(peaks(content["layers"])), _plain(relations(content["relations"]))))
-    return heads
-
-
-def _plain(table: Table) -> Table:
-    """Returns the table with at most `_MOST_HEADS` rows, with texts that can be encoded as UTF-8."""
-    return Table(table.titles, [[encodable(cell) for cell in row] for row in table.rows[:_MOST_HEADS]])

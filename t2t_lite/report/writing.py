@@ -11,11 +11,10 @@ from typing import Any
 import t2t_lite
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.stored_heads import NOTE
 from t2t_lite.files import check_output, encodable, write_text
 from t2t_lite.report.charts import curve_charts
 from t2t_lite.report.missing import remarks_on
-from t2t_lite.report.outputs import example_groups, sample_tables, score_tables, stored_heads
+from t2t_lite.report.outputs import example_groups, sample_tables, score_tables
 from t2t_lite.report.overview import checkpoint_table, facts
 from t2t_lite.report.reading import StoredRun, check_run, read_run
 from t2t_lite.report.settings_table import nearest_set, settings_rows
@@ -95,8 +94,6 @@ def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
         "samples": [(run.name, tables) for run in runs if (tables := sample_tables(run))],
         "examples": examples,
         "attentions": [group for group in examples if group.examples.attention is not None],
-        "heads": [each for run in runs for each in stored_heads(run.name, run.path)],
-        "heads_note": NOTE,
         "checkpoints": [checkpoint_table(run) for run in runs],
     }
 

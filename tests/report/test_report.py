@@ -217,39 +217,3 @@ def test_the_function_writes_the_same_report(evaluated, reported, tmp_path):
     report = reported(tmp_path / "command.html", evaluated)
     assert t2t.write_report(str(evaluated), str(tmp_path / "function.html")) == tmp_path / "function.html"
     assert Report(tmp_path / "function.html").charts == report.charts
-
-
-@pytest.mark.heavy
-def test_what_was_measured_of_heads_is_shown(evaluated, reported, tmp_path):
-    assert "Attention heads" not in reported(tmp_path / "before.html", evaluated).text
-    run = shutil.copytree(evaluated, tmp_path / "run")
-    heads = {"entropy": [1.25, 0.5], "end": [0.125, 0.25]}
-    layer = {"kind": "cross", "layer": 0, "heads": heads, "uniform": {"entropy": 3.0, "end": 0.1}, "queries": 9}
-    relation = {
-        "relation": "<b>it</b> -> noun",
-        "cases": 20,
-        "head": {"kind": "decoder", "layer": 1, "head": 1},
-        "accuracy": 0.9,
-        "interval": [0.7, 0.97],
-        "offset": -3,
-        "baseline": 0.25,
-        "baseline_interval": [0.1, 0.5],
-    }
-    content = {"format": 1, "lines": 9, "layers": [layer], "relations": [relation]}
-    about = {"run": "run", "checkpoint": "average-300", "split": "dev"}
-    folder = run / "scores" / "heads.dev.average-300"
-    folder.mkdir(parents=True)
-    (folder / "heads.json").write_text(json.dumps(content | about))
-    shown = reported(tmp_path / "report.html", run)
-    assert "average-300 on 9 lines of dev" in shown.text
-    for row in (
-        "cross: least entropy layer 0, head 1 0.50 3.00",
-        "cross: most start/end layer 0, head 1 25.0% 10.0%",
-        "<b>it</b> -> noun 20 decoder 1.1 90.0% (70.0% to 97.0%) -3 25.0% (10.0% to 50.0%)",
-    ):
-        assert row in " ".join(shown.text.split())
-    for damaged in ({"layers": 3}, {"relations": [{}]}, {"lines": "many"}, {"format": 2}):
-        (folder / "heads.json").write_text(json.dumps(content | about | damaged))
-        assert "Attention heads" not in reported(tmp_path / "report.html", run).text
-    (folder / "heads.json").write_text("[" * 100_000)
-    assert "Attention heads" not in reported(tmp_path / "report.html", run).text
