@@ -20,7 +20,7 @@ from t2t_lite.registry import PROBLEMS
 ANY_TENSE = "present present past past modal"
 _SEED = 2017
 
-# Endings by gender (p: the plural of all genders), for nominative, accusative and dative.
+# Endings by gender (p: the plural of all genders), for nominative, accusative and dative; "der" is "d" and its ending.
 STRONG = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em"), "p": ("e", "e", "en")}
 WEAK = {"m": ("e", "en", "en"), "f": ("e", "e", "en"), "n": ("e", "e", "en"), "p": ("en", "en", "en")}
 ENDINGS = {
@@ -31,6 +31,7 @@ ENDINGS = {
     "none": dict.fromkeys("mfnp", ("", "", "")),
 }
 CONTRACTIONS = {"in dem": "im", "in das": "ins", "an dem": "am", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
+# The roles of phrases in their order behind the verb.
 ENGLISH_ORDER = ("predicate", "object", "about", "recipient", "company", "place", "time")
 GERMAN_ORDER = ("time", "recipient", "object", "negation", "company", "place", "predicate", "about")
 
@@ -230,10 +231,10 @@ class Sampler(random.Random):
         return words.EVERY if draw < 0.66 else words.A
 
     def _clause(
-        self, verb: Verb | None = None, subject: Phrase | None = None, tenses: str = ANY_TENSE, no: float = 0.15
+        self, verb: Verb | None = None, subject: Phrase | None = None, tenses: str = ANY_TENSE, negation: float = 0.15
     ) -> Clause:
-        """Returns a clause with a verb and a subject, random by default; negated with the probability `no`."""
-        negated = self._chance(no)
+        """Returns a clause with a verb and a subject, random by default; negated with the probability `negation`."""
+        negated = self._chance(negation)
         scope = "definite" if negated else "any"
         if subject is None:
             animal = (not verb or verb.option("animal")) and self._chance(0.15)
@@ -303,7 +304,7 @@ class Sampler(random.Random):
         verb = self._verb("at", "to") if asked == "where" else None
         if asked == "object":
             verb = self.choice([verb for verb in VERBS.values() if verb.objects])
-        clause = self._clause(verb, pronoun(words.WHO, NOMINATIVE) if asked == "who" else None, no=0)
+        clause = self._clause(verb, pronoun(words.WHO, NOMINATIVE) if asked == "who" else None, negation=0)
         clause.question, clause.front = True, "" if asked == "yes" else "subject"
         german = {"where": "wo" if clause.verb.option("at") else "wohin", "when": "wann", "why": "warum"}
         if asked == "object":

@@ -176,10 +176,8 @@ def _noun(kinds: tuple[str, ...], english: str, *forms: str) -> Noun:
 def _verb(line: str) -> Verb:
     (base, third, past, *particle), german, *lists = (tuple(column.split()) for column in line.split("|"))
     prefix, _, infinitive = german[0].rpartition("-")
-    forms, german_forms = (base, third, base), (infinitive[:-1], german[1], infinitive)
-    return Verb(
-        base, forms, (past, past, past), " ".join(particle), german_forms, infinitive, german[2], prefix, *lists
-    )
+    english = base, (base, third, base), (past, past, past), " ".join(particle)
+    return Verb(*english, (infinitive[:-1], german[1], infinitive), infinitive, german[2], prefix, *lists)
 
 
 NOUNS = {forms[0]: _noun(kinds, *forms) for forms, kinds in _entries(_NOUNS)}
