@@ -1,290 +1,226 @@
-"""The lexicon of the `grammar_ende` problem: English words and their German translations.
+"""The words of the problem `grammar_ende`, English and German, in one table.
 
-Words have kinds ("person", "food", ...), which limit the subjects and objects of a verb and the adjectives of a noun,
-so that sentences are plausible. Some kinds have another meaning: "he" and "she" nouns take that pronoun, "kin" nouns
-usually have a possessive, "free" nouns never have one, and "state" adjectives can be predicates. The English alone must
-determine the German, so the lexicon omits English words with two common translations, and verbs with the same form in
-the present and the past ("read").
+The English alone must determine the German. The table therefore has no English word with two common translations, no
+"you", and no verb whose past equals its present ("read"). Kinds make sentences plausible: they limit the objects of a
+verb, the adjectives of a noun and the nouns behind a preposition.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import NamedTuple
 
-NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
+NOMINATIVE, ACCUSATIVE, DATIVE = range(3)
+FIRST, SINGULAR, PLURAL = range(3)  # what a verb agrees with: "I", a singular such as "he", a plural such as "we"
+Forms = tuple[str, str, str]  # German cases; or forms of a verb by what it agrees with
+
+# Kinds: nouns with their plurals, the German ones behind the article. The first kind is the class of the noun. A noun
+# of the kind "weak" ends in -n except in the singular nominative.
+_NOUNS = """\
+person: man men der Mann Männer, woman women die Frau Frauen, child children das Kind Kinder
+person: girl girls das Mädchen Mädchen, son sons der Sohn Söhne, daughter daughters die Tochter Töchter
+person: brother brothers der Bruder Brüder, sister sisters die Schwester Schwestern, uncle uncles der Onkel Onkel
+person: aunt aunts die Tante Tanten, teacher teachers der Lehrer Lehrer, doctor doctors der Arzt Ärzte
+person weak: boy boys der Junge Jungen, neighbor neighbors der Nachbar Nachbarn
+person name: Anna die Anna, Maria die Maria, Julia die Julia, Peter der Peter, Paul der Paul, Thomas der Thomas
+animal: dog dogs der Hund Hunde, cat cats die Katze Katzen, horse horses das Pferd Pferde
+animal: bird birds der Vogel Vögel, cow cows die Kuh Kühe, rabbit rabbits das Kaninchen Kaninchen
+thing small: key keys der Schlüssel Schlüssel, picture pictures das Bild Bilder, bottle bottles die Flasche Flaschen
+thing small: ball balls der Ball Bälle, cup cups die Tasse Tassen, gift gifts das Geschenk Geschenke
+thing small writing: book books das Buch Bücher, letter letters der Brief Briefe
+thing clothing: coat coats der Mantel Mäntel, shirt shirts das Hemd Hemden, bag bags die Tasche Taschen
+thing furniture: table tables der Tisch Tische, chair chairs der Stuhl Stühle
+thing device: lamp lamps die Lampe Lampen, radio radios das Radio Radios
+thing vehicle: car cars das Auto Autos, bicycle bicycles das Fahrrad Fahrräder
+thing fixture: door doors die Tür Türen, window windows das Fenster Fenster
+food: apple apples der Apfel Äpfel, cake cakes der Kuchen Kuchen, bread das Brot, cheese der Käse
+food cooked: egg eggs das Ei Eier, potato potatoes die Kartoffel Kartoffeln, soup die Suppe
+drink: water das Wasser, milk die Milch, tea der Tee, coffee der Kaffee
+place inside: garden gardens der Garten Gärten, forest forests der Wald Wälder, room rooms das Zimmer Zimmer
+place inside: kitchen kitchens die Küche Küchen, city cities die Stadt Städte, village villages das Dorf Dörfer
+place inside goal: house houses das Haus Häuser, school schools die Schule Schulen, park parks der Park Parks
+place inside goal: hotel hotels das Hotel Hotels, museum museums das Museum Museen, church churches die Kirche Kirchen
+place goal: station stations der Bahnhof Bahnhöfe, river rivers der Fluss Flüsse
+"""
+
+# The kinds of nouns that they describe: adjectives. One of the kind "state" can be a predicate.
+_ADJECTIVES = """\
+person: famous berühmt
+person animal: young jung, strong stark, clever klug
+person animal thing place: old alt, beautiful schön
+person state: happy glücklich, sad traurig
+person animal state: friendly freundlich, tired müde, hungry hungrig, sick krank
+animal thing: black schwarz, white weiß
+animal thing food place: small klein, big groß
+animal thing state: dirty schmutzig
+thing: red rot, blue blau
+thing state: new neu
+thing food drink state: cheap billig, expensive teuer
+food drink state: good gut, fresh frisch, cold kalt, warm warm
+place: dark dunkel
+"""
+
+# Base form, third person, past and particle | infinitive, third person and participle | kinds of objects | options: who
+# does it ("person", "animal", "that" for a person who says that ...), a preposition or "dative" for the German object,
+# "sein" in the perfect, "recipient" (to somebody), "company" (with somebody), "stative" (no modal verb, no time) and
+# where it can happen (a key of `PLACES`).
+_VERBS = """\
+see sees saw              | sehen sieht gesehen                 | person animal vehicle     | person animal at
+find finds found          | finden findet gefunden              | animal small clothing     | person at
+look looks looked for     | suchen sucht gesucht                | person animal small       | person at
+hear hears heard          | hören hört gehört                   | person animal             | person animal at
+love loves loved          | lieben liebt geliebt                | person animal             | person stative
+need needs needed         | brauchen braucht gebraucht          | thing food drink          | person stative
+buy buys bought           | kaufen kauft gekauft                | thing food drink          | person at
+eat eats ate              | essen isst gegessen                 | food                      | person at
+drink drinks drank        | trinken trinkt getrunken            | drink                     | person at
+cook cooks cooked         | kochen kocht gekocht                | cooked                    | person
+write writes wrote        | schreiben schreibt geschrieben      | writing                   | person at
+wash washes washed        | waschen wäscht gewaschen            | clothing vehicle          | person
+repair repairs repaired   | reparieren repariert repariert      | vehicle device furniture  | person
+open opens opened         | öffnen öffnet geöffnet              | fixture                   | person
+visit visits visited      | besuchen besucht besucht            | person goal               | person
+call calls called         | an-rufen ruft angerufen             | person                    | person
+invite invites invited    | ein-laden lädt eingeladen           | person                    | person
+pick picks picked up      | auf-heben hebt aufgehoben           | small                     | person
+throw throws threw away   | weg-werfen wirft weggeworfen        | small clothing            | person
+bring brings brought along| mit-bringen bringt mitgebracht      | small food drink          | person
+turn turns turned on      | ein-schalten schaltet eingeschaltet | device                    | person
+turn turns turned off     | aus-schalten schaltet ausgeschaltet | device                    | person
+look looks looked at      | an-sehen sieht angesehen            | person animal thing place | person animal
+give gives gave           | geben gibt gegeben                  | small food                | person recipient
+show shows showed         | zeigen zeigt gezeigt                | animal small place        | person recipient
+help helps helped         | helfen hilft geholfen               | person animal             | person animal dative at
+thank thanks thanked      | danken dankt gedankt                | person                    | person dative
+follow follows followed   | folgen folgt gefolgt                | person animal             | person animal dative sein
+listen listens listened to| zu-hören hört zugehört              | person                    | person dative
+wait waits waited for     | warten wartet gewartet              | person                    | person animal auf at
+dream dreams dreamed of   | träumen träumt geträumt             | person thing place        | person von dative
+sleep sleeps slept        | schlafen schläft geschlafen         |                           | person animal at
+play plays played         | spielen spielt gespielt             |                           | person animal at company
+sing sings sang           | singen singt gesungen               |                           | person at company
+laugh laughs laughed      | lachen lacht gelacht                |                           | person at company
+get gets got up           | auf-stehen steht aufgestanden       |                           | person animal sein
+fall falls fell asleep    | ein-schlafen schläft eingeschlafen  |                           | person animal sein at
+come comes came back      | zurück-kommen kommt zurückgekommen  |                           | person animal sein from
+go goes went              | gehen geht gegangen                 |                           | person sein to company
+run runs ran              | laufen läuft gelaufen               |                           | person animal sein to
+say says said             | sagen sagt gesagt                   |                           | that stative
+hope hopes hoped          | hoffen hofft gehofft                |                           | that stative
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Noun:
-    """A noun in both languages. `gender` is m, f or n. `weak` adds -n in the singular accusative and dative."""
+class Noun(NamedTuple):
+    """A noun; `english_plural` is "" if it has none, `gender` is m, f or n."""
 
     english: str
     english_plural: str
     german: str
     german_plural: str
     gender: str
-    kinds: tuple[str, ...]  # the first is its class: person, animal, thing, food, dish, drink or place
-    weak: bool = False
-
-    @property
-    def countable(self) -> bool:
-        """Whether the noun has a plural."""
-        return bool(self.english_plural)
-
-
-@dataclass(frozen=True, slots=True)
-class Adjective:
-    """An adjective. `german` is its predicate form, `stem` its form before endings. It describes nouns of `kinds`."""
-
-    english: str
-    german: str
-    stem: str
     kinds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Determiner:
-    """A determiner. `declension` names its German endings (der, dies, ein, many or none)."""
+class Verb(NamedTuple):
+    """A verb. `particle` is "up" in "pick up" and "to" in "want to", `prefix` is "auf" in "aufheben"."""
+
+    base: str
+    present: Forms
+    past: Forms
+    particle: str
+    german_present: Forms
+    infinitive: str = ""
+    participle: str = ""
+    prefix: str = ""
+    objects: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def option(self, *names: str) -> str:
+        """Returns which of `names` is among the options, or ""."""
+        return next((name for name in names if name in self.options), "")
+
+    @property
+    def governs(self) -> tuple[str, int, str]:
+        """The object's role in a clause ("about" behind a German preposition), its case and the preposition."""
+        preposition = self.option("auf", "von")
+        return "about" if preposition else "object", DATIVE if self.option("dative") else ACCUSATIVE, preposition
+
+
+class Determiner(NamedTuple):
+    """A determiner: its English form for one thing and for more, its German stem and the kind of its endings."""
 
     english: str
     english_plural: str
     german: str
-    declension: str
+    endings: str  # "der", "dies", "ein", "viel" or "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Pronoun:
-    """A pronoun: its English subject and object forms, and its German nominative, accusative and dative."""
+class Pronoun(NamedTuple):
+    """A pronoun: its English forms as a subject and an object, its German cases, and what verbs agree with."""
 
     english: tuple[str, str]
-    german: tuple[str, str, str]
-    person: int = 3
-    plural: bool = False
+    german: Forms
+    agreement: int = SINGULAR
 
 
-@dataclass(frozen=True, slots=True)
-class Adverbial:
-    """A fixed phrase. `tenses` are the tenses that allow it; `middle` says whether English puts it before the verb."""
-
-    english: str
-    german: str
-    tenses: tuple[str, ...] = ()
-    middle: bool = False
+def _entries(table: str) -> Iterator[tuple[list[str], tuple[str, ...]]]:
+    for line in table.splitlines():
+        kinds, entries = line.split(": ")
+        for entry in entries.split(", "):
+            yield entry.split(), tuple(kinds.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Preposition:
-    """A preposition with the German case it governs and the kinds of nouns it takes."""
-
-    english: str
-    german: str
-    case: int
-    kinds: tuple[str, ...]
+def _noun(kinds: tuple[str, ...], english: str, *forms: str) -> Noun:
+    plural, article, german, german_plural = forms if len(forms) == 4 else ("", *forms, "")
+    return Noun(english, plural, german, german_plural, {"der": "m", "die": "f", "das": "n"}[article], kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A conjunction. `order` is the word order of the German clause after it (main, final, infinitive)."""
-
-    english: str
-    german: str
-    order: str = "final"
-    english_comma: bool = False
-    german_comma: bool = True
+def _verb(line: str) -> Verb:
+    (base, third, past, *particle), german, *lists = (tuple(column.split()) for column in line.split("|"))
+    prefix, _, infinitive = german[0].rpartition("-")
+    english = base, (base, third, base), (past, past, past), " ".join(particle)
+    return Verb(*english, (infinitive[:-1], german[1], infinitive), infinitive, german[2], prefix, *lists)
 
 
-def _noun(english: str, german: str, gender: str, kinds: str, weak: bool = False) -> Noun:
-    """Makes a noun from "singular/plural" pairs. A noun without a plural is uncountable."""
-    return Noun(*_pair(english), *_pair(german), gender, tuple(kinds.split()), weak)
+NOUNS = {forms[0]: _noun(kinds, *forms) for forms, kinds in _entries(_NOUNS)}
+ADJECTIVES = {english: (german, kinds) for (english, german), kinds in _entries(_ADJECTIVES)}
+VERBS = {f"{verb.base} {verb.particle}".strip(): verb for verb in map(_verb, _VERBS.splitlines())}
+BE = Verb("be", ("am", "is", "are"), ("was", "was", "were"), "", ("bin", "ist", "sind"), options=("stative",))
+MODALS = {
+    "can": Verb("can", ("can", "can", "can"), ("", "", ""), "", ("kann", "kann", "können")),
+    "should": Verb("should", ("should", "should", "should"), ("", "", ""), "", ("sollte", "sollte", "sollten")),
+    "will": Verb("will", ("will", "will", "will"), ("", "", ""), "", ("werde", "wird", "werden")),
+    "want": Verb("want", ("want", "wants", "want"), ("", "", ""), "to", ("will", "will", "wollen")),
+    "have": Verb("have", ("have", "has", "have"), ("", "", ""), "to", ("muss", "muss", "müssen")),
+}
 
-
-def _pair(forms: str) -> tuple[str, str]:
-    first, _, second = forms.partition("/")
-    return first, second
-
-
-def _adjective(english: str, german: str, kinds: str, stem: str = "") -> Adjective:
-    return Adjective(english, german, stem or german, tuple(kinds.split()))
-
-
-NOUNS = (
-    _noun("man/men", "Mann/Männer", "m", "person he elder free"),
-    _noun("woman/women", "Frau/Frauen", "f", "person she elder free"),
-    _noun("child/children", "Kind/Kinder", "n", "person youth"),
-    _noun("boy/boys", "Junge/Jungen", "m", "person he youth free", weak=True),
-    _noun("girl/girls", "Mädchen/Mädchen", "n", "person she youth free"),
-    _noun("brother/brothers", "Bruder/Brüder", "m", "person he youth kin"),
-    _noun("sister/sisters", "Schwester/Schwestern", "f", "person she youth kin"),
-    _noun("uncle/uncles", "Onkel/Onkel", "m", "person he elder kin"),
-    _noun("aunt/aunts", "Tante/Tanten", "f", "person she elder kin"),
-    _noun("son/sons", "Sohn/Söhne", "m", "person he youth kin"),
-    _noun("daughter/daughters", "Tochter/Töchter", "f", "person she youth kin"),
-    _noun("teacher/teachers", "Lehrer/Lehrer", "m", "person he elder"),
-    _noun("doctor/doctors", "Arzt/Ärzte", "m", "person he elder"),
-    _noun("neighbor/neighbors", "Nachbar/Nachbarn", "m", "person he elder", weak=True),
-    _noun("dog/dogs", "Hund/Hunde", "m", "animal"),
-    _noun("cat/cats", "Katze/Katzen", "f", "animal"),
-    _noun("horse/horses", "Pferd/Pferde", "n", "animal"),
-    _noun("bird/birds", "Vogel/Vögel", "m", "animal"),
-    _noun("cow/cows", "Kuh/Kühe", "f", "animal"),
-    _noun("rabbit/rabbits", "Kaninchen/Kaninchen", "n", "animal"),
-    _noun("book/books", "Buch/Bücher", "n", "thing small writing"),
-    _noun("letter/letters", "Brief/Briefe", "m", "thing small writing"),
-    _noun("picture/pictures", "Bild/Bilder", "n", "thing small"),
-    _noun("key/keys", "Schlüssel/Schlüssel", "m", "thing small"),
-    _noun("bag/bags", "Tasche/Taschen", "f", "thing small container"),
-    _noun("ball/balls", "Ball/Bälle", "m", "thing small"),
-    _noun("cup/cups", "Tasse/Tassen", "f", "thing small"),
-    _noun("bottle/bottles", "Flasche/Flaschen", "f", "thing small container"),
-    _noun("gift/gifts", "Geschenk/Geschenke", "n", "thing small container"),
-    _noun("coat/coats", "Mantel/Mäntel", "m", "thing clothing"),
-    _noun("shirt/shirts", "Hemd/Hemden", "n", "thing clothing"),
-    _noun("table/tables", "Tisch/Tische", "m", "thing furniture"),
-    _noun("chair/chairs", "Stuhl/Stühle", "m", "thing furniture"),
-    _noun("lamp/lamps", "Lampe/Lampen", "f", "thing device"),
-    _noun("radio/radios", "Radio/Radios", "n", "thing device"),
-    _noun("car/cars", "Auto/Autos", "n", "thing vehicle"),
-    _noun("bicycle/bicycles", "Fahrrad/Fahrräder", "n", "thing vehicle"),
-    _noun("door/doors", "Tür/Türen", "f", "thing fixture"),
-    _noun("window/windows", "Fenster/Fenster", "n", "thing fixture"),
-    _noun("apple/apples", "Apfel/Äpfel", "m", "food"),
-    _noun("egg/eggs", "Ei/Eier", "n", "food pot"),
-    _noun("potato/potatoes", "Kartoffel/Kartoffeln", "f", "food pot"),
-    _noun("cake/cakes", "Kuchen/Kuchen", "m", "food"),
-    _noun("bread", "Brot", "n", "dish"),
-    _noun("cheese", "Käse", "m", "dish"),
-    _noun("soup", "Suppe", "f", "dish pot"),
-    _noun("water", "Wasser", "n", "drink"),
-    _noun("milk", "Milch", "f", "drink"),
-    _noun("tea", "Tee", "m", "drink"),
-    _noun("coffee", "Kaffee", "m", "drink"),
-    _noun("garden/gardens", "Garten/Gärten", "m", "place inside"),
-    _noun("park/parks", "Park/Parks", "m", "place inside goal free"),
-    _noun("kitchen/kitchens", "Küche/Küchen", "f", "place inside room"),
-    _noun("room/rooms", "Zimmer/Zimmer", "n", "place inside room"),
-    _noun("house/houses", "Haus/Häuser", "n", "place inside landmark room"),
-    _noun("city/cities", "Stadt/Städte", "f", "place inside sight wide"),
-    _noun("village/villages", "Dorf/Dörfer", "n", "place inside sight wide"),
-    _noun("forest/forests", "Wald/Wälder", "m", "place inside free wide"),
-    _noun("school/schools", "Schule/Schulen", "f", "place inside goal landmark"),
-    _noun("museum/museums", "Museum/Museen", "n", "place inside sight goal landmark free"),
-    _noun("church/churches", "Kirche/Kirchen", "f", "place inside sight goal landmark free"),
-    _noun("hotel/hotels", "Hotel/Hotels", "n", "place inside goal landmark free"),
-    _noun("station/stations", "Bahnhof/Bahnhöfe", "m", "place goal landmark free"),
-    _noun("river/rivers", "Fluss/Flüsse", "m", "place goal shore free"),
-    _noun("tree/trees", "Baum/Bäume", "m", "place landmark shade"),
-)
-
-NAMES = (
-    _noun("Anna", "Anna", "f", "person she name"),
-    _noun("Maria", "Maria", "f", "person she name"),
-    _noun("Julia", "Julia", "f", "person she name"),
-    _noun("Peter", "Peter", "m", "person he name"),
-    _noun("Paul", "Paul", "m", "person he name"),
-    _noun("Thomas", "Thomas", "m", "person he name"),
-)
-
-ADJECTIVES = (
-    _adjective("old", "alt", "elder animal thing place"),
-    _adjective("young", "jung", "elder kin animal"),
-    _adjective("new", "neu", "thing state"),
-    _adjective("small", "klein", "youth animal thing food place"),
-    _adjective("big", "groß", "animal thing food place"),
-    _adjective("good", "gut", "food dish drink state"),
-    _adjective("beautiful", "schön", "person animal thing place"),
-    _adjective("famous", "berühmt", "person"),
-    _adjective("friendly", "freundlich", "person animal state"),
-    _adjective("tired", "müde", "person animal state", "müd"),
-    _adjective("hungry", "hungrig", "person animal state"),
-    _adjective("sick", "krank", "person animal state"),
-    _adjective("happy", "glücklich", "person state"),
-    _adjective("sad", "traurig", "person state"),
-    _adjective("strong", "stark", "person animal"),
-    _adjective("clever", "klug", "person animal"),
-    _adjective("red", "rot", "thing"),
-    _adjective("blue", "blau", "thing"),
-    _adjective("black", "schwarz", "animal thing"),
-    _adjective("white", "weiß", "animal thing"),
-    _adjective("cheap", "billig", "thing food dish drink state"),
-    _adjective("expensive", "teuer", "thing food dish drink state", "teur"),
-    _adjective("dirty", "schmutzig", "animal thing state"),
-    _adjective("fresh", "frisch", "food dish state"),
-    _adjective("cold", "kalt", "dish drink state"),
-    _adjective("warm", "warm", "dish drink state"),
-    _adjective("dark", "dunkel", "place", "dunkl"),
-)
-
-THE = Determiner("the", "the", "", "der")
-A = Determiner("a", "", "ein", "ein")
-NO = Determiner("no", "no", "kein", "ein")  # used only in German, for indefinite objects of negated sentences
-BARE = Determiner("", "", "", "none")
-THIS = Determiner("this", "these", "dies", "dies")
+THE, THIS = Determiner("the", "the", "d", "der"), Determiner("this", "these", "dies", "dies")
+A, BARE = Determiner("a", "", "ein", "ein"), Determiner("", "", "", "none")
 EVERY = Determiner("every", "", "jed", "dies")
-POSSESSIVES = tuple(
-    Determiner(english, english, german, "ein")
-    for english, german in (("my", "mein"), ("his", "sein"), ("her", "ihr"), ("our", "unser"), ("their", "ihr"))
-)
-AMOUNTS = (
-    Determiner("", "two", "zwei", "none"),
-    Determiner("", "three", "drei", "none"),
-    Determiner("", "ten", "zehn", "none"),
-    Determiner("", "many", "viel", "many"),
-    Determiner("", "some", "einig", "many"),
-)
+NO = Determiner("a", "", "kein", "ein")  # an indefinite object in a negated clause
+_POSSESSIVES = {"my": "mein", "his": "sein", "her": "ihr", "our": "unser", "their": "ihr"}
+POSSESSIVES = {english: Determiner(english, english, german, "ein") for english, german in _POSSESSIVES.items()}
+_AMOUNTS = {"two": ("zwei", "none"), "ten": ("zehn", "none"), "many": ("viel", "viel"), "some": ("einig", "viel")}
+AMOUNTS = {english: Determiner("", english, *german) for english, german in _AMOUNTS.items()}
 
-HE = Pronoun(("he", "him"), ("er", "ihn", "ihm"))
-SHE = Pronoun(("she", "her"), ("sie", "sie", "ihr"))
-WE = Pronoun(("we", "us"), ("wir", "uns", "uns"), person=1, plural=True)
-THEY = Pronoun(("they", "them"), ("sie", "sie", "ihnen"), plural=True)
-PRONOUNS = (Pronoun(("I", "me"), ("ich", "mich", "mir"), person=1), HE, SHE, WE, THEY)
-IT = {
-    "m": Pronoun(("it", "it"), HE.german),
-    "f": Pronoun(("it", "it"), SHE.german),
-    "n": Pronoun(("it", "it"), ("es", "es", "ihm")),
+PRONOUNS = {
+    "I": Pronoun(("I", "me"), ("ich", "mich", "mir"), FIRST),
+    "he": Pronoun(("he", "him"), ("er", "ihn", "ihm")),
+    "she": Pronoun(("she", "her"), ("sie", "sie", "ihr")),
+    "we": Pronoun(("we", "us"), ("wir", "uns", "uns"), PLURAL),
+    "they": Pronoun(("they", "them"), ("sie", "sie", "ihnen"), PLURAL),
 }
-WHO = Pronoun(("who", "whom"), ("wer", "wen", "wem"))
-WHAT = Pronoun(("what", "what"), ("was", "was", ""))
+_IT = {"m": ("er", "ihn", "ihm"), "f": ("sie", "sie", "ihr"), "n": ("es", "es", "ihm")}
+IT = {gender: Pronoun(("it", "it"), german) for gender, german in _IT.items()}
+WHO, WHAT = Pronoun(("who", "whom"), ("wer", "wen", "wem")), Pronoun(("what", "what"), ("was", "was", ""))
 
-_ANY = ("present", "past", "modal")
-TIMES = (
-    Adverbial("today", "heute", _ANY),
-    Adverbial("in the evening", "am Abend", _ANY),
-    Adverbial("on Monday", "am Montag", ("past", "modal")),
-    Adverbial("on Sunday", "am Sonntag", ("past", "modal")),
-    Adverbial("yesterday", "gestern", ("past",)),
-    Adverbial("last week", "letzte Woche", ("past",)),
-    Adverbial("tomorrow", "morgen", ("modal",)),
-    Adverbial("next week", "nächste Woche", ("modal",)),
-    Adverbial("now", "jetzt", ("present",)),
-    Adverbial("every day", "jeden Tag", ("present", "past")),
-    Adverbial("in winter", "im Winter", ("present", "past")),
-    Adverbial("often", "oft", ("present", "past"), middle=True),
-    Adverbial("always", "immer", ("present", "past"), middle=True),
-    Adverbial("sometimes", "manchmal", ("present", "past"), middle=True),
-    Adverbial("never", "nie", ("present", "past"), middle=True),
-)
-MANNERS = {
-    english: Adverbial(english, german)
-    for english, german in (("quickly", "schnell"), ("slowly", "langsam"), ("loudly", "laut"), ("quietly", "leise"))
+# English preposition, German preposition, its case, and the kind of the nouns behind it.
+PLACES = {
+    "at": (("in", "in", DATIVE, "inside"), ("behind", "hinter", DATIVE, "goal")),
+    "to": (("to", "zu", DATIVE, "goal"), ("into", "in", ACCUSATIVE, "inside")),
+    "from": (("from", "aus", DATIVE, "inside"),),
 }
-WHERE, WHERE_TO = Adverbial("where", "wo"), Adverbial("where", "wohin")
-WHEN, WHY = Adverbial("when", "wann"), Adverbial("why", "warum")
-
-PREPOSITIONS = {
-    "at": (
-        Preposition("in", "in", DATIVE, ("inside",)),
-        Preposition("behind", "hinter", DATIVE, ("landmark",)),
-        Preposition("in front of", "vor", DATIVE, ("landmark",)),
-        Preposition("at", "an", DATIVE, ("shore",)),
-        Preposition("under", "unter", DATIVE, ("shade",)),
-    ),
-    "to": (Preposition("to", "zu", DATIVE, ("goal",)), Preposition("into", "in", ACCUSATIVE, ("inside",))),
-    "drive": (Preposition("to", "zu", DATIVE, ("goal",)), Preposition("into", "in", ACCUSATIVE, ("wide",))),
-    "from": (Preposition("from", "aus", DATIVE, ("inside",)),),
+TIMES = {
+    "present": {"now": "jetzt", "today": "heute", "every day": "jeden Tag", "in winter": "im Winter"},
+    "past": {"yesterday": "gestern", "last week": "letzte Woche", "on Monday": "am Montag", "in winter": "im Winter"},
+    "modal": {"tomorrow": "morgen", "next week": "nächste Woche", "on Sunday": "am Sonntag", "today": "heute"},
 }
-WITH = Preposition("with", "mit", DATIVE, ("person",))
-FOR = Preposition("for", "für", ACCUSATIVE, ("person",))
-
-BECAUSE, ALTHOUGH = Link("because", "weil"), Link("although", "obwohl")
-IF, WHEN_EVER, WHILE = Link("if", "wenn"), Link("when", "wenn"), Link("while", "während")
-THAT, IN_ORDER = Link("that", "dass"), Link("to", "um", "infinitive")
-AND = Link("and", "und", "main", english_comma=True, german_comma=False)
-BUT = Link("but", "aber", "main", english_comma=True)
+LINKS = {"because": "weil", "although": "obwohl", "if": "wenn", "that": "dass", "and": "und", "but": "aber"}

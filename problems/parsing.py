@@ -12,13 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Dependency, Example, OwnFile, Problem, Unusable
+from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, split_paths
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.trees.heads import head_dependencies
-from t2t_lite.trees.linear import BRACKETS, TAGS, WORD, bracket_pairs, linearise
-from t2t_lite.trees.tokenizer import split_at_blanks
+from t2t_lite.trees.linear import BRACKETS, TAGS, WORD, linearise
 from t2t_lite.trees.tree import parse_brackets, tree_words
 from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
 
@@ -29,9 +27,6 @@ HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
 _SEED = 1
 _SPLIT_NOTE = ", ".join(f"{share:.0%} to {split}" for split, share in HELD_OUT_SHARE.items())
 _SPLIT_NOTE = f"split at random (seed {_SEED}): {_SPLIT_NOTE}, the rest to train"
-_NEAR = 4  # maximum distance between near brackets, in symbols
-NEAR_BRACKET = f"closing bracket -> its opening one, at most {_NEAR} symbols before"
-FAR_BRACKET = "closing bracket -> its opening one, farther away"
 _MAX_LISTED = 20  # maximum number of malformed trees to list
 
 
@@ -75,26 +70,6 @@ class Parsing(Problem):
     def for_model(self, example: Example) -> Example:
         """Returns the words and the symbols of the tree."""
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0], self.tags))
-
-    def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
-        """Returns the head that each word depends on, and the opening bracket of each closing bracket.
-
-        Brackets are counted among the symbols that the model writes. Targets that are not a tree have no dependencies.
-        """
-        try:
-            tree = parse_brackets(targets)[0]
-        except (ValueError, IndexError):
-            return []
-        if tree_words(tree) != split_at_blanks(inputs):
-            return []
-        heads = [
-            Dependency(f"{label}: word -> head", "inputs", word, head) for label, word, head in head_dependencies(tree)
-        ]
-        symbols = self.for_model(Example(inputs, targets)).targets.split()
-        return heads + [
-            Dependency(FAR_BRACKET if closing - opening > _NEAR else NEAR_BRACKET, "targets", closing, opening)
-            for closing, opening in bracket_pairs(symbols)
-        ]
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about the malformed trees in all splits."""

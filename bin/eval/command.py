@@ -44,7 +44,7 @@ def make_parser() -> cli.CommandParser:
         const=500,
         metavar="LINES",
         help="instead, measure the attention heads on at most LINES lines of the split (default: 500): how far and how "
-        "sharply they attend, and which dependencies between words they follow",
+        "sharply they attend, and how much weight each neighbour gets",
     )
     add = parser.add_argument_group("search settings").add_argument
     add(
@@ -133,8 +133,6 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
         )
         for run in arguments.output_dir
     ]
-    for each in reports:
-        cli.warn(f"{'wrote' if each.measured_now else 'answered from'} {each.path}")
     if arguments.json:
         _print_json([each.content for each in reports])
     else:

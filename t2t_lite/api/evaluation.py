@@ -14,8 +14,8 @@ from t2t_lite.training.evaluation.model_selection import check_metric, check_sea
 from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:
+    from t2t_lite.evaluation.heads import HeadsReport
     from t2t_lite.evaluation.split_scores import SplitScores
-    from t2t_lite.evaluation.stored_heads import HeadsReport
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,8 +161,7 @@ def measure_heads(
     """Measures the attention heads of a checkpoint on a split, as t2t-lite-eval --heads does.
 
     The measures are how far and how sharply each head attends, and how much weight each neighbour receives, compared
-    with uniform attention; and, if the problem defines dependencies between words, how well the best head follows each
-    kind of dependency, compared with the best fixed distance. The result is stored in scores/ in the run directory.
+    with uniform attention.
 
     Args:
       output_dir: the run directory.
@@ -174,12 +173,12 @@ def measure_heads(
     Raises:
       UserError: if the run, the checkpoint or the data is unusable, or the model provides no attention weights.
     """
+    from t2t_lite.evaluation import heads
     from t2t_lite.evaluation.request import make_request
-    from t2t_lite.evaluation.stored_heads import load_or_measure_heads
     from t2t_lite.run_dir import open_run_dir
     from t2t_lite.system.quiet import settings_restored
 
     options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
     request = make_request(open_run_dir(Path(output_dir)), options)
     with settings_restored():
-        return load_or_measure_heads(request, lines)
+        return heads.measure_heads(request, lines)

@@ -33,23 +33,6 @@ class Example(NamedTuple):
 SIDES = Example._fields
 
 
-class Dependency(NamedTuple):
-    """A known dependency between two words of a text, to test what attention heads have learned.
-
-    Args:
-      relation: a short, readable name for the dependency: "relative pronoun -> its noun".
-      side: "inputs" or "targets".
-      word: the index of the dependent word in the text as the model reads or writes it, see `Problem.for_model`; words
-        are separated by spaces and counted from 0.
-      head: the index of the word that it depends on.
-    """
-
-    relation: str
-    side: str
-    word: int
-    head: int
-
-
 class Unusable(str):
     """Replaces a text that cannot be used; its value is the reason."""
 
@@ -255,15 +238,6 @@ class Problem:
     def for_model(self, example: Example) -> Example:
         """Returns a pair as the model reads and writes it, before tokenization. Does not affect plain-text files."""
         return example
-
-    def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
-        """Returns known dependencies between the words on each side; none by default.
-
-        Args:
-          inputs, targets: a pair in the direction of this problem, as in its plain-text files.
-        """
-        del inputs, targets
-        return []
 
     def drop_reason(self, split: str, example: Example) -> str | None:
         """Returns a short reason to drop a pair, or None to keep it. The manifest counts pairs by reason."""

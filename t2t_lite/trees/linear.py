@@ -55,14 +55,3 @@ def linearise(tree: Tree, tags: Collection[str] = ()) -> str:
         else:
             symbols.append(f"({node.label}" if kind is OPEN else f"){node.label}")
     return " ".join(symbols)
-
-
-def bracket_pairs(symbols: Sequence[str]) -> list[tuple[int, int]]:
-    """Returns (closing, opening), indices of symbols, for each pair of brackets in a linearised tree."""
-    pairs, opened = [], []
-    for place, symbol in enumerate(symbols):
-        if symbol.startswith("("):
-            opened.append(place)
-        elif symbol.startswith(")"):
-            pairs.append((place, opened.pop()))
-    return pairs

@@ -50,7 +50,7 @@ RUNS = {
         ),
     ],
     "docs/attention.md": [
-        Run("echo", {}, ("attention.html", "reproduced/figure3.svg", "RUN/scores/heads.*/heads.md")),
+        Run("echo", {}, ("attention.html", "reproduced/figure3.svg"), ("attention heads of",)),
         Run("picture", {"picture =": "import t2t_lite as t2t\npicture ="}, ("attention.svg",)),
     ],
     "docs/benchmarks.md": [
