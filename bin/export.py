@@ -13,7 +13,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "export",
         "Write a trained model, with its vocabularies and a model card, into a directory of its own.",

@@ -13,7 +13,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser("import", "Convert a trained tensor2tensor model, or an export, into a run directory.")
     add = parser.add_argument
     add("model", metavar="DIR", type=cli.path, help="the folder of the model or a checkpoint in it, or the export")

@@ -14,7 +14,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "params", "Count the parameters of hparam sets by part, and compare them with the paper's table 3."
     )
@@ -75,7 +74,6 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _print_one(counts: dict[str, int], printed: int | None) -> None:
-    """Prints one line per part."""
     total = sum(counts.values())
     table = cli.table("part", "parameters", "share", pad_edge=True)
     for part, count in counts.items():
@@ -87,7 +85,6 @@ def _print_one(counts: dict[str, int], printed: int | None) -> None:
 
 
 def _print_several(counts: dict[str, dict[str, int]], printed: dict[str, int | None]) -> None:
-    """Prints one line per set."""
     parts = list(dict.fromkeys(part for count in counts.values() for part in count))
     titles = (title.replace(" ", "\n") for title in (*parts, "total", "paper", "deviation"))
     table = cli.table("set (millions)", *titles, pad_edge=True)
@@ -100,7 +97,6 @@ def _print_several(counts: dict[str, dict[str, int]], printed: dict[str, int | N
 
 
 def _printed(name: str) -> int | None:
-    """Returns the paper's number of parameters of a set, in millions."""
     from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 
     return PAPER_FIGURES[name].parameters if name in PAPER_FIGURES else None

@@ -12,7 +12,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "report",
         "Write an HTML report on runs: settings, curves, scores, outputs and checkpoints. The command reads what the "

@@ -47,7 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "serve", "Serve translation and parsing over HTTP, with LibreTranslate's API and our own.", runs=True
     )
@@ -91,7 +90,6 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _places(arguments: argparse.Namespace) -> "list[Place]":
-    """Returns the locations of the models that the flags name."""
     from t2t_lite.plugins import load_all
     from t2t_lite.serving.models import model_places
     from t2t_lite.serving.sources import ExportSource, RunSource, Source

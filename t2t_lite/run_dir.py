@@ -223,7 +223,6 @@ def trust_run_plugins(path: Path) -> list[Path]:
 
 
 def _names(problem: str, settings: dict[str, Any]) -> dict[Registry, str]:
-    """Returns the names of a run's problem, model and so on, by registry."""
     chosen = {registry: settings.get(name, getattr(HParams, name)) for name, registry in REGISTRIES_OF_SETTINGS.items()}
     return {PROBLEMS: problem.removesuffix(REVERSED_SUFFIX)} | chosen
 
@@ -303,7 +302,6 @@ def _why_not(folder: Path, run: Path) -> str | None:
 
 
 def _origins(problem: Problem, hparams: HParams) -> dict[str, Origin]:
-    """Returns the plug-ins that the problem, the model and so on come from, if any."""
     names = _names(problem.data_name, dataclasses.asdict(hparams))
     return {registry.kind: origin for registry, name in names.items() if (origin := registry.origin(name))}
 

@@ -24,7 +24,6 @@ _MODES = {
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "benchmark", "Measure or calculate the cost of training and decoding. Choose one of the modes.", runs=True
     )
@@ -118,7 +117,6 @@ def _add_cost_flags(parser: cli.CommandParser) -> None:
 
 
 def _device(text: str) -> str:
-    """Parses the name of a device, or its rate in TFLOPS."""
     if find_rate(text) is None:
         try:
             cli.positive_number(text)
@@ -171,7 +169,6 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags of --training cannot be combined."""
     if not arguments.hparams_set:
         parser.error("--training needs --hparams_set")
     if bool(arguments.problem) != bool(arguments.data_dir):

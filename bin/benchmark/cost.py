@@ -68,7 +68,6 @@ def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step
 
 
 def _print_assumed_time(hparams: HParams, arguments: argparse.Namespace, step_flops: float, rate: Rate) -> None:
-    """Prints the training time for the assumed range of device utilisation."""
     least, most = ASSUMED_UTILISATION
     fastest = step_flops * hparams.train_steps / (arguments.num_devices * rate.tflops * 1e12) / 3600
     steps = " to ".join(f"{fastest / share * 3600 / hparams.train_steps:.2g}" for share in (most, least))
@@ -84,7 +83,6 @@ def _print_assumed_time(hparams: HParams, arguments: argparse.Namespace, step_fl
 def _print_count(
     hparams: HParams, arguments: argparse.Namespace, parts: Mapping[str, float], estimate: float | None
 ) -> None:
-    """Prints the counted operations by part, and their ratio to the estimate."""
     import rich.table
 
     source, target, vocabulary = arguments.source_length, arguments.target_length, arguments.vocab_size

@@ -19,7 +19,6 @@ _CHOICES = ("kind", "layers", "heads", "form", "words", "query")
 
 
 def add_flags(parser: cli.CommandParser) -> None:
-    """Adds the flags of attention pictures."""
     add = parser.add_argument_group("pictures of attention").add_argument
     add(
         "--draw_attention",
@@ -95,5 +94,4 @@ def _picture(
 
 
 def _kinds(text: str) -> list[str]:
-    """Parses kinds of attention separated by commas."""
     return [cli.choice_type(KINDS, "kind")(kind) for kind in text.split(",")]

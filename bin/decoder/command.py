@@ -41,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "decoder",
         "Translate a file, or standard input to standard output: N lines in, N lines out, in order.",
@@ -154,7 +153,6 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags cannot be combined."""
     modes = ("decode_interactive", "score_file", "decode_from_file")
     modes_used = [name for name in modes if getattr(arguments, name)]
     if len(modes_used) > 1:

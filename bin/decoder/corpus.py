@@ -67,7 +67,6 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
         self._arguments = arguments
 
     def load_model(self) -> OutputWriter:
-        """Returns a writer with the loaded model."""
         from t2t_lite.bin.decoder.command import loaded
 
         load_all(self._arguments.t2t_usr_dir)
@@ -76,7 +75,6 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
     def run_inference(
         self, batch: Sequence[Block], model: OutputWriter, inference_args: dict[str, Any] | None = None
     ) -> Iterable[list[str]]:
-        """Yields the output lines of each block."""
         del inference_args
         for block in batch:
             yield model.outputs_of(block.lines, block.first_line)[0]
@@ -152,7 +150,6 @@ def _shards(pattern: str, folder: str) -> list[Shard]:
 
 
 def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: DecodeHParams) -> list[Shard]:
-    """Returns the shards without an output, and records what the outputs are made from."""
     made_by = fixed_model(arguments, settings)
     digests = {shard.source.rpartition("/")[2]: _digest(shard.source) for shard in shards}
     path = FileSystems.join(arguments.decode_to_file, _RECORD)
@@ -184,7 +181,6 @@ def _digest(path: str) -> str:
 
 @contextlib.contextmanager
 def _local(path: str) -> Iterator[Path]:
-    """Yields a local file with the content of a file in any of Beam's file systems."""
     if "://" not in path:
         yield Path(path)
         return
@@ -209,7 +205,6 @@ def _block_path(shard: Shard, first_line: int) -> str:
 
 
 def _write_block(path: str, lines: list[str]) -> None:
-    """Writes the outputs of a block, compressed if those of the file will be."""
     content = "".join(line + "\n" for line in lines).encode("utf-8", errors="replace")
     is_compressed = FileSystems.split(path)[0].endswith(f".gz{_BLOCKS}")
     with contextlib.suppress(OSError):  # another worker has made the folder
@@ -218,7 +213,6 @@ def _write_block(path: str, lines: list[str]) -> None:
 
 
 def _join(shard: Shard, first_lines: Iterable[int]) -> None:
-    """Joins the blocks of a file, and removes them."""
     paths = [_block_path(shard, first_line) for first_line in sorted(first_lines) if first_line]
     nothing = [gzip.compress(b"", mtime=0)] if shard.target.endswith(".gz") else []
     _write_whole(shard.target, map(_content, paths) if paths else nothing)
@@ -244,7 +238,6 @@ def _write_whole(path: str, parts: Iterable[bytes]) -> None:
 
 @contextlib.contextmanager
 def _progress(folder: str, size: int) -> Iterator[None]:
-    """Reports the number of decoded blocks from time to time."""
     ended = threading.Event()
 
     def report() -> None:

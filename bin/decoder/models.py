@@ -113,7 +113,6 @@ def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
 def _of_export(
     arguments: argparse.Namespace, path: Path, decode_hparams: "str | dict[str, str | float]"
 ) -> ChosenModel:
-    """Returns the model in an export directory."""
     from t2t_lite.exporting.export_dir import MANIFEST, read_export
 
     export = read_export(path)
@@ -138,7 +137,6 @@ def _of_export(
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    """Configures the process for searches with TensorFlow."""
     from t2t_lite.system.cores import use_one_thread_per_operation
     from t2t_lite.system.startup import keep_compiled
 

@@ -61,7 +61,6 @@ def _last(item: object, ended: object) -> bool:
 def decode_stream(
     lines: Iterator[tuple[str, ...]], writer: OutputWriter, batch_lines: int | None, output: TextIO
 ) -> None:
-    """Decodes lines of standard input. Writes each block as soon as it is ready."""
     first_line = 1
     for block in waiting_blocks(lines, batch_lines or WAITING_LINES):
         output.writelines(line + "\n" for line in writer.outputs_of(block, first_line)[0])
@@ -96,7 +95,6 @@ def _warm_up(translator: "Translator | Parser") -> None:
 
 
 def _lines() -> Iterator[str]:
-    """Yields lines typed at a prompt, or lines of standard input if it is not a terminal."""
     from t2t_lite.data.text_files import lenient_lines
 
     if not sys.stdin.isatty():

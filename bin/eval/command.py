@@ -20,7 +20,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "eval",
         "Decode a split with a checkpoint and score it. Outputs, scores and a report are kept in scores/ in the run "
@@ -90,7 +89,6 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags cannot be combined."""
     for name in ("metric", "references", "tune", "decode_hparams", "again") if arguments.heads else ():
         if getattr(arguments, name):
             parser.error(f"--heads and --{name} cannot be combined")
@@ -120,7 +118,6 @@ def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
 
 
 def _measure_heads(arguments: argparse.Namespace) -> None:
-    """Prints the measurements of the attention heads of each run."""
     from t2t_lite.api.evaluation import measure_heads
 
     reports = [
@@ -140,7 +137,6 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
 
 
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
-    """Compares the other runs with the first, and writes the comparison to the folder of each of them."""
     if len(scores) == 1:
         return None
     from t2t_lite.evaluation.comparison import compare_runs, write_comparison

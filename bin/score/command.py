@@ -19,7 +19,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "score",
         "Score translations with sacreBLEU's BLEU and chrF, with signatures, or trees with EVALB's labelled F1. "
@@ -107,7 +106,6 @@ def _add_files(parser: cli.CommandParser) -> None:
 
 
 def _list_of_metrics() -> str:
-    """Returns the names and summaries of the metrics that score files."""
     from t2t_lite.registry import METRICS
     from t2t_lite.scoring.metric import TOKENS, metric_needs
 
@@ -152,7 +150,6 @@ def _check_files(parser: cli.CommandParser, arguments: argparse.Namespace) -> No
 
 
 def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, metrics: list[str]) -> None:
-    """Exits with an error if an option does not fit the metrics or the other flags."""
     from t2t_lite.registry import METRICS
 
     for option in _OPTIONS:
@@ -167,7 +164,6 @@ def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, met
 
 
 def _metrics(names: str, num_references: int) -> list[str]:
-    """Returns the metrics that --metric names."""
     from t2t_lite.errors import UserError
     from t2t_lite.scoring.metric import TOKENS, check_references, metric_named, metric_needs
 

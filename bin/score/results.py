@@ -67,12 +67,10 @@ class Scored:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether the intervals are known."""
         return not math.isnan(self.systems[0].low)
 
     @property
     def label(self) -> str:
-        """The metric's label in reports."""
         return figure_label(figure_name(self.metric))
 
 
@@ -97,7 +95,6 @@ def remarks(files: Files, metrics: Sequence[str], options: Mapping[str, Any]) ->
 
 
 def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool) -> None:
-    """Prints the metrics' reports about one file. Each metric gets the options that it takes."""
     ((name, hypotheses),) = files.hypotheses.items()
     references, printed = list(files.references.values()), []
     for metric in metrics:
@@ -113,7 +110,6 @@ def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, An
 def score_files(
     files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool, test: str
 ) -> list[Scored]:
-    """Scores files and compares them with the first. With several files, intervals are always computed."""
     references, scored = list(files.references.values()), []
     for metric in metrics:
         taken = options_taken(metric, options)
@@ -140,7 +136,6 @@ def largest_changes(files: Files, metric: str, options: Mapping[str, Any], count
 
 
 def print_comparison(files: Files, metrics: Sequence[Scored], test: str, changes: Mapping[str, list[Change]]) -> None:
-    """Prints a table for each metric and the lines that changed most."""
     from rich.text import Text
 
     for scored in metrics:
@@ -169,7 +164,6 @@ def print_comparison(files: Files, metrics: Sequence[Scored], test: str, changes
 
 
 def print_json(files: Files, metrics: Sequence[Scored], test: str, changes: Mapping[str, list[Change]]) -> None:
-    """Prints one JSON object."""
     several = len(files.hypotheses) > 1
     content = {
         "hypotheses": list(files.hypotheses),

@@ -200,7 +200,6 @@ class CTranslate2Engine:
     def _with_new_words(
         self, query: Query, requests: "Sequence[_Request]", hypotheses: Mapping[int, list[EngineHypothesis]]
     ) -> dict[int, list[EngineHypothesis]]:
-        """Returns the hypotheses in which a new word follows the prefix, for the lines in which one must."""
 
         def fitting(
             found: Mapping[int, list[EngineHypothesis]], requests: "Sequence[_Request]"
@@ -221,7 +220,6 @@ class CTranslate2Engine:
         return found | fitting(self._searched(query, left, report=False, **more), left)
 
     def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:
-        """Returns the arguments of translate_batch for a batch of lines with the same minimum length."""
         settings = query.settings
         options: dict[str, Any] = {
             "source": [self._named(request.source, self._inputs_tokens) for request in batch],

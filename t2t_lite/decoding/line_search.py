@@ -127,13 +127,11 @@ class LineSearch:
         return sources, [ids[:-1] for ids in ended], cut | cut_prefixes
 
     def _ends_word(self, lines: Lines, row: int) -> bool:
-        """Returns whether the prefix of a line ends in a blank that is part of the next token."""
         return bool(self._vocabulary.starts_with_blank and lines.prefixes and lines.prefixes[row][-1:].isspace())
 
     def _hypotheses(
         self, engine_hypotheses: list[EngineHypothesis], prefix: str, prefix_ids: list[int], is_line_cut: bool
     ) -> list[Hypothesis]:
-        """Returns the hypotheses of one line."""
         # Outputs begin with the given prefix verbatim, because its tokens lack characters unknown to the vocabulary.
         (known,) = self._vocabulary.decode([prefix_ids])
         texts = self._vocabulary.decode([each.ids for each in engine_hypotheses])

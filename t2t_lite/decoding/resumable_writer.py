@@ -112,7 +112,6 @@ class ResumableWriter:
             raise
 
     def finish(self) -> None:
-        """Closes the files and renames them to their final names."""
         for path, partial, file in zip(self._paths, self._partials, self._files):
             if path.suffix == ".gz" and not self.lines:
                 file.write(gzip.compress(b"", mtime=0))  # an empty file is not a valid gzip file

@@ -119,12 +119,10 @@ def make_constraints(
 
 
 def make_score_terms(lines: LinesToDecode) -> list[LineTerm]:
-    """Returns the score terms selected by the settings."""
     return [SCORERS[name](lines) for name in names_in(lines.decode_hparams.scorers)]
 
 
 def min_length(lines: LinesToDecode) -> LineConstraint:
-    """Returns the constraint for min_length_ratio."""
     # The ratio compares lengths without the end symbol; `min_lengths` include it.
     ratio = lines.decode_hparams.min_length_ratio
     return LineConstraint(
@@ -133,7 +131,6 @@ def min_length(lines: LinesToDecode) -> LineConstraint:
 
 
 def no_repeat_ngram(lines: LinesToDecode) -> LineConstraint:
-    """Returns the constraint for no_repeat_ngram_size."""
     return LineConstraint(NoRepeatNgram(lines.decode_hparams.no_repeat_ngram_size))
 
 

@@ -97,7 +97,6 @@ class TensorFlowEngine:
         warnings: dict[int, str] = {}
 
         def search_batch(batch: _Batch) -> None:
-            """Searches a batch."""
             request, searcher, rows = batch
             inputs = request.inputs_of(rows)
             search = searcher.compile if query.lines.warm_up and isinstance(searcher, AdaptiveSearcher) else searcher
@@ -146,7 +145,6 @@ class TensorFlowEngine:
         return self.model.alignment_layer if layer is None else layer
 
     def _batches(self, query: Query) -> list[_Batch]:
-        """Returns the batches of all lines. Lines with phrases have their own batches, with one more constraint."""
         sources, settings = query.sources, query.settings
         phrases = query.lines.phrases or [()] * len(sources)
         about = LinesToDecode(query.lines.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
@@ -176,7 +174,6 @@ class TensorFlowEngine:
         return PhraseVocabulary(self._vocabulary)
 
     def _map(self, function: Callable[[_Batch], None], items: list[_Batch]) -> None:
-        """Calls a function for each item, in several threads."""
         if self.num_threads == 1 or len(items) < 2:
             for item in items:
                 function(item)

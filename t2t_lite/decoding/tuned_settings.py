@@ -23,7 +23,6 @@ class TunedSettings(NamedTuple):
     checkpoint: str = ""  # the name of the checkpoint used for tuning; "": unknown
 
     def only(self, names: Collection[str]) -> "TunedSettings":
-        """Returns the settings with these names."""
         return self._replace(settings={name: value for name, value in self.settings.items() if name in names})
 
     def __str__(self) -> str:
@@ -92,7 +91,6 @@ def remember(path: Path, tuned: TunedSettings, about: Mapping[str, Any]) -> Path
 
 
 def forget(path: Path) -> bool:
-    """Removes decode_hparams.json and returns whether it existed."""
     file = Path(path) / FILE
     existed = file.exists()
     file.unlink(missing_ok=True)

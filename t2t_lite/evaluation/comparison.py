@@ -33,7 +33,6 @@ class RunComparison:
     inputs: list[str] = dataclasses.field(repr=False)  # the source lines
 
     def to_json(self) -> dict[str, Any]:
-        """Returns everything as JSON data."""
         return {
             "first": self.names[0],
             "tests": TESTS,
@@ -44,7 +43,6 @@ class RunComparison:
         }
 
     def report(self) -> str:
-        """Returns the report in Markdown."""
         first, *others = self.names
         lines = [f"# {', '.join(others)} compared with {first}"]
         titles = ["", "score", "95% interval", "p, bootstrap", "p, randomisation"]
@@ -111,7 +109,6 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
 
 
 def write_comparison(comparison: RunComparison, scores: Sequence[SplitScores]) -> list[Path]:
-    """Writes comparison.md and comparison.json for each run except the first. Returns the Markdown files."""
     written = []
     for one in scores[1:]:
         write_text(one.path / "comparison.json", as_json(comparison.to_json()) + "\n")

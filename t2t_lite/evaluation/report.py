@@ -7,7 +7,6 @@ from t2t_lite.evaluation.split_scores import SplitScores
 
 
 def evaluation_report(scores: SplitScores) -> str:
-    """Returns the report of one evaluation."""
     content = scores.content
     settings = content["decoded_by"]["decode_hparams"]
     members = f", the average of steps {', '.join(map(str, scores.members))}" if scores.members else ""
@@ -37,7 +36,6 @@ def evaluation_report(scores: SplitScores) -> str:
 
 
 def figure_table(figures: Sequence[Figure]) -> list[str]:
-    """Returns the lines of a table of scores with their intervals."""
     # Output scores are percentages; losses, perplexities and shares need more digits.
     rows = [
         [figure.label, f"{figure.score:.{2 if figure.metric else 4}f}", format_interval(figure.interval)]

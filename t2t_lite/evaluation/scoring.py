@@ -179,7 +179,6 @@ def _scored(
 
 
 def _about(request: Request, members: list[int]) -> dict[str, Any]:
-    """Returns the part of scores.json that describes the request."""
     checkpoint = request.selection.path
     paths = (request.text_paths[1], *request.references)
     return {

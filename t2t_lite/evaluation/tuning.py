@@ -99,7 +99,6 @@ class Tuned:
 
     @property
     def report(self) -> str:
-        """The report in Markdown."""
         return tuning_report(self.content, self.decides, self.earlier)
 
 
@@ -187,7 +186,6 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
         candidates = list(tuning_candidates(request, current.inputs, grid))
 
     def compared(*outputs: list[str]) -> list[dict[str, Any]]:
-        """Returns the scores and p-values of the current outputs, and of other outputs compared with them."""
         systems = {str(number): lines for number, lines in enumerate((current.hypotheses, *outputs))}
         references = references_taken(problem.metric, current.references)
         options: dict[str, Any] = {**options_for(problem.metric, problem)}

@@ -59,7 +59,6 @@ def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: Tu
 
 
 def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) -> str:
-    """Describes what happens to the previously tuned settings."""
     checkpoint = earlier.checkpoint or "an unknown checkpoint"
     other = "" if checkpoint == content["checkpoint"] else f", not {content['checkpoint']}"
     if not decides:

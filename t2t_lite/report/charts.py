@@ -164,7 +164,6 @@ def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
 
 
 def _draw(axes: "Axes", curves: Sequence[Curve], axis: str, unit: str) -> None:
-    """Draws curves with axis labels."""
     for curve in curves:
         axes.plot(
             curve.steps,

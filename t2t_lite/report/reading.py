@@ -149,7 +149,6 @@ class StoredRun:
 
     @property
     def last_step(self) -> int:
-        """The last known step."""
         steps = (*(report["step"] for report in self.reports), *(step for step, _ in self.checkpoints))
         return int(max((*steps, *self.evaluations), default=0))
 

@@ -250,7 +250,6 @@ def _values(name: str) -> dict[str, Any] | None:
 
 
 def checkpoint_table(run: StoredRun) -> CheckpointTable:
-    """Returns the checkpoints of a run with their scores, and the members of its averages."""
     measured = dict.fromkeys(name for step, _ in run.checkpoints for name in run.evaluations.get(step, ()))
     names = sorted(measured, key=lambda name: not is_of_outputs(name))[:_MOST_FIGURES]
     rows = []
@@ -370,7 +369,6 @@ def _by_length(named: Sequence[tuple[str, Evaluation]]) -> list[tuple[str, list[
 
 
 def sample_tables(run: StoredRun) -> list[SampleTable]:
-    """Returns a table of outputs for each line that the evaluations of a run decoded as a sample."""
     by_source: dict[str, list[Sample]] = {}
     for sample in run.samples:
         by_source.setdefault(sample.source, []).append(sample)

@@ -86,7 +86,6 @@ def run_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
-    """Returns the values for the template of the report."""
     examples = [group for run in runs for group in example_groups(run)]
     return {
         "version": t2t_lite.__version__,
@@ -106,7 +105,6 @@ def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
 
 
 def remarks_on(run: StoredRun) -> list[Remark]:
-    """Returns a remark about each part that is missing, damaged or from another version."""
     return [*run.remarks, *_versions(run), *_unregistered(run), *_training(run), *_evaluation(run)]
 
 
@@ -217,7 +215,6 @@ class ReportCallback(Callback):
         self._write_if_due()
 
     def write(self) -> None:
-        """Writes the report now."""
         file = self._output_dir / REPORT
         try:
             write_report(self._output_dir, file)

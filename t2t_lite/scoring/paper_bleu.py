@@ -46,7 +46,6 @@ class PaperBleu(BySacrebleu):
         self._case = "lc" if lowercase else "mixed"
 
     def prepared(self, lines: Sequence[str]) -> list[str]:
-        """Returns the tokens of each line, separated by spaces."""
         if self._language:
             lines = [tokens_with_split_compounds(line, self._language) for line in lines]
         return [_OTHER_BLANK.sub(lambda blank: f"U+{ord(blank[0]):04X}", line) for line in lines]

@@ -82,7 +82,6 @@ class SentenceScore:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all brackets match."""
         return self.matched == self.gold == self.candidate
 
 
@@ -113,7 +112,6 @@ class Parseval:
 
     @property
     def all(self) -> Summary:
-        """The summary of all sentences."""
         return summarise(self.sentences)
 
     @property
@@ -189,7 +187,6 @@ def check_one_line_per_tree(lines: Sequence[str], where: str) -> None:
 
 
 def other_roots(lines: Sequence[str]) -> int:
-    """Returns the number of lines with a usual root other than TOP, which counts as a constituent."""
     return sum(bool(_OTHER_ROOT.match(line)) for line in lines)
 
 
@@ -270,7 +267,6 @@ def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceSc
 
 
 def _count(parse: _Parse, tags: list[str]) -> _CountedParse:
-    """Returns the parts of a parse that count if its words have the given tags."""
     counts = [tag not in _DELETED for tag in tags]
     before = list(accumulate(counts, initial=0))  # number of counting words before each word
     kept = [(leaf.word, _SAME.get(tag, tag)) for leaf, tag, count in zip(parse.leaves, tags, counts) if count]
@@ -301,6 +297,5 @@ def _percent(part: float, whole: float) -> float:
 
 
 def total(scores: Sequence[SentenceScore]) -> SentenceScore:
-    """Returns the sums over sentences with status COUNTED."""
     names = ("length", "matched", "gold", "candidate", "crossing", "words", "correct_tags")
     return SentenceScore(status=COUNTED, **{name: sum(getattr(score, name) for score in scores) for name in names})

@@ -31,7 +31,6 @@ class BySacrebleu(Metric):
         self._metric, self._needs_blanks = metric, needs_blanks
 
     def prepared(self, lines: Sequence[str]) -> list[str]:
-        """Returns lines in the form passed to sacreBLEU."""
         return list(lines)
 
     def corpus_score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:

@@ -189,18 +189,15 @@ class _System:
         self.samples = self.scores(sums)
 
     def scores(self, sums: Iterable[np.ndarray]) -> np.ndarray:
-        """Returns the score for each vector of sums over lines."""
         return np.array([self._metric.score_of_sums(list(each)) for each in sums])
 
     def interval(self) -> Interval:
-        """Returns the score with its confidence interval."""
         scores = np.sort(self.samples)
         outside = len(scores) // 40  # 2.5% on each side
         return Interval(self.score, float(scores[outside]), float(scores[len(scores) - outside - 1]))
 
 
 def _p_value(first: _System, other: _System, test: str, num_samples: int, seed: int) -> float:
-    """Returns the p-value of the difference between two systems."""
     if first.lines == other.lines:
         return 1.0  # sacreBLEU's bootstrap test would count no sample as extreme and return 0.001
     difference = abs(first.score - other.score)

@@ -20,7 +20,6 @@ class TokenSums(NamedTuple):
 
 
 def scores_of_tokens(sums: TokenSums) -> dict[str, float]:
-    """Returns the score of each registered metric of tokens, by its name."""
     return {name: float(METRICS[name]().score(sums)) for name in METRICS.having("needs", TOKENS)}
 
 
@@ -28,7 +27,6 @@ class Loss:
     """Nats per token with label smoothing, as in training."""
 
     def score(self, sums: TokenSums) -> float:
-        """Returns the mean loss."""
         return sums.smoothed / sums.tokens
 
 
@@ -36,7 +34,6 @@ class NllLoss:
     """Nats per token without label smoothing."""
 
     def score(self, sums: TokenSums) -> float:
-        """Returns the mean loss."""
         return sums.plain / sums.tokens
 
 
@@ -44,7 +41,6 @@ class Perplexity:
     """exp of the loss without label smoothing."""
 
     def score(self, sums: TokenSums) -> float:
-        """Returns the perplexity per token."""
         return math.exp(min(sums.plain / sums.tokens, _MAX_NATS))
 
 
@@ -52,5 +48,4 @@ class Accuracy:
     """The share of tokens that the model ranks first, given the previous ones; 0 to 1."""
 
     def score(self, sums: TokenSums) -> float:
-        """Returns the share."""
         return sums.correct / sums.tokens

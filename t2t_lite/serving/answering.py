@@ -129,7 +129,6 @@ _REASONS = {413: "too_large", 429: "queue_full", 503: "loading", 504: "timeout"}
 
 
 def _line(error: Any) -> str:  # noqa: ANN401  an error of pydantic
-    """Returns a message about an invalid field, without its value."""
     where = ".".join(str(part) for part in error["loc"] if part != "body")
     return f"{where}: {error['msg']}" if where else str(error["msg"])
 
@@ -147,7 +146,6 @@ class Keys:
 
     @property
     def are_needed(self) -> bool:
-        """Whether clients must send a key."""
         return self._path is not None
 
     def read(self) -> None:

@@ -111,7 +111,6 @@ class Batcher:
 
     @property
     def num_waiting(self) -> int:
-        """The number of waiting texts."""
         return len(self._waiting)
 
     def submit(self, task: Hashable, items: Sequence[Any]) -> Job:
@@ -133,7 +132,6 @@ class Batcher:
         return job
 
     def cancel(self, job: Job) -> None:
-        """Drops the waiting texts of a job and cancels its future."""
         with self._changed:
             self._end(job)
         job.future.cancel()
@@ -187,7 +185,6 @@ class Batcher:
                 return batch
 
     def _take(self, batch: Sequence[_Waiting]) -> None:
-        """Removes a batch from the queue. The caller holds the lock."""
         taken = {waiting.number for waiting in batch}
         passed = sum(waiting.tokens for waiting in batch) / self._num_jobs
         self._now = max(self._now + passed, self._waiting[0].turn)
@@ -223,7 +220,6 @@ class Batcher:
             low, high = next_low, next_high
 
     def _search(self, batch: Sequence[_Waiting]) -> None:
-        """Runs a batch and distributes the results."""
         batch = [waiting for waiting in batch if not waiting.job.is_over]
         jobs = list(dict.fromkeys(waiting.job for waiting in batch))
         if not batch:

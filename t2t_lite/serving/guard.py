@@ -41,7 +41,6 @@ class Guard:
         self._in_flight = 0
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Handles a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -121,7 +120,6 @@ class Guard:
         return b"".join(parts).removeprefix(codecs.BOM_UTF8)
 
     def _note(self, scope: "Scope", record: Record) -> None:
-        """Logs and counts a finished request."""
         record.log()
         route = scope.get("route")
         path = getattr(route, "path", "other")
@@ -141,7 +139,6 @@ def _replayed(body: bytes, receive: "Receive") -> "Receive":
 
 
 async def _refuse(send: "Send", refused: _Refused) -> None:
-    """Responds with an error and closes the connection."""
     content = json.dumps({"error": str(refused)}).encode()
     headers: list[Any] = [
         (b"content-type", b"application/json"),

@@ -93,7 +93,6 @@ def _texts(markup: str) -> Iterator[_Text]:
 
 
 def _after(tag: re.Match[str], elements: OpenElements) -> int:
-    """Opens or closes the element of a tag. Returns the position from which further tags can follow."""
     name = tag["name"].lower()
     if tag["slash"]:
         elements.close(name)
@@ -113,7 +112,6 @@ def _after(tag: re.Match[str], elements: OpenElements) -> int:
 
 
 def _end_of_script(markup: str, start: int) -> int:
-    """Returns the position of a script's end tag. An end tag between <!-- <script> and --> does not count."""
     in_comment = in_inner = False
     for match in _IN_SCRIPTS.finditer(markup, start):
         begins, ends, slash = match.groups()
@@ -142,7 +140,6 @@ def _is_kept(attributes: str) -> bool | None:
 
 
 def _unescaped(text: str) -> str:
-    """Returns a text with its character references decoded."""
     try:
         return html.unescape(text)
     except ValueError:  # Python rejects numbers of more than 4,300 digits

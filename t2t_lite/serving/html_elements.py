@@ -123,7 +123,6 @@ class OpenElements:
 
     @property
     def in_foreign(self) -> bool:
-        """Whether the rules of SVG and MathML apply."""
         return bool(self._stack) and not self._stack[-1].has_html
 
     def open(self, name: str, kept: bool | None, closes_itself: bool) -> bool:
@@ -150,7 +149,6 @@ class OpenElements:
         return False
 
     def close(self, name: str) -> None:
-        """Closes the elements that an end tag ends."""
         if name in ("p", "br"):
             self._close_foreign()
         if self._stack and self._stack[-1].is_foreign and (element := self._last(f"foreign {name}")):
@@ -175,7 +173,6 @@ class OpenElements:
             self._close(self._stack[-1])
 
     def _last(self, group: str) -> _Element | None:
-        """Returns the last open element of a group."""
         elements = self._groups[group]
         while elements and not elements[-1].is_open:
             elements.pop()
@@ -194,7 +191,6 @@ class OpenElements:
             self._close(element)
 
     def _close(self, element: _Element) -> None:
-        """Closes an element and the elements inside it, except formatting elements."""
         element.is_open = False
         if "any formatting" in element.groups:
             special = self._last("any special")

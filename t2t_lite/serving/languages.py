@@ -98,7 +98,6 @@ def _parsed(code: str) -> _Code:
 
 
 def _likely(language: str, script: str | None = None, region: str | None = None) -> _Code:
-    """Returns a code with CLDR's likely script and region in place of missing ones."""
     likely = get_global("likely_subtags")
     for parts in ((language, script, region), (language, region), (language, script), (language,)):
         if all(parts) and (found := likely.get("_".join(filter(None, parts)))):

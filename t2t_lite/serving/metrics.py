@@ -49,7 +49,6 @@ class Metrics:
         self._texts.labels(model).inc(number)
 
     def answer(self, path: str, status: int, seconds: float, queue_seconds: float | None, tokens: int) -> None:
-        """Counts a response."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
         if queue_seconds is not None:
@@ -57,5 +56,4 @@ class Metrics:
             self._tokens.inc(tokens)
 
     def text(self) -> bytes:
-        """Returns all metrics in the text format."""
         return prometheus_client.generate_latest(self._registry)

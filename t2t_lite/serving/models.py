@@ -64,12 +64,10 @@ class ModelSet:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all models are loaded and warm."""
         return len(self._models) == len(self._places)
 
     @property
     def all(self) -> list[ServedModel]:
-        """The loaded models, in the given order."""
         return list(self._models.values())
 
     def load(self, on_loaded: Callable[[ServedModel], None] = lambda model: None) -> None:
@@ -82,7 +80,6 @@ class ModelSet:
             languages.detect("")  # loads the detector now rather than during the first request
 
     def close(self) -> None:
-        """Waits until all submitted work is done."""
         for model in self.all:
             model.close()
 
@@ -128,7 +125,6 @@ class ModelSet:
         return best[0], None
 
     def _without(self, target: str, source: str = "") -> str:
-        """Returns the message that no model, or none alone, has these languages, with those that are there."""
         sources = {
             model.source_language
             for model in self.translators
@@ -148,19 +144,16 @@ class ModelSet:
 
     @property
     def translators(self) -> list[ServedModel]:
-        """The translation models with known languages."""
         return [
             model for model in self.all if model.source_language and model.target_language and not model.writes_trees
         ]
 
     @property
     def sources(self) -> list[str]:
-        """The available source languages."""
         return list(dict.fromkeys(model.source_language for model in self.translators))
 
     @property
     def targets(self) -> list[str]:
-        """The available target languages."""
         return list(dict.fromkeys(model.target_language for model in self.translators))
 
     def check_ready(self) -> None:

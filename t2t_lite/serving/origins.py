@@ -52,7 +52,6 @@ class Origins:
         return f"pages of {origin[:100]} may not use this server; add the origin to cors_origins"
 
     def _has_name(self, host: str) -> bool:
-        """Returns whether a header Host contains a name of this server."""
         parsed = _HOST.fullmatch(host)
         if parsed is None:
             return ALL in self._hosts
@@ -61,7 +60,6 @@ class Origins:
         return is_local or ALL in self._hosts or name in self._hosts or _is_address(name)
 
     def _may_use(self, origin: str, hosts: Sequence[str], values: Mapping[bytes, str]) -> bool:
-        """Returns whether a page may send expensive requests."""
         if ALL in self._origins or origin in self._origins:
             return True
         # Browsers set this header themselves. It also works behind a proxy that does not forward the header Host.

@@ -27,7 +27,6 @@ _HEADERS = {
 
 
 def add_page(app: FastAPI, answering: Answering) -> None:
-    """Adds the page and its files to an application."""
 
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
@@ -56,7 +55,6 @@ class _Static(StaticFiles):
 
 
 def _described(model: ServedModel) -> dict[str, Any]:
-    """Returns the data about a model that the page needs."""
     about = model.description()
     kept = ("name", "kind", "source", "target", "settings", "beam_size", "max_beam_size", "alignments", "attention")
     first = {kind: paper_layer(each["layers"]) for kind, each in about["attention"].items()}

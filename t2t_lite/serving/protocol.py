@@ -28,17 +28,14 @@ class BoundedProtocol(HttpToolsProtocol):
     _head_bytes = _raw_head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts the timer for the first head."""
         super().connection_made(transport)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the timer."""
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Receives a part of a request."""
         if self._unsent_timer is not None and not self.transport.get_write_buffer_size():
             self._unsent_timer.cancel()
             self._unsent_timer = None
@@ -52,29 +49,24 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer()  # part of the next head has arrived
 
     def on_message_begin(self) -> None:
-        """Starts counting the bytes of a head."""
         if len(self.pipeline) > _MAX_PIPELINED:
             raise ValueError("too many requests before the first answer")  # the parser answers with 400
         super().on_message_begin()
         self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """Counts the bytes of the head."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Counts the bytes of the head."""
         self._count(len(name) + len(value) + 4)  # plus a colon, a blank and the line break
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Stops the timer, because the head is complete."""
         self._stop_timer()
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        """Limits the time in which the client must read the response."""
         super().on_response_complete()
         if self._unsent_timer is None and self.transport.get_write_buffer_size():
             self._unsent_timer = self.loop.call_later(self.read_seconds, self._abort_unsent)

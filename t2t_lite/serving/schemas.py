@@ -37,7 +37,6 @@ class Request(pydantic.BaseModel):
 
     @property
     def lines(self) -> list[str]:
-        """The inputs as a list."""
         return [self.inputs] if isinstance(self.inputs, str) else self.inputs
 
 

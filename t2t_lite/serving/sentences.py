@@ -107,7 +107,6 @@ class SplitText(NamedTuple):
     between: list[str]  # blanks, line breaks and list numbers; one entry more than `sentences`
 
     def joined(self, sentences: Sequence[str]) -> str:
-        """Returns the text with other sentences, such as translations, in place of its own."""
         parts = [self.between[0]]
         for sentence, blanks in zip(sentences, self.between[1:], strict=True):
             parts += (sentence, blanks)
@@ -155,7 +154,6 @@ def split_sentences(text: str, language: str, apart: bool = True) -> SplitText:
 
 
 def _pieces(text: str, language: str, apart: bool) -> Iterator[_Piece]:
-    """Yields pieces of a text, each with at most one sentence. Together they are the text."""
     end = 0
     for breaks in _LINES.finditer(text):
         yield from _of_line(text[end : breaks.start()], language, apart)
@@ -255,7 +253,6 @@ def _is_name(text: str) -> bool:
 
 
 def _opens(text: str, rules: _Rules) -> bool:
-    """Returns whether a text begins with a word that only begins sentences."""
     word = _WORD.match(text.lstrip("\"'“„«‚‘("))
     is_initial = word is not None and len(word.group()) == 1 and text[word.end() : word.end() + 1] == "."
     return word is not None and not is_initial and word.group()[0].isupper() and word.group().lower() in rules.openers

@@ -120,7 +120,6 @@ class ServedModel:
 
     @property
     def writes_trees(self) -> bool:
-        """Whether the model is a parser."""
         return self._parser is not None
 
     @property
@@ -136,7 +135,6 @@ class ServedModel:
 
     @property
     def num_waiting(self) -> int:
-        """The number of texts in the queue."""
         return self._batcher.num_waiting
 
     @property
@@ -242,15 +240,12 @@ class ServedModel:
         return self._batcher.submit(task, texts)
 
     def cancel(self, job: Job) -> None:
-        """Drops the waiting texts of a job."""
         self._batcher.cancel(job)
 
     def close(self) -> None:
-        """Waits until all submitted work is done."""
         self._batcher.close()
 
     def description(self) -> dict[str, Any]:
-        """Returns the description of the model for clients."""
         model = self.translator
         return {
             "name": self.name,
@@ -270,13 +265,11 @@ class ServedModel:
         }
 
     def _attention_of_layers(self) -> dict[str, dict[str, int]]:
-        """Returns, for each kind of attention with available weights, the numbers of layers and heads."""
         layers = self.translator.attention_layers
         heads = {kind: len(self.translator.attention("a", "a", kind, 0)[0]) for kind in layers}
         return {kind: {"layers": number, "heads": heads[kind]} for kind, number in layers.items()}
 
     def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:
-        """Runs a task on a batch of texts."""
         if task.settings.sampling_method == "random":  # samples depend on line numbers
             return [self._searched(task, [text])[0] for text in texts]
         try:
@@ -313,7 +306,6 @@ class ServedModel:
         return [Result(*each) for each in zip(beams, alignments, weights)]
 
     def _alignments(self, lines: Sequence[str], beams: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
-        """Returns the word alignments of all hypotheses of all lines."""
         counts = [len(beam) for beam in beams]
         sources = [line for line, count in zip(lines, counts) for _ in range(count)]
         outputs = [each.text for beam in beams for each in beam]
@@ -331,7 +323,6 @@ class ServedModel:
     def _weights(
         self, attention: Attention | None, line: str, hypotheses: Sequence[Hypothesis]
     ) -> Weights | AttentionMap | None:
-        """Returns the attention weights of the best hypothesis of a line."""
         if attention is None or not line.strip():
             return None
         if self._is_copied(line, hypotheses[0].text) and not attention.as_map:

@@ -108,7 +108,6 @@ class _Server(uvicorn.Server):
 
 
 def _loaded_line(model: ServedModel) -> str:
-    """Returns the message about a loaded model."""
     pair = f"{model.source_language} to {model.target_language}, " if model.target_language else ""
     what = "parser, " if model.writes_trees else pair or "languages unknown, "
     return f"{model.name}: {what}{model.about.checkpoint}, {model.about.engine}"

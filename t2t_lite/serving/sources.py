@@ -118,7 +118,6 @@ class RunSource(Source):
         return Translator.from_run_dir(self.path, self.decode_hparams, self._checkpoint_path, _warn, num_threads=1)
 
     def _exported(self) -> ExportSource:
-        """Returns the export of the run. Exports the run first if necessary."""
         from t2t_lite.api.export import exported_run
         from t2t_lite.decoding.tuned_settings import search_settings
         from t2t_lite.run_dir import open_run_dir

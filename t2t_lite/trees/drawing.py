@@ -121,7 +121,6 @@ def _line(text: str) -> tuple[str, int, int]:
 
 
 def _printer(tree: Tree, words: Sequence[str]) -> _Printer:
-    """Returns NLTK's printer for a tree with these words."""
     # Imported here because NLTK takes seconds to load.
     from nltk.tree import Tree as NltkTree
     from nltk.tree.prettyprinter import TreePrettyPrinter

@@ -56,7 +56,6 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
 
 
 def _close(builder: TreeBuilder, label: str) -> set[str]:
-    """Closes the innermost constituent with a label and all open ones inside it. Returns the defects."""
     wrong = set()
     if label not in builder.open_labels:
         return {UNMATCHED}
@@ -68,7 +67,6 @@ def _close(builder: TreeBuilder, label: str) -> set[str]:
 
 
 def _with_more(children: tuple[Tree, ...], leaves: tuple[Tree, ...]) -> tuple[Tree, ...]:
-    """Returns the children with leaves appended to the last constituent."""
     if not children:
         return (Tree(_SENTENCE, leaves),)
     *before, last = children

@@ -41,12 +41,10 @@ def walk(tree: Tree) -> Iterator[tuple[str, Tree]]:
 
 
 def leaves(tree: Tree) -> list[Tree]:
-    """Returns the tags with their words, from left to right."""
     return [node for kind, node in walk(tree) if kind is LEAF]
 
 
 def tree_words(tree: Tree) -> list[str]:
-    """Returns the words, from left to right."""
     return [leaf.word for leaf in leaves(tree)]
 
 
@@ -62,23 +60,19 @@ class TreeBuilder:
         self._children: list[list[Tree]] = [[]]
 
     def open(self, label: str) -> None:
-        """Opens a constituent."""
         self.open_labels.append(label)
         self._children.append([])
 
     def leaf(self, tag: str, word: str) -> None:
-        """Adds a word with its tag."""
         self._children[-1].append(Tree(tag, word=word))
 
     def close(self) -> bool:
-        """Closes the innermost constituent. Returns False if it has no word and is dropped."""
         label, children = self.open_labels.pop(), self._children.pop()
         if children:
             self._children[-1].append(Tree(label, tuple(children)))
         return bool(children)
 
     def trees(self) -> tuple[Tree, ...]:
-        """Returns the complete trees."""
         return tuple(self._children[0])
 
 

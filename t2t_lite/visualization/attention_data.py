@@ -69,7 +69,6 @@ def map_json(each: AttentionMap, digits: int = DIGITS) -> dict[str, Any]:
 
 
 def statistics_json(statistics: HeadStatistics) -> dict[str, Any]:
-    """Returns the JSON of the measures of a layer's heads, rounded."""
     return {
         "kind": statistics.kind,
         "layer": statistics.layer,

@@ -25,7 +25,6 @@ _TITLES = {"encoder": "encoder self-attention", "decoder": "decoder self-attenti
 
 
 def head_color(head: int) -> str:
-    """Returns the colour of a head, which is the same in all pictures."""
     return COLORS[head % len(COLORS)]
 
 
@@ -89,7 +88,6 @@ def _lines(axes: "Axes", panel: Panel, rows: int) -> None:
 
 
 def _boxes(panel: "Axes", each: AttentionMap, head: int, query: int, x: float) -> None:
-    """Draws the weights of one query as boxes beside the keys."""
     cells = [(x, key - 0.42, 0.05, 0.84) for key in range(len(each.keys))]
     _cells(panel, cells, each.weights[head, query], head, f"box-{each.kind}-layer{each.layer}-head{head}-query{query}")
 
@@ -161,7 +159,6 @@ def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatist
 
 
 def described(statistics: HeadStatistics, head: int) -> list[str]:
-    """Returns a line of text for each measure of a head, with its value for uniform attention."""
     lines = []
     for measure in MEASURES:
         if measure.name in statistics.uniform:
@@ -193,5 +190,4 @@ def _add_legend(figure: "Figure", heads: Sequence[int]) -> None:
 
 
 def _escaped(label: str) -> str:
-    """Escapes a label so that matplotlib does not read it as a formula."""
     return label.replace("$", r"\$")

@@ -23,9 +23,7 @@ class HasAttention(Protocol):
     """A model that provides attention weights: a `Translator` or a `Parser`."""
 
     @property
-    def attention_layers(self) -> Mapping[str, int]:
-        """The number of layers by kind of attention."""
-        ...
+    def attention_layers(self) -> Mapping[str, int]: ...
 
     def attention(
         self, line: Sequence[str], translation: Sequence[str], kind: str, layer: int | None, /
@@ -59,7 +57,6 @@ class AttentionMap:
 
     @property
     def num_heads(self) -> int:
-        """The number of heads."""
         return self.weights.shape[0]
 
     def in_words(self) -> "AttentionMap":

@@ -84,7 +84,6 @@ class AttentionPicture:
         )
 
     def to_html(self) -> str:
-        """Returns a self-contained HTML document."""
         data = self.data()
         title = self.pairs[0][0] if len(self.pairs) == 1 else f"{len(self.pairs)} sentences"
         return render("attention.html", title=f"Attention: {encodable(title)}", version=t2t_lite.__version__, data=data)
@@ -148,7 +147,6 @@ class AttentionPicture:
             self._panels()
 
     def _panels(self) -> tuple[list[AttentionMap], list[int]]:
-        """Returns the maps to draw in a picture that is not HTML, and the heads to draw from each map."""
         kinds = self._kinds or list(chosen_layers(self._model))[:1]
         layers = self._layers
         if layers is None and self.form != "overview":

@@ -34,7 +34,6 @@ def check_matplotlib(argument: str) -> None:
 
 
 def make_figure(width: float, height: float) -> "Figure":
-    """Returns an empty figure. The size is in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -58,7 +58,6 @@ def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:
 
 
 def _measures(maps: Sequence[AttentionMap]) -> dict[str, list[float]]:
-    """Returns the values of all heads, by the name of the measure."""
     sums: dict[str, np.ndarray] = {}
     for each in maps:
         for name, values in _sums(each).items():

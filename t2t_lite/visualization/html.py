@@ -27,7 +27,6 @@ def static_text(name: str) -> str:
 
 
 def json_in_script(value: object) -> str:
-    """Returns JSON that cannot end a <script> element, whatever texts it contains."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

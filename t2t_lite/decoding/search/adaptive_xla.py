@@ -66,7 +66,6 @@ class AdaptiveSearcher:
         return result
 
     def is_compiled(self, source_ids: np.ndarray) -> bool:
-        """Returns whether a batch of this shape would run compiled."""
         return self._compiled.padded_shape(source_ids) in self._ready
 
     def compile(

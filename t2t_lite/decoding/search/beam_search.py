@@ -99,7 +99,6 @@ class BeamSearch:
 
     @property
     def phrases(self) -> Phrases | None:
-        """The phrases that outputs must contain."""
         return next((rule for rule in self.constraints if isinstance(rule, Phrases)), None)
 
     @property

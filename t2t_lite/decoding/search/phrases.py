@@ -62,7 +62,6 @@ class Phrases:
     eos_id: int = 1  # the end symbol
 
     def start(self, inputs: SearchInputs, beam_size: int) -> PhraseState:
-        """Returns the state of empty hypotheses."""
         tokens = _places(inputs).tokens
         nothing = tf.zeros([tf.shape(tokens)[0], beam_size, tf.shape(tokens)[1]], tf.bool)
         return PhraseState(nothing, nothing)
@@ -169,7 +168,6 @@ class Phrases:
         return tf.gather(ends, tf.broadcast_to(places.ends[:, tf.newaxis], tf.shape(ends)), batch_dims=2)
 
     def _joins(self, last: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-        """Returns whether a token continues the word of the last one."""
         return tf.gather(tf.constant(self.ends_in_word), last) & tf.gather(tf.constant(self.begins_in_word), tokens)
 
 
@@ -178,7 +176,6 @@ def _places(inputs: SearchInputs) -> Places:
 
 
 def phrase_places(phrases: list[list[int]]) -> Places:
-    """Returns the places of a sentence's phrases as lists of ints, given the phrases' tokens."""
     ends, end = [], -1
     for phrase in phrases:
         end += len(phrase)

@@ -215,6 +215,5 @@ class SearchGraphs:
 
 
 def _everything(batch: Batch) -> Selection:
-    """Returns the selection of all rows and cache entries."""
     size, capacity = static_size(batch.state.ids, 0), static_size(batch.state.ids, 2)
     return Selection(capacity, np.arange(size, dtype=np.int32), np.zeros([size, 0], np.int32))

@@ -63,7 +63,6 @@ def _model_hparams(model: Seq2SeqModel | Ensemble) -> list[HParams]:
 
 
 def _cache_bytes(hparams: HParams) -> int:
-    """Returns the cache size for one position of one hypothesis, in bytes."""
     if hparams.self_attention_type not in ("full", "local"):
         return 0
     size = 2 if hparams.precision != "float32" else FLOAT32

@@ -121,7 +121,6 @@ class Searcher:
     def _split(
         self, graphs: SearchGraphs, rows: np.ndarray, batch: Batch, results: "_Results", interruptible: Interruptible
     ) -> list[_Waiting]:
-        """Collects the finished sentences and returns the batches in which the other sentences continue."""
         state = batch.state
         done = state.done.numpy().all(1)
         finished, alive = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
@@ -164,7 +163,6 @@ class _Results:
             self._by_row[row] = [part[place] for part in parts]
 
     def stacked(self) -> SearchResult:
-        """Returns the hypotheses of all sentences, a SearchResult of NumPy arrays."""
         longest = max(1, *(row[1].max() for row in self._by_row))
         ids = np.zeros([len(self._by_row), self._beam_size, longest], np.int32)
         for into, row in zip(ids, self._by_row, strict=True):
