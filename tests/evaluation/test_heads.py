@@ -13,6 +13,7 @@ TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied"
 FLAGS = f"--output_dir={TIED / 'run'}", f"--data_dir={TIED / 'data'}", "--heads=3"
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_measures_of_every_head(command):
     (content,) = json.loads(command("eval", *FLAGS, "--json").stdout)
     assert (content["run"], content["checkpoint"], content["split"]) == ("run", "average-300", "dev")
