@@ -446,6 +446,7 @@ def test_a_server_with_names_of_its_own(served_exports):
         (("--export_dir={old}", "--request_settings=batch_tokens"), "--request_settings=batch_tokens", 2),
         (("--export_dir={old}", "--decode_hparams=coverage_penalty=1"), "does not support coverage_penalty", 1),
         (("--export_dir={old}", "--engine=tensorflow"), "need --output_dir", 2),
+        (("--export_dir={old}", "--watch=5"), "--watch was removed in 0.10: restart the server for a new model", 2),
         (("--export_dir={old}", "--allowed_hosts=a,http://b"), "--allowed_hosts=http://b: pass host names without", 2),
         ((), "required", 2),
     ],
