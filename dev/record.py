@@ -55,10 +55,18 @@ def part(function: Callable[[], Entries]) -> Callable[[], Entries]:
 # Values
 
 
+def normal(text: str) -> str:
+    """Text without the paths of this machine, and JSON in it without times."""
+    for path, name in ((Path.cwd(), "WORK"), (CORPORA, "CORPORA"), (ROOT, "ROOT")):
+        text = text.replace(str(path), name)
+    times = r'"(date|time|seconds|\w+_seconds|loaded_at|since|modified|mtime\w*|uptime\w*|request_id|id)": '
+    return re.sub(times + r'("[^"]*"|[\d.e+-]+)', r'"\1": 0', text)
+
+
 def digest(content: bytes | str | Path) -> str:
-    """The first 16 digits of the SHA-256 of bytes, a text or a file."""
+    """The first 16 digits of the SHA-256 of bytes, a text or a file; of JSON files what `normal` leaves."""
     if isinstance(content, Path):
-        content = content.read_bytes()
+        content = normal(content.read_text()) if content.suffix in (".json", ".jsonl") else content.read_bytes()
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
 
 
@@ -82,7 +90,7 @@ def parameters(checkpoint: Path, prefix: str = "") -> dict:
 
 def masked(text: str) -> str:
     """Text without what differs from run to run: paths of this machine, numbers, spaces of columns."""
-    text = text.replace(str(Path.cwd()), "WORK").replace(str(ROOT), "ROOT").replace("up to ", "")
+    text = normal(text).replace("up to ", "")
     text = re.sub(r"\d+(?:[.,:]\d+)*(?:e-?\d+)?", "#", text)
     return re.sub(r"[ ─━-]{2,}", "  ", text)
 
@@ -512,7 +520,7 @@ def decoding() -> Entries:
 def drawn(command: list[str], file: str, stdin: bytes = b"") -> str:
     """Runs a command and returns the digest of the picture that it writes."""
     run(*command, stdin=stdin)
-    return digest(re.sub(r"<dc:date>.*?</dc:date>", "", Path(file).read_text(encoding="utf-8")))
+    return digest(normal(Path(file).read_text(encoding="utf-8")))
 
 
 def exported(lines: list[str]) -> Entries:
@@ -552,11 +560,10 @@ def evaluation() -> Entries:
         "comparison": ["--output_dir=run,other", "--split=test"],
         "parsing": frozen_run,
     }.items():
-        found = json.loads(run("eval", *flags, "--json", "--xla_compile=False"))
-        yield name, json.loads(re.sub(r'"seconds": [\d.e-]+', '"seconds": 0', json.dumps(found)))
+        yield name, json.loads(normal(run("eval", *flags, "--json", "--xla_compile=False")))
     tuning = ["--tune=alpha=0.2/1,beam_size=1/3", "--xla_compile=False"]
     run("eval", "--output_dir=run", *tuning)
-    yield "tuning", json.loads(Path("run/tuned.json").read_text()) if Path("run/tuned.json").exists() else None
+    yield "tuning", json.loads(normal(Path("run/decode_hparams.json").read_text()))
     yield "run_files", sorted(masked(str(path.relative_to("run"))) for path in Path("run").rglob("*"))
     run("decoder", "--output_dir=run", "--decode_from_file=text/test.en", "--decode_to_file=out.txt")
     run("decoder", "--output_dir=other", "--decode_from_file=text/test.en", "--decode_to_file=out2.txt")
@@ -566,7 +573,7 @@ def evaluation() -> Entries:
     yield "score/changes", masked(run("score", "--hypothesis=out.txt,out2.txt", score[0], "--changes=3"))
     evalb = ["--metric=parseval", f"--hypothesis={CORPORA}/evalb/candidate.txt"]
     evalb += [f"--reference={CORPORA}/evalb/gold.txt"]
-    yield "score/parseval", json.loads(run("score", *evalb, "--json"))
+    yield "score/parseval", json.loads(normal(run("score", *evalb, "--json")))
     run("params", "--hparams_set=transformer_base,transformer_big", "--plot_file=sets.svg")
     yield "params", digest(run("params"))
     yield "benchmark/cost", run("benchmark", "--cost")
@@ -577,7 +584,7 @@ def evaluation() -> Entries:
         run(*figure)
     yield (
         "figures",
-        {path.name: digest(re.sub(r"<dc:date>.*", "", path.read_text())) for path in Path("figures").rglob("*.svg")},
+        {path.name: digest(path) for path in Path("figures").rglob("*.svg")},
     )
 
 
@@ -726,7 +733,6 @@ def good_runs() -> Entries:
         "import_model": [
             "--from=t2t",
             f"{CORPORA}/t2t/v1",
-            f"--t2t_usr_dir={CORPORA}/t2t/usr",
             f"--data_dir={CORPORA}/t2t/data",
             "--output_dir=imported",
         ],
@@ -824,9 +830,7 @@ def server() -> Entries:
 def plain(content: object) -> object:
     """An answer's content without what differs from run to run; a page's digest."""
     text = json.dumps(content, ensure_ascii=False, sort_keys=True) if not isinstance(content, str) else content
-    text = re.sub(r'"(seconds|uptime\w*|request_id|id)": ("[^"]*"|[\d.e-]+)', r'"\1": 0', text).replace(
-        str(Path.cwd()), "WORK"
-    )
+    text = normal(text)
     return text if len(text) < 1500 else digest(text)
 
 
