@@ -16,16 +16,12 @@ FILENAME = "manifest.{}.json"
 
 
 class VocabularyEntry(TypedDict):
-    """A vocabulary in the manifest."""
-
     file: str
     sha256: str
     size: int  # number of tokens
 
 
 class StatisticsEntry(TypedDict):
-    """Statistics of the pairs in a split, as the manifest stores them."""
-
     dropped: dict[str, int]  # number of dropped pairs by drop reason
     overlap: NotRequired[dict[str, int]]  # number of pairs whose source is also in another split, by split; since 0.9
     # For "inputs", "targets" and "longer", a histogram: length in tokens (with the end symbol) -> number of examples.
@@ -34,8 +30,6 @@ class StatisticsEntry(TypedDict):
 
 
 class SplitEntry(StatisticsEntry):
-    """A complete split in the manifest."""
-
     examples: int
     plan: str  # the digest of the plan
     shards: dict[str, int]  # file name -> bytes
@@ -58,7 +52,7 @@ class Manifest:
 
     @property
     def vocabularies(self) -> tuple[VocabularyEntry, VocabularyEntry]:
-        """The vocabulary entries for the forward inputs and targets; equal if both sides share a vocabulary."""
+        """Those of the forward inputs and targets; equal if both sides share a vocabulary."""
         return self.inputs_vocabulary or self.vocabulary, self.vocabulary
 
     def digest(self) -> str:
@@ -70,7 +64,7 @@ class Manifest:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def check_split(self, data_dir: Path, split: str) -> None:
-        """Raises UserError if a split has no pairs, for example a test split that was not imported."""
+        """Checks that a split has pairs; a test split may not have been imported."""
         if not self.splits[split]["examples"]:
             raise UserError(f"the data in {data_dir} was imported without a {split} split; use another split")
 
@@ -85,7 +79,7 @@ class Manifest:
         return sum(int(length) * number for length, number in histogram.items()) / sum(histogram.values())
 
     def shards_of_plan(self, split: str, plan: str) -> dict[str, int]:
-        """Returns {file name: bytes} for a split's shards that were written with the given plan."""
+        """Returns {file name: bytes} for the shards that were written with the given plan."""
         known = {}
         for made in (self.splits.get(split, {}), self.unfinished):
             if made.get("split", split) == split and made.get("plan") == plan:
@@ -109,13 +103,12 @@ class Manifest:
 
 
 def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
-    """Returns the manifest of a problem's data, or None if it is missing. Raises a UserError if it is damaged."""
+    """Returns None if there is no manifest. A damaged one is an error."""
     path = Path(data_dir) / FILENAME.format(problem.data_name)
     return manifest_of_file(path) if path.exists() else None
 
 
 def manifest_of_file(path: Path) -> Manifest:
-    """Returns the manifest in a file. Raises a UserError if the file does not exist or is damaged."""
     if not path.exists():
         raise UserError(f"no such file: {path}; generate the data with t2t-lite-datagen")
     try:
@@ -127,7 +120,7 @@ def manifest_of_file(path: Path) -> Manifest:
 
 
 def _require_parts(manifest: Manifest) -> None:
-    """Raises KeyError, TypeError or AttributeError if a required part is missing or malformed."""
+    """Raises KeyError, TypeError or AttributeError if a part is missing or malformed."""
     names = [vocabulary[part] for vocabulary in manifest.vocabularies for part in ("file", "sha256")]
     numbers = [vocabulary["size"] for vocabulary in manifest.vocabularies] + [
         number
@@ -139,10 +132,7 @@ def _require_parts(manifest: Manifest) -> None:
 
 
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:
-    """Returns the manifest, after checking that the data directory matches it and that the split has pairs.
-
-    Raises a UserError if the data does not exist, a shard is missing or truncated, or the vocabulary differs.
-    """
+    """Returns the manifest, after checking that the data directory matches it and that the split has pairs."""
     data_dir = Path(data_dir)
     command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"
     if data_dir.is_file():
@@ -164,7 +154,6 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
 
 
 def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
-    """Raises UserError if a shard is missing or truncated; `command` generates the data."""
     for split in manifest.splits.values():
         for name, size in split["shards"].items():
             path = data_dir / name
@@ -178,7 +167,6 @@ def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
 
 
 def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, command: str) -> None:
-    """Raises UserError if a vocabulary is missing or differs from the data's; `command` generates the data."""
     if (manifest.inputs_vocabulary is None) != problem.shared_vocabulary:
         other = "a vocabulary for each side" if problem.shared_vocabulary else "one vocabulary for both sides"
         raise UserError(f"the data in {data_dir} was made with {other}; remove it and run: {command}")
@@ -194,7 +182,7 @@ def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, co
 
 
 def _datagen_flags(manifest: Manifest, problem: Problem) -> str:
-    """Returns the command-line flags used to make the data, except those with default values."""
+    """Returns the flags used to make the data, except those with default values."""
     # Defaults come from the class, because a command may have changed the instance.
     usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
     flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}

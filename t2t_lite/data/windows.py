@@ -22,7 +22,7 @@ Change: TypeAlias = Callable[[Array, Array, tf.Tensor, tf.Tensor], tuple[Array, 
 
 
 def window_size(examples: int) -> int:
-    """Returns the number of pairs per window. Windows have about the same size, so that none has few batches."""
+    """Returns the pairs per window. Windows have about the same size, so that none has few batches."""
     return max(1, math.ceil(examples / max(1, round(examples / WINDOW))))
 
 
@@ -38,11 +38,11 @@ class Cutting:
     def __call__(
         self, inputs_lengths: tf.Tensor, targets_lengths: tf.Tensor, seed: tf.Tensor | None
     ) -> tuple[Array, tf.Tensor]:
-        """Cuts a window, given the lengths of its pairs, int64 [pairs]. The seed is of the window, int64 [2].
+        """Returns (the host's pairs in each batch, int64 [batches, (rows)]; the size of each batch, int64 [batches,
+        4]).
 
-        Returns:
-          (the host's pairs in each batch, int64 [batches, (rows)]; the size of each batch: inputs length, targets
-          length, rows and target tokens, int64 [batches, 4]).
+        A size is inputs length, targets length, rows and target tokens. The lengths are int64 [pairs]; the seed is of
+        the window, int64 [2].
         """
         lengths = inputs_lengths, targets_lengths
         if self.shapes is not None and seed is not None:

@@ -19,8 +19,6 @@ SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 @dataclass
 class CorpusStatistics:
-    """The results of a pass over the training text."""
-
     pairs: int  # number of pairs, including those that the problem drops
     first_pairs: list[Example]  # the first FIRST_PAIRS pairs
     # (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones
@@ -40,8 +38,7 @@ def corpus_statistics(
 ) -> CorpusStatistics:
     """Reads `pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
 
-    For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair. Raises a UserError if an
-    element of `pairs` is not an `Example`.
+    For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair.
     """
     generator = random.Random(size)
     sample: list[tuple[int, Example, Example]] = []  # number, pair, the pair as the model sees it
@@ -82,11 +79,7 @@ def corpus_statistics(
 def examine_corpus(
     problem: Problem, files: dict[str, Path], say: Callable[[str], None], report: Callable[[TextChecks], None]
 ) -> CorpusStatistics:
-    """Computes the statistics of a problem's training text and reports its defects.
-
-    `say` receives lines about progress; `report` receives the text checks if the problem requests them. Raises a
-    UserError if no pair is usable.
-    """
+    """Computes the statistics of a problem's training text and, if it has text checks, reports its defects."""
     problem.check_corpus(files, lambda line: say(f"{problem.data_name}: {line}"))
     checks = None
     if problem.checks_text:

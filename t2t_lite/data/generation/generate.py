@@ -41,18 +41,7 @@ def generate(
 ) -> Manifest:
     """Generates the data of a problem. Complete files are kept, so an interrupted run can be resumed.
 
-    Args:
-      problem: the problem; a reversed problem uses the forward problem's data.
-      data_dir: the folder to write to.
-      tmp_dir: the folder with the source files; missing ones are downloaded into it.
-      say: receives lines about progress.
-      options: additional options; except for max_cases, they do not affect the data.
-
-    Returns:
-      the manifest.
-
-    Raises:
-      UserError: if sources are missing, damaged or changed, or `data_dir` contains unusable data.
+    A reversed problem uses the forward problem's data. Of the options, only max_cases affects the data.
     """
     options = options or GenerateOptions()
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)
@@ -96,7 +85,7 @@ def generate(
 
 @contextlib.contextmanager
 def _folder(data_dir: Path) -> Iterator[None]:
-    """Creates the data directory, and removes it if the block fails before anything is written to it."""
+    """Creates the data directory; removes it if the block fails before anything is written to it."""
     is_new = not data_dir.exists()
     make_folder(data_dir, "`data_dir`")
     try:
@@ -110,8 +99,6 @@ def _folder(data_dir: Path) -> Iterator[None]:
 
 @dataclasses.dataclass
 class _Pass:
-    """The steps of one run of data generation, in order."""
-
     problem: Problem
     files: dict[str, Path]
     data_dir: Path
@@ -121,7 +108,7 @@ class _Pass:
     first_pairs: dict[str, list[Example]] = dataclasses.field(default_factory=dict)
 
     def run(self, manifest: Manifest | None) -> Manifest:
-        """Generates everything that is missing. `manifest` is from an interrupted run, or None."""
+        """Generates everything that is missing. `manifest` is from an interrupted run."""
         vocabularies, manifest = self._vocabularies(manifest)
         for split in SPLITS[1:]:
             self._text(split)
@@ -130,7 +117,7 @@ class _Pass:
         return manifest
 
     def _vocabularies(self, manifest: Manifest | None) -> tuple[tuple[Vocabulary, Vocabulary], Manifest]:
-        """Learns the vocabularies of inputs and targets unless they exist, and writes the first manifest."""
+        """Learns the vocabularies unless they exist, and writes the first manifest."""
         names = [each["file"] for each in manifest.vocabularies] if manifest else []
         statistics = None
         if not names or not all((self.data_dir / name).exists() for name in names):

@@ -33,7 +33,7 @@ CHUNK_PAIRS = 2**15
 
 @dataclass(frozen=True)
 class Plan:
-    """How the records of a split are distributed over shards, buckets and chunks."""
+    """How the records of a split are distributed."""
 
     split: str  # the name of the split
     num_shards: int  # number of files
@@ -57,14 +57,7 @@ def make_plan(
     sources: Mapping[str, str],
     max_cases: int,
 ) -> Plan:
-    """Returns the plan of one split of a problem.
-
-    Args:
-      total: number of pairs, if known.
-      vocabularies: the vocabularies of inputs and targets.
-      sources: the checksum of each source by name.
-      max_cases: maximum number of pairs in the train split; 0: all.
-    """
+    """Returns the plan of one split of a problem."""
     num_shards = problem.shards_of(split)
     return Plan(
         split,

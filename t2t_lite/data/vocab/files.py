@@ -23,7 +23,6 @@ _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
 
 
 def open_vocabulary(path: Path) -> Vocabulary:
-    """Returns the vocabulary in a file. Raises a UserError if the file does not exist or is not a vocabulary."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -56,9 +55,6 @@ def train_vocabulary(
       byte_fallback, character_coverage: for "bpe", see `train_bpe`.
       normalize_whitespace: for "bpe" and "wordpiece": whether the vocabulary encodes every run of Unicode white space
         as one blank, and drops it at both ends of a text. Otherwise, these kinds keep all blanks.
-
-    Raises:
-      UserError: if there is no text, it has more distinct characters than `size` allows, or the kind is unknown.
     """
     kinds = ("bpe", "wordpiece", "characters", "bytes", "words")
     if kind not in kinds:
@@ -83,8 +79,6 @@ def import_vocabulary(source: Path, path: Path) -> None:
 
     tensor2tensor's subwords and tokens keep their ids. Lists of WordPiece tokens have one token per line; tokens that
     continue a word begin with "##".
-
-    Raises a UserError if the file does not exist or has none of these formats.
     """
     try:
         content = Path(source).read_bytes()

@@ -83,15 +83,12 @@ class TokenListVocabulary(Vocabulary):
         self._ids_of_text = kinds[self._kind]()
 
     def tokens(self) -> list[str]:
-        """Returns a name for every token by id; the names of bytes are <0x00> to <0xFF>."""
         return [*SYMBOLS, *(f"<0x{byte:02X}>" for byte in range(256)), *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`."""
         return [[*self._ids_of_text(text), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         return with_end_symbol(self._ops(texts))
 
     @functools.cached_property
@@ -131,12 +128,10 @@ class PlainListVocabulary(Vocabulary):
         return [*SYMBOLS, *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`."""
         lines = [text.lower() for text in texts] if self._lowercase else texts
         return [[*(id for word in _words(line) for id in self._ids_of_word(word)), EOS_ID] for line in lines]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         import tensorflow as tf
 
         texts = tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
@@ -161,7 +156,7 @@ class PlainListVocabulary(Vocabulary):
 
 
 def _checked(tokens: list[str]) -> list[str]:
-    """Returns the tokens. Raises ValueError if TensorFlow's tokenizer would reject them."""
+    """Raises ValueError if TensorFlow's tokenizer would reject the tokens."""
     if len(set(tokens)) < len(tokens):
         raise ValueError("a token is listed twice")
     if any(len(token.encode()) > _MAX_WORD_BYTES for token in tokens):
@@ -210,10 +205,7 @@ class _Words:
 
 
 def longest_first(word: str, ids: Mapping[str, int]) -> list[int]:
-    """Returns the ids of a word: its longest token, then the longest "##..." of the rest, and so on.
-
-    Returns [] if no token matches at some point, or the word is too long.
-    """
+    """Returns a word's longest token, then the longest "##..." of the rest, and so on; [] if that fails."""
     if len(word.encode("utf-8", errors="replace")) > _MAX_WORD_BYTES:
         return []
     token_ids, start = [], 0
@@ -245,8 +237,7 @@ def _is_alone(character: str) -> bool:
 def plain_list(content: bytes) -> bytes:
     """Converts an imported list of WordPiece tokens, one per line, to the content of a vocabulary file.
 
-    The list's own symbols in brackets ("[CLS]") are dropped, because ids 0 to 2 replace them. Raises a UserError if the
-    file has another format.
+    The list's own symbols in brackets ("[CLS]") are dropped, because ids 0 to 2 replace them.
     """
     lines = [line.rstrip("\r") for line in content.decode("utf-8-sig").split("\n")]
     tokens = [line for line in lines if line and not re.fullmatch(r"\[([A-Z]+|unused)\d*\]", line)]
