@@ -52,7 +52,7 @@ class Manifest:
 
     @property
     def vocabularies(self) -> tuple[VocabularyEntry, VocabularyEntry]:
-        """Those of the forward inputs and targets; equal if both sides share a vocabulary."""
+        """The vocabulary entries for the forward inputs and targets; equal if both sides share a vocabulary."""
         return self.inputs_vocabulary or self.vocabulary, self.vocabulary
 
     def digest(self) -> str:
@@ -64,7 +64,7 @@ class Manifest:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def check_split(self, data_dir: Path, split: str) -> None:
-        """Checks that a split has pairs; a test split may not have been imported."""
+        """Raises UserError if a split has no pairs, for example a test split that was not imported."""
         if not self.splits[split]["examples"]:
             raise UserError(f"the data in {data_dir} was imported without a {split} split; use another split")
 
@@ -79,7 +79,7 @@ class Manifest:
         return sum(int(length) * number for length, number in histogram.items()) / sum(histogram.values())
 
     def shards_of_plan(self, split: str, plan: str) -> dict[str, int]:
-        """Returns {file name: bytes} for the shards that were written with the given plan."""
+        """Returns {file name: bytes} for a split's shards that were written with the given plan."""
         known = {}
         for made in (self.splits.get(split, {}), self.unfinished):
             if made.get("split", split) == split and made.get("plan") == plan:
@@ -103,7 +103,7 @@ class Manifest:
 
 
 def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
-    """Returns None if there is no manifest. A damaged one is an error."""
+    """Returns the manifest of a problem's data, or None if it is missing. Raises a UserError if it is damaged."""
     path = Path(data_dir) / FILENAME.format(problem.data_name)
     return manifest_of_file(path) if path.exists() else None
 
@@ -120,7 +120,7 @@ def manifest_of_file(path: Path) -> Manifest:
 
 
 def _require_parts(manifest: Manifest) -> None:
-    """Raises KeyError, TypeError or AttributeError if a part is missing or malformed."""
+    """Raises KeyError, TypeError or AttributeError if a required part is missing or malformed."""
     names = [vocabulary[part] for vocabulary in manifest.vocabularies for part in ("file", "sha256")]
     numbers = [vocabulary["size"] for vocabulary in manifest.vocabularies] + [
         number
@@ -182,7 +182,7 @@ def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, co
 
 
 def _datagen_flags(manifest: Manifest, problem: Problem) -> str:
-    """Returns the flags used to make the data, except those with default values."""
+    """Returns the command-line flags used to make the data, except those with default values."""
     # Defaults come from the class, because a command may have changed the instance.
     usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
     flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}

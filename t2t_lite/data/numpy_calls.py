@@ -27,7 +27,7 @@ class _Calls:
         self._is_ended = False
 
     def run(self, function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> Any:  # noqa: ANN401
-        """Raises RuntimeError if the program ends."""
+        """Returns what a function returns. Raises RuntimeError if the program ends."""
         with self._lock:
             self._last = time.monotonic()
             if self._is_ended:

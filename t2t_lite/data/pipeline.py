@@ -51,7 +51,7 @@ def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
 
 
 def has_pair(problem: Problem, data_dir: Path, max_length: int) -> bool:
-    """Reads the shards for a training pair with at most `max_length` tokens on both sides."""
+    """Returns whether any training pair has at most `max_length` tokens on both sides. Reads the shards."""
     dataset = batches(problem, data_dir, "train", batch_tokens=1, max_length=max_length)
     return next(iter(dataset), None) is not None
 

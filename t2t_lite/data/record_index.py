@@ -31,7 +31,7 @@ def index_path(data_dir: Path, manifest: Manifest) -> Path:
 
 
 def write_index(data_dir: Path, manifest: Manifest) -> None:
-    """Writes the index, unless it exists and fits the shards."""
+    """Writes the index of the train split, unless it exists and fits the shards."""
     if read_index(data_dir, manifest) is not None:
         return
     split = manifest.splits["train"]
@@ -64,7 +64,7 @@ def _lengths_of_shard(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def read_index(data_dir: Path, manifest: Manifest | None) -> "RecordIndex | None":
-    """Returns None if there is none or it does not fit the shards."""
+    """Returns the index of the train split, or None if there is none or it does not fit the shards."""
     if manifest is None or not (path := index_path(data_dir, manifest)).exists():
         return None
     sizes = dict(sorted(manifest.splits["train"]["shards"].items()))

@@ -15,7 +15,7 @@ _BUFFER_BYTES = 2**20
 
 
 def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
-    """Downloads and prepares a data set, and returns its folder. Does not catch the library's errors."""
+    """Downloads a data set, prepares it in `tmp_dir` and returns its folder. Does not catch the library's errors."""
     import tensorflow_datasets
 
     builder = tensorflow_datasets.builder(source.name, data_dir=tmp_dir)

@@ -9,7 +9,7 @@ from t2t_lite.data.vocab import Vocabulary
 
 
 def mean(counter: Mapping[int, int]) -> float:
-    """Returns 0 for an empty histogram."""
+    """Returns the mean of a histogram; 0 if it is empty."""
     return sum(value * count for value, count in counter.items()) / max(1, sum(counter.values()))
 
 

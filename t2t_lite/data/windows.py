@@ -22,7 +22,7 @@ Change: TypeAlias = Callable[[Array, Array, tf.Tensor, tf.Tensor], tuple[Array, 
 
 
 def window_size(examples: int) -> int:
-    """Returns the pairs per window. Windows have about the same size, so that none has few batches."""
+    """Returns the number of pairs per window. Windows have about the same size, so that none has few batches."""
     return max(1, math.ceil(examples / max(1, round(examples / WINDOW))))
 
 
@@ -38,8 +38,7 @@ class Cutting:
     def __call__(
         self, inputs_lengths: tf.Tensor, targets_lengths: tf.Tensor, seed: tf.Tensor | None
     ) -> tuple[Array, tf.Tensor]:
-        """Returns (the host's pairs in each batch, int64 [batches, (rows)]; the size of each batch, int64 [batches,
-        4]).
+        """Returns the host's pairs, int64 [batches, (rows)], and the size of each batch, int64 [batches, 4].
 
         A size is inputs length, targets length, rows and target tokens. The lengths are int64 [pairs]; the seed is of
         the window, int64 [2].

@@ -65,7 +65,7 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
 
 
 def check_sources_in_place(manifest: Manifest, tmp_dir: Path, data_dir: Path) -> None:
-    """Checks sources for changes. The sources of complete data may be missing."""
+    """Raises UserError if a source in `tmp_dir` has changed. The sources of complete data may be missing."""
     files = {name: tmp_dir / name for name in manifest.sources if (tmp_dir / name).is_file()}
     check_unchanged(files, {name: manifest.sources[name] for name in files}, data_dir)
 

@@ -85,7 +85,7 @@ def generate(
 
 @contextlib.contextmanager
 def _folder(data_dir: Path) -> Iterator[None]:
-    """Creates the data directory; removes it if the block fails before anything is written to it."""
+    """Creates the data directory, and removes it if the block fails before anything is written to it."""
     is_new = not data_dir.exists()
     make_folder(data_dir, "`data_dir`")
     try:
@@ -108,7 +108,7 @@ class _Pass:
     first_pairs: dict[str, list[Example]] = dataclasses.field(default_factory=dict)
 
     def run(self, manifest: Manifest | None) -> Manifest:
-        """Generates everything that is missing. `manifest` is from an interrupted run."""
+        """Generates everything that is missing. `manifest` is from an interrupted run, or None."""
         vocabularies, manifest = self._vocabularies(manifest)
         for split in SPLITS[1:]:
             self._text(split)
@@ -117,7 +117,7 @@ class _Pass:
         return manifest
 
     def _vocabularies(self, manifest: Manifest | None) -> tuple[tuple[Vocabulary, Vocabulary], Manifest]:
-        """Learns the vocabularies unless they exist, and writes the first manifest."""
+        """Learns the vocabularies of inputs and targets unless they exist, and writes the first manifest."""
         names = [each["file"] for each in manifest.vocabularies] if manifest else []
         statistics = None
         if not names or not all((self.data_dir / name).exists() for name in names):

@@ -99,7 +99,7 @@ def encode_pairs(
 
 
 def comparison_side(problem: Problem) -> str:
-    """Returns the side by which pairs in different splits are compared."""
+    """Returns the side by which pairs in different splits are compared: "inputs", if there are any, else "targets"."""
     return SIDES[0] if problem.has_inputs else SIDES[1]
 
 

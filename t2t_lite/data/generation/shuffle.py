@@ -33,7 +33,7 @@ CHUNK_PAIRS = 2**15
 
 @dataclass(frozen=True)
 class Plan:
-    """How the records of a split are distributed."""
+    """How the records of a split are distributed over shards, buckets and chunks."""
 
     split: str  # the name of the split
     num_shards: int  # number of files

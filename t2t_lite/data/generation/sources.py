@@ -29,7 +29,7 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
 
 
 def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
-    """Checks flags, and that missing sources can be downloaded. Takes a few seconds at most."""
+    """Raises UserError if flags are missing or a missing source cannot be downloaded. Takes a few seconds at most."""
     problem.check_options()
     for source in problem.sources:
         if isinstance(source, OwnFile) and source.path.is_dir():

@@ -13,7 +13,7 @@ from t2t_lite.files import written_whole
 
 
 def text_filenames(problem: Problem, split: str) -> list[str]:
-    """Returns the file names of inputs and targets; the train split has none."""
+    """Returns the names of a split's text files, inputs and targets; the train split has none."""
     return [] if split == "train" else [problem.text_filename(split, side) for side in SIDES]
 
 

@@ -25,7 +25,7 @@ _R = TypeVar("_R")
 
 
 def split_pairs(problem: Problem, split: str, files: dict[str, Path], max_cases: int) -> Iterator[Example]:
-    """Yields the pairs to use from a split; `max_cases`, unless 0, limits train."""
+    """Yields the pairs to use from a split: for train, the first `max_cases`, or all if that is 0."""
     limit = max_cases if split == "train" and max_cases else None
     return itertools.islice(problem.examples(split, files), limit)
 

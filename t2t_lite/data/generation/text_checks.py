@@ -217,7 +217,7 @@ class _Split:
 
 
 def in_split(split: str) -> str:
-    """Describes a training pair whose source is also in another split."""
+    """Returns the description of a training pair whose source is also in another split."""
     return f"its source is also in {split}"
 
 
@@ -275,7 +275,7 @@ def pair_hash(pair: Example) -> int:
 
 
 def text_hash(text: str) -> int:
-    """Returns a 64-bit hash that is stable across processes."""
+    """Returns a 64-bit hash of a text that is stable across processes."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 

@@ -53,7 +53,7 @@ def make_vocabularies(
 
 
 def check_vocab_file(problem: Problem) -> None:
-    """Checks `vocab_file` without reading the problem's text."""
+    """Raises UserError if `vocab_file` does not fit the problem. Does not read the problem's text."""
     with tempfile.TemporaryDirectory() as folder:
         for name in filter(None, _imported(problem)):
             try:

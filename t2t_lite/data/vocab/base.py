@@ -153,6 +153,6 @@ def as_ragged(rows: Sequence[Sequence[int]]) -> "tf.RaggedTensor":
 
 
 def json_content(kind: str, tokens: Iterable[str], **more: object) -> bytes:
-    """`more` are additional entries."""
+    """Returns the content of a JSON vocabulary file; `more` are additional entries."""
     content = {"kind": kind, **more, "pieces": list(tokens)}  # the key in the file format predates the name "tokens"
     return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()

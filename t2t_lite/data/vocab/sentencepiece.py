@@ -124,7 +124,7 @@ class SentencePieceVocabulary(Vocabulary):
         return self._tokenizer.tokenize(texts)
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
-        """Takes 40% of the time of the TensorFlow op."""
+        """Returns the same ids as the TensorFlow op. Works only outside of graphs and takes 40% of the op's time."""
         return as_ragged(self.ids_of(texts))
 
     def resources(self) -> list[object]:

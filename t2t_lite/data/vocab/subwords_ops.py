@@ -46,7 +46,7 @@ class SubwordOps:
         )
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The ids lack the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)], without the end symbol."""
         runs = self._runs(texts)
         ids = self._tokenizer.tokenize(runs.flat_values)
         return runs.with_flat_values(ids.with_flat_values(tf.gather(self._ids, ids.flat_values))).merge_dims(1, 2)

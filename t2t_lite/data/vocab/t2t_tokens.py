@@ -52,7 +52,7 @@ class T2tTokenVocabulary(Vocabulary):
         self.unknown_id = next(named, None)
 
     def tokens(self) -> list[str]:
-        """A token that is a duplicate or empty gets its id as a suffix."""
+        """Returns a unique name for every token by id: the token, followed by its id if it is a duplicate or empty."""
         last = {token: id for id, token in enumerate(self._own)}
         return [token if token and last[token] == id else f"{token}<{id}>" for id, token in enumerate(self._own)]
 
@@ -125,7 +125,7 @@ class T2tByteVocabulary(Vocabulary):
 
 
 def is_token_list(content: bytes) -> bool:
-    """Unlike a subword list, a token list lacks the escapes."""
+    """Returns whether a file is a tensor2tensor token list, which unlike a subword list lacks the escapes."""
     lines = [line.strip() for line in content.split(b"\n")]
     return lines[:2] == [name.encode() for name in _RESERVED] and not set(lines).issuperset(_ESCAPES)
 

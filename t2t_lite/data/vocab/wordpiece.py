@@ -156,7 +156,7 @@ class PlainListVocabulary(Vocabulary):
 
 
 def _checked(tokens: list[str]) -> list[str]:
-    """Raises ValueError if TensorFlow's tokenizer would reject the tokens."""
+    """Returns the tokens. Raises ValueError if TensorFlow's tokenizer would reject them."""
     if len(set(tokens)) < len(tokens):
         raise ValueError("a token is listed twice")
     if any(len(token.encode()) > _MAX_WORD_BYTES for token in tokens):

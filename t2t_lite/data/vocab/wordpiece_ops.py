@@ -79,7 +79,7 @@ def cutter(symbols: Sequence[str], normalizes: bool) -> Callable[[tf.Tensor], tf
 
 
 def byte_ids(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Returns int32 [batch, (bytes)]."""
+    """Converts strings [batch] to the ids of their bytes, int32 [batch, (bytes)]."""
     split = tf.strings.bytes_split(texts)
     values = tf.reshape(tf.io.decode_raw(split.flat_values, tf.uint8), [-1])
     return split.with_flat_values(tf.cast(values, tf.int32) + FIRST_BYTE)
