@@ -49,22 +49,17 @@ class Query(NamedTuple):
     whole_words: Collection[int] = ()  # the rows in which a new word must follow the prefix, because it ends in a blank
 
     def done(self, number: int) -> None:
-        """Reports that a batch of `number` lines is done."""
         if self.lines.on_done:
             self.lines.on_done(number)
 
 
 class EngineHypothesis(NamedTuple):
-    """One output for a line, as token ids."""
-
     ids: Sequence[int]  # up to and including the end symbol, or up to the length limit
     score: float  # see `Hypothesis`
     log_prob: float
 
 
 class Outcome(NamedTuple):
-    """The result of a search."""
-
     hypotheses: Mapping[int, list[EngineHypothesis]]  # by row of the query: best first, or samples in drawing order
     warnings: Mapping[int, str]  # by row: why its output is cut or lacks phrases
 
@@ -88,7 +83,6 @@ class Engine(Protocol):
     """A model that decodes lines, scores outputs and returns attention weights. Its methods are thread-safe.
 
     Attributes:
-      name: its name in `ENGINES`.
       model_name: the name of the model in reports.
       max_positions: the longest sequence on either side, in tokens; None: unlimited.
       positions_limit: the name of that limit in messages.
@@ -111,10 +105,7 @@ class Engine(Protocol):
         """Raises UserError with the reason if the engine does not support the settings or needs."""
 
     def search(self, query: Query) -> Outcome:
-        """Searches for the outputs of lines.
-
-        Raises UserError if the engine or the vocabulary does not support the query, or it does not fit into memory.
-        """
+        """Searches for the outputs of lines."""
         ...
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
@@ -125,8 +116,7 @@ class Engine(Protocol):
         """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
 
         The result is float32 [output tokens, source tokens] for each pair. `layer=None` selects the layer closest to a
-        word alignment. Of the settings, only `batch_tokens` matters. Raises UserError if the engine or the model cannot
-        return attention.
+        word alignment. Of the settings, only `batch_tokens` matters.
         """
         ...
 

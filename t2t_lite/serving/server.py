@@ -30,11 +30,7 @@ def serve(
     port: int = 8000,
     say: Callable[[str], None] = LOG.info,
 ) -> None:
-    """Serves models until SIGTERM or SIGINT, then finishes accepted requests. Port 0 means any free port.
-
-    `say` receives messages about the models and the address. Raises UserError if a model is unusable or the port is
-    taken.
-    """
+    """Serves models until SIGTERM or SIGINT, then finishes accepted requests. Port 0 means any free port."""
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     answering = Answering(places, options)
     for place in places:

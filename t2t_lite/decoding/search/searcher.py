@@ -81,7 +81,7 @@ class Searcher:
 
         The sources are int32 [batch, source length], padded with 0; the inputs are NumPy arrays, with the same fields
         set in each call. `source_mask` is set here. `check` is called several times a second; an exception from it ends
-        the search. Raises UserError if the search does not fit into memory.
+        the search.
         """
         count, size = len(source_ids), len(source_ids)
         if self._xla_compile:
@@ -197,7 +197,6 @@ def _smallest(size: int, count: int) -> int:
 
 
 def _padded_length(length: int) -> int:
-    """Returns the length to which a source of `length` tokens is padded."""
     return max(MIN_SOURCE_LENGTH, 2 ** int(np.ceil(np.log2(max(1, length)))))
 
 
