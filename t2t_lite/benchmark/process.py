@@ -17,10 +17,7 @@ T = TypeVar("T")
 
 
 def in_a_process(function: Callable[..., T], *arguments: object) -> T:
-    """Calls an importable function in a new process and returns its result.
-
-    Arguments and result are pickled. Raises the function's errors, and a UserError if the process is killed.
-    """
+    """Calls an importable function in a new process and returns its result. Arguments and result are pickled."""
     # Do not fork, because TensorFlow's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=prepare_process) as pool:
@@ -50,7 +47,6 @@ def whole_command(command: Sequence[str], cache: Path) -> WholeCommand:
 
 
 def _run(command: list[str], cache: str) -> tuple[int, str, WholeCommand]:
-    """Returns the exit status, the last line of standard error, and the measurements."""
     environment = os.environ | {"XDG_CACHE_HOME": cache}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output, tempfile.TemporaryFile("w+") as messages:
         start = time.perf_counter()

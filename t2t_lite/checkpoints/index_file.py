@@ -47,15 +47,11 @@ def read_index(path: Path) -> dict[str, Tensor]:
 
 
 def num_parameters(path: Path) -> int:
-    """Returns the number of model parameters in a checkpoint. Argument and errors: see `read_index`."""
     return sum(math.prod(tensor.shape) for name, tensor in read_index(path).items() if name.startswith(_MODEL))
 
 
 def members_of_average(path: Path) -> list[int]:
-    """Returns the steps of the members of an average; [] if unknown, as for a moving average.
-
-    Argument and errors: see `read_index`.
-    """
+    """Returns the steps of the members of an average; [] if unknown, as for a moving average."""
     tensor = read_index(path).get(_MEMBERS)
     if tensor is None or tensor.dtype != _INT64:
         return []

@@ -18,9 +18,10 @@ _FORMATS = {measure.name: "{:.1%}" if measure.is_share else "{:.2f}" for measure
 class HeadsReport:
     """Measurements of a checkpoint's attention heads.
 
-    `content` is JSON data: "run", "checkpoint", "split", the number of "lines", and "layers": for each, its "kind" of
-    attention, its index "layer", the measures of its "heads" and of "uniform" attention by name, and the number of
-    measured "queries".
+    Args:
+      content: JSON data: "run", "checkpoint", "split", the number of "lines", and "layers": for each, its "kind" of
+        attention, its index "layer", the measures of its "heads" and of "uniform" attention by name, and the number of
+        measured "queries".
     """
 
     content: Mapping[str, Any] = dataclasses.field(hash=False)
@@ -44,7 +45,10 @@ class HeadsReport:
 
 
 def measure_heads(request: Request, lines: int) -> HeadsReport:
-    """Measures the heads of a checkpoint on at most `lines` lines of the split."""
+    """Measures the heads of a checkpoint on at most `lines` lines of the split.
+
+    Raises a UserError if the model has no attention weights, or the checkpoint cannot be read.
+    """
     from t2t_lite.decoding.translator import Translator
     from t2t_lite.parsing.parser import Parser
 

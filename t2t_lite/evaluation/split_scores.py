@@ -37,8 +37,10 @@ class SplitScores:
 
     Args:
       path: the folder with scores.json, report.md and the texts.
-      checkpoint: its path without suffix.
+      output_dir: the run directory.
+      checkpoint: the path of the checkpoint, without suffix.
       members: the steps of the averaged checkpoints; [] if it is not an average, or they are unknown.
+      split: the split.
       figures: the scores with their meanings, in the order of the report.
       content: everything in scores.json.
       decoded_now: whether this call decoded the split; otherwise the stored result is returned.
@@ -70,6 +72,7 @@ class SplitScores:
 
     @property
     def decode_hparams(self) -> dict[str, Any]:
+        """All search settings."""
         return self.content["decoded_by"]["decode_hparams"]
 
     @property
@@ -85,6 +88,7 @@ class SplitScores:
 
     @property
     def inputs(self) -> list[str]:
+        """The inputs."""
         return list(read_lines(self.path / INPUTS))
 
     @property
@@ -99,6 +103,7 @@ class SplitScores:
 
     @property
     def reference_paths(self) -> list[Path]:
+        """The files with the sets of references."""
         return [self.path / name for name in reference_names(len(self.content["references"]))]
 
 
@@ -139,7 +144,8 @@ def changed_texts(folder: Path) -> list[str]:
 def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLike | None) -> SplitScores:
     """Returns the stored evaluation of a checkpoint: the one with the run's own search settings, else the only one.
 
-    `checkpoint_path` selects the checkpoint, see `checkpoints.selection`.
+    `checkpoint_path` selects the checkpoint, see `checkpoints.selection`. Raises a UserError if there is no evaluation,
+    or there are several and none has the run's own settings.
     """
     checkpoint = select(run_dir.path, checkpoint_path).path
     stored = stored_evaluations(run_dir, split, checkpoint)

@@ -27,8 +27,7 @@ def attention_data(
 ) -> dict[str, Any]:
     """Returns the attention weights for some sentences, with measures of the heads.
 
-    `pairs` has each sentence with its translation or tree. For `kinds` and `layers`, see `chosen_layers`. Raises
-    UserError if the model provides no weights, a layer does not exist, or there are too many weights.
+    `pairs` has each sentence with its translation or tree. For `kinds` and `layers`, see `chosen_layers`.
     """
     chosen = chosen_layers(model, kinds, layers)
     maps: list[list[AttentionMap]] = []
@@ -55,7 +54,6 @@ def attention_data(
 
 
 def closest(layers: Sequence[int], wanted: int) -> int:
-    """Returns the layer closest to `wanted`."""
     return min(layers, key=lambda layer: abs(layer - wanted))
 
 

@@ -9,8 +9,14 @@ def length_penalty(length: Array | float, alpha: Array | float) -> Array:
     """Returns the divisor of a hypothesis' log-probability: lp(Y) = ((5 + |Y|) / 6) ^ alpha.
 
     Every token lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the penalty is 1, and
-    outputs are compared by log-probability. For |Y| = 1 it is always 1. For alpha > 0 it grows with the length |Y|, in
-    tokens including the end symbol. An `alpha` of 0.6 is common. The result is float32 if `length` is a tensor.
+    outputs are compared by log-probability. For |Y| = 1 it is always 1. For alpha > 0 it grows with the length.
+
+    Args:
+      length: |Y|, in tokens including the end symbol. A Python number, NumPy array or tensor of any shape.
+      alpha: strength of the penalty, unitless; 0.6 is common.
+
+    Returns:
+      The penalty, with the shape of `length`; float32 if `length` is a tensor.
 
     Source: Wu et al. 2016, "Google's Neural Machine Translation System", section 7, equation 14
     (https://arxiv.org/abs/1609.08144), without the coverage term.
