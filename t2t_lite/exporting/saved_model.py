@@ -61,8 +61,6 @@ def write(
 
 
 class _Translator(tf.Module):
-    """The functions of a SavedModel."""
-
     def __init__(
         self, model: Seq2SeqModel, vocabulary: Vocabulary, inputs_vocabulary: Vocabulary, settings: DecodeHParams
     ) -> None:
@@ -76,7 +74,6 @@ class _Translator(tf.Module):
 
     @tf.function(autograph=False)
     def translate(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Translates strings [batch]."""
         return self.translate_with_alpha(inputs, tf.constant(self._settings.alpha))
 
     @tf.function(autograph=False)
