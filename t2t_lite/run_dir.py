@@ -48,8 +48,6 @@ _Run: TypeAlias = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class RunDir:
-    """An opened run directory."""
-
     path: Path  # the directory
     hparams: HParams  # the run's settings
     problem: Problem  # the run's problem
@@ -170,7 +168,6 @@ def recorded(path: Path, name: str) -> str | None:
 
 
 def record_alignment_layer(path: Path, layer: int) -> None:
-    """Records the decoder layer for word alignments. Raises UserError if it is not a run directory."""
     about, _, run = _read(Path(path))
     write_text(about, json.dumps(run | {"alignment_layer": layer}, indent=2) + "\n")
 
@@ -207,7 +204,6 @@ def _names(problem: str, settings: dict[str, Any]) -> dict[Registry, str]:
 
 
 def _read(path: Path) -> tuple[Path, dict[str, Any], _Run]:
-    """Returns (the path of run.json, the settings as stored, the content of run.json)."""
     settings, about = path / "hparams.json", path / "run.json"
     try:
         stored = json.loads(settings.read_text(encoding="utf-8"))

@@ -88,7 +88,6 @@ class Settings(Options):
 
     @classmethod
     def hint(cls, name: str) -> str:
-        """Returns the hint for an error message about an unknown setting."""
         return alias_hint(cls.FLAG, name) or nearest(name, cls.names())
 
     def _values(self) -> dict[str, Any]:

@@ -47,8 +47,6 @@ class Shard(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Consecutive lines of a shard."""
-
     first_line: int
     lines: list[tuple[str, ...]]
 
@@ -215,7 +213,6 @@ def _content(path: str) -> bytes:
 
 
 def _write_whole(path: str, parts: Iterable[bytes]) -> None:
-    """Writes a file, which gets its final name only once it is complete."""
     partial = f"{path}.incomplete-{uuid.uuid4().hex}"  # another worker may write the same block
     with FileSystems.create(partial, compression_type="uncompressed") as file:
         for part in parts:

@@ -41,7 +41,7 @@ class BpeDropout:
         self._is_fixed = ~np.isin(np.arange(self._size), list(ids.values()))
 
     def __call__(self, flat: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Retokenizes texts, int [tokens] one after the other with end symbols, of the given lengths, int [texts]."""
+        """Takes and returns ids, int [tokens], all texts in a row with end symbols, and their lengths, int [texts]."""
         counts = self._leaf_counts[flat]
         ids = self._leaves[np.repeat(self._leaf_starts[flat], counts) + _ranges(counts)]
         text = np.repeat(np.repeat(np.arange(len(lengths)), lengths), counts)

@@ -102,7 +102,7 @@ class Inspection:
 
 
 def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int = 3) -> Inspection:
-    """The result contains the first `num_texts` examples as text. `problem_name` is the name of the forward problem."""
+    """Inspects a split of a forward problem. The result contains the first `num_texts` examples as text."""
     manifest = manifest_of_file(data_dir / FILENAME.format(problem_name))
     if split not in manifest.splits:
         raise UserError(f"{data_dir} has no {split} split of '{problem_name}' yet; finish it with t2t-lite-datagen")

@@ -96,7 +96,7 @@ def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> 
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
-    """Recognises gzip by content, whatever the file's name. Refuses UTF-16 and UTF-32."""
+    """Opens a file for reading bytes. Recognises gzip by content, not by name; refuses UTF-16 and UTF-32."""
     try:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(open(path, "rb"))

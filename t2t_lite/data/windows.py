@@ -28,8 +28,6 @@ def window_size(examples: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Cutting:
-    """How the pairs of a window form batches."""
-
     batch_tokens: int  # about the number of target tokens in a batch
     batch_by: str  # "both" or "targets", see `cut_into_batches`; not used with `shapes`
     shapes: np.ndarray | None  # the possible shapes of batches, see `cut_into_shapes`

@@ -287,8 +287,6 @@ class CTranslate2Engine:
 
 
 class _Request(NamedTuple):
-    """A line to decode."""
-
     row: int
     source: list[int]
     prefix: list[int]

@@ -72,8 +72,6 @@ class Pairs(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What a request needs from an engine besides its settings."""
-
     phrases: bool = False
     constraints: bool = False
     alignment_layer: int | None = None  # the decoder layer for alignments; None: no alignments, or the default layer

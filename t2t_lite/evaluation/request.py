@@ -75,7 +75,6 @@ class Request:
         return [file_sha256(path) for path in (self.text_paths[1], *self.references)]
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
-        """Returns (the inputs, the sets of references)."""
         inputs, *references = (list(read_lines(path)) for path in (*self.text_paths, *self.references))
         for path, lines in zip((self.text_paths[1], *self.references), references):
             if len(lines) != len(inputs):

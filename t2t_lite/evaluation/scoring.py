@@ -108,7 +108,6 @@ def _stale(stored: SplitScores, metrics: Iterable[str], problem: Problem) -> set
 
 
 def stored_scores(request: Request) -> SplitScores | None:
-    """Returns the stored scores for the same checkpoint, settings and texts; None if there are none."""
     stored = read_scores(request.folder, request.run_dir.path, request.selection.path)
     return stored if stored and stored.content["decoded_by"] == request.decoded_by() else None
 

@@ -24,8 +24,6 @@ FORMATS = ("saved_model", "ctranslate2", "keras")
 
 @dataclasses.dataclass(frozen=True)
 class ExportDir:
-    """An export directory and its description."""
-
     path: Path
     content: dict[str, Any]  # the content of export.json
 

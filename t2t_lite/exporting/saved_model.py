@@ -165,6 +165,5 @@ class _Translator(tf.Module):
         return dataclasses.replace(search, alpha=alpha)
 
     def _decoded(self, ids: tf.Tensor) -> tf.Tensor:
-        """Decodes int32 [batch, beam, length] to strings [batch, beam]."""
         shape = tf.shape(ids)
         return tf.reshape(self._vocabulary.decode_in_graph(tf.reshape(ids, [-1, shape[2]])), shape[:2])

@@ -249,7 +249,6 @@ def _find_vocabulary(source: Path, name: str) -> str:
 
 
 def _import_vocabularies(problem: Problem, folder: Path) -> tuple[Vocabulary, Vocabulary]:
-    """Imports the vocabularies of inputs and targets from the problem's `vocab_file`."""
     given = split_paths(problem.vocab_file)
     if len(given) != (1 if problem.shared_vocabulary else 2):
         raise UserError(

@@ -15,7 +15,6 @@ BYTES = "bytes"
 
 
 def import_t2t_vocabulary(source: str, path: Path) -> None:
-    """Imports a vocabulary file or writes the byte vocabulary. Raises a UserError if the file cannot be read."""
     if source != BYTES or Path(source).is_file():
         return import_vocabulary(Path(source), path)
     with written_whole(path) as partial:

@@ -206,15 +206,12 @@ def shown(value: float, digits: int = 4) -> str:
 
 
 class Curves(NamedTuple):
-    """The plotted metrics of a run, by step."""
-
     name: str
     training: Columns
     evaluations: Columns
 
 
 def read_curves(run: Path, name: str) -> Curves:
-    """Returns the curves of a run directory. Raises a UserError if a file is damaged."""
     reports = read_reports(run)
     kept = kept_reports(reports["step"])
     training = {figure: [values[row] for row in kept] for figure, values in reports.items()}

@@ -176,7 +176,6 @@ class Run:
         return [*averaging, Command("eval", tuple(_as_flags(flags)))]
 
     def is_trained(self) -> bool:
-        """Returns whether training has reached the last step."""
         if (self.directory / "run.json").exists():
             self._check()
         return self._last_step() >= self.hparams.train_steps

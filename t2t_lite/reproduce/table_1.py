@@ -51,7 +51,6 @@ def _measured(name: str, max_length: int) -> dict[str, object]:
 
 
 def read(path: Path) -> dict[str, dict]:
-    """Returns the measurements so far, by layer. Raises a UserError if the file is damaged."""
     if not path.exists():
         return {}
     try:

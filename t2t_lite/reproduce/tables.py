@@ -154,7 +154,6 @@ def judged(observation: Observation, bleu: Seeds, perplexity: Seeds) -> tuple[tu
 
 
 def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
-    """Returns table 2: BLEU on the test split and training cost."""
     pairs = [pair for pair in ("EN-DE", "EN-FR") if pair in scale.problems]
     columns = [Column("model")]
     for pair in pairs:

@@ -46,7 +46,6 @@ class LabelledF1(Metric):
         references: Sequence[str],
         names: tuple[str, str] = ("the hypotheses", "the references"),
     ) -> list[str]:
-        """Returns F1 and the other scores of EVALB, as lines. See `Metric.report`."""
         return parse_report(self._scored(hypotheses, references, names), self._per_sentence)
 
     def remarks(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:

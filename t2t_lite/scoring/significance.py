@@ -30,8 +30,6 @@ _ROUNDING = 1e-9  # tolerance when comparing differences between scores
 
 
 class Interval(NamedTuple):
-    """A score with its 95% confidence interval by bootstrap resampling."""
-
     score: float
     low: float
     high: float

@@ -50,8 +50,6 @@ class Task(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text of a request."""
-
     text: str
     tokens: int
     prefix: str = ""

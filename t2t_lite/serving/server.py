@@ -68,7 +68,6 @@ class _Server(uvicorn.Server):
         self.error: Exception | None = None
 
     async def run_at(self, listener: socket.socket) -> None:
-        """Serves until a signal arrives or the models cannot be loaded."""
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):

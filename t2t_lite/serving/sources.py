@@ -48,8 +48,6 @@ class Source(abc.ABC):
 
 
 class ExportSource(Source):
-    """An export from t2t-lite-export."""
-
     def about(self) -> About:
         export = read_export(self.path)
         if export.format == "saved_model":
@@ -131,7 +129,6 @@ def _warn(line: str) -> None:
 
 
 def _prepare_tensorflow() -> None:
-    """Configures the process for searches with TensorFlow, and imports it."""
     from t2t_lite.system.cores import use_one_thread_per_operation
     from t2t_lite.system.quiet import import_tensorflow
     from t2t_lite.system.startup import keep_compiled

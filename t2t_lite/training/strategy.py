@@ -132,7 +132,7 @@ def describe_devices(strategy: tf.distribute.Strategy) -> str:
 
 
 def describe_workers() -> str:
-    """Returns "host1:2222 (8 GPUs), host2:2222 (8 GPUs)". Call it after `make_strategy`, which connects the workers."""
+    """Returns "host1:2222 (8 GPUs), host2:2222 (8 GPUs)". `make_strategy`, which connects the workers, comes first."""
     kinds: dict[tuple[str, int], list[str]] = {}
     for device in tf.config.list_logical_devices():
         if match := re.match(r"/job:(\w+)/replica:0/task:(\d+)/device:(CPU|GPU):", device.name):

@@ -12,8 +12,6 @@ EVALUATOR = "evaluator"
 
 
 class Task(NamedTuple):
-    """What TF_CONFIG says about this process."""
-
     workers: list[str]  # the addresses of all tasks that train, the chief's first
     index: int  # the index of this process among them; 0 for an evaluator
     is_evaluator: bool  # whether this process evaluates checkpoints instead of training

@@ -28,7 +28,7 @@ class Malformed(NamedTuple):
 
 
 def treebank_files(path: Path) -> list[Path]:
-    """Returns the path itself, or a folder's files that end in `TREE_FILE_EXTENSIONS`, sorted."""
+    """Returns a treebank's files: the path, or a folder's files that end in `TREE_FILE_EXTENSIONS`, sorted."""
     if path.is_file():
         return [path]
     if not path.is_dir():

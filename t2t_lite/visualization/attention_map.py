@@ -45,8 +45,6 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
-    """The attention weights of one layer for a pair of texts."""
-
     kind: str  # "encoder" or "decoder" for self-attention, "cross" for cross-attention
     layer: int  # the index of the layer, from 0
     weights: np.ndarray = dataclasses.field(repr=False)  # float [heads, queries, keys]; each row sums to 1

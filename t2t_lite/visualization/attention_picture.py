@@ -171,7 +171,6 @@ class AttentionPicture:
 
 
 def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
-    """Returns the indices of the chosen heads out of `number` heads."""
     if heads is not None and not heads:
         raise UserError("`heads` is empty; omit it for all heads", status=2)
     for head in heads or ():

@@ -79,7 +79,7 @@ def corpus_statistics(
 def examine_corpus(
     problem: Problem, files: dict[str, Path], say: Callable[[str], None], report: Callable[[TextChecks], None]
 ) -> CorpusStatistics:
-    """Computes the statistics of a problem's training text and, if it has text checks, reports its defects."""
+    """Computes the statistics of a problem's training text and, if it requests checks, reports its defects."""
     problem.check_corpus(files, lambda line: say(f"{problem.data_name}: {line}"))
     checks = None
     if problem.checks_text:

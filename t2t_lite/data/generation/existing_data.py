@@ -32,7 +32,7 @@ def generation_settings(problem: Problem, max_cases: int) -> dict:
 
 
 def vocabulary_settings(problem: Problem, manifest: Manifest | None) -> dict:
-    """Returns the manifest's settings, the fixed ones of older data, or without a manifest the problem's."""
+    """Returns the manifest's settings, or the problem's without one; older data has the values fixed then."""
     if manifest is None:
         return {name: getattr(problem, name) for name in _BEFORE}
     return {name: manifest.settings.get(name, value) for name, value in _BEFORE.items()}

@@ -57,7 +57,6 @@ def make_plan(
     sources: Mapping[str, str],
     max_cases: int,
 ) -> Plan:
-    """Returns the plan of one split of a problem."""
     num_shards = problem.shards_of(split)
     return Plan(
         split,

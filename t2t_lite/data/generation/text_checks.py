@@ -217,7 +217,6 @@ class _Split:
 
 
 def in_split(split: str) -> str:
-    """Returns the description of a training pair whose source is also in another split."""
     return f"its source is also in {split}"
 
 

@@ -66,7 +66,7 @@ class SubwordVocabulary(Vocabulary):
         return token >= _RESERVED and self._own[token].endswith(END_OF_RUN)
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
-        """A run's first token gets the space before the run and, if the run has escapes, all its text."""
+        """Gives a run's first token the space before the run and, if the run has escapes, all its text."""
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in ids:
             if not 0 <= token < self.size:
@@ -146,7 +146,6 @@ def is_subword_list(content: bytes) -> bool:
 
 
 def subword_list(content: bytes) -> bytes:
-    """Converts a tensor2tensor file, with a quoted subword on each line, to the content of a vocabulary file."""
     lines = [line.rstrip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
     own = [line[1:-1] if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"" else line for line in lines]
     if [name.removesuffix(END_OF_RUN) for name in own[:_RESERVED]] != ["<pad>", "<EOS>"]:

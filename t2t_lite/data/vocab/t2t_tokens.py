@@ -131,7 +131,6 @@ def is_token_list(content: bytes) -> bool:
 
 
 def token_list(content: bytes) -> bytes:
-    """Converts a tensor2tensor file, with one token per line, to the content of a vocabulary file."""
     own = [line.strip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
     return json_content("t2t_tokens", own)
 

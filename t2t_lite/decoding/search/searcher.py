@@ -158,7 +158,6 @@ class _Results:
         self._beam_size = beam_size
 
     def add(self, rows: np.ndarray, parts: Sequence[np.ndarray]) -> None:
-        """Adds the hypotheses of the sentences `rows`; `parts` are the arrays of a `SearchResult`."""
         for place, row in enumerate(rows):
             self._by_row[row] = [part[place] for part in parts]
 

@@ -13,8 +13,6 @@ from t2t_lite.training.step.train_step import TrainStep
 
 
 class MadeStep(NamedTuple):
-    """A completed step."""
-
     number: int  # counted from 1
     report: StepReport
     epoch: int  # of its batch, counted from 0
