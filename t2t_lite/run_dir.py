@@ -297,7 +297,7 @@ def prepare_run_dir(
 
     `vocabulary` is that of the targets. Without `inputs_vocabulary`, both sides share it. `random_seed` fixes the run's
     initial weights and data order. `data_dir` is for evaluations, `eval_metric` ranks checkpoints, `hparams_set` is for
-    reports; `data_digest` is `Manifest.digest`. None: not recorded.
+    reports, and `data_digest` is `Manifest.digest`; what is None is not recorded.
     """
     path, hparams = Path(path), with_order_of_run(path, hparams)
     inputs_vocabulary = inputs_vocabulary or vocabulary

@@ -17,7 +17,10 @@ T = TypeVar("T")
 
 
 def in_a_process(function: Callable[..., T], *arguments: object) -> T:
-    """Calls an importable function in a new process and returns its result. Arguments and result are pickled."""
+    """Calls an importable function in a new process and returns its result.
+
+    Arguments and result are pickled. Raises the function's errors, and a UserError if the process is killed.
+    """
     # Do not fork, because TensorFlow's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=prepare_process) as pool:

@@ -47,6 +47,7 @@ def read_index(path: Path) -> dict[str, Tensor]:
 
 
 def num_parameters(path: Path) -> int:
+    """Returns the number of model parameters in a checkpoint. Argument and errors: see `read_index`."""
     return sum(math.prod(tensor.shape) for name, tensor in read_index(path).items() if name.startswith(_MODEL))
 
 

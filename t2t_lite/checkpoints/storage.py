@@ -119,7 +119,7 @@ def average_members(path: Path) -> list[int]:
 
 
 def refuse_average(path: Path) -> None:
-    """Refuses an average, whatever its name, because training cannot start from one.
+    """Raises UserError if a checkpoint is an average, whatever its name, because training cannot start from one.
 
     No training step produced the weights of an average, and it has no optimizer state.
     """

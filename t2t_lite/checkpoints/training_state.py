@@ -111,7 +111,7 @@ class TrainingState(Generic[OptimizerT]):
         return None
 
     def restore_from(self, path: Path) -> None:
-        """Restores one checkpoint, which must not be an average."""
+        """Restores one checkpoint. Raises UserError if it cannot be read, does not fit the model, or is an average."""
         arrays = self._read(path)
         storage.refuse_average(path)
         self._assign(arrays, path)

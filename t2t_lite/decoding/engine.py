@@ -103,7 +103,10 @@ class Engine(Protocol):
         """Raises UserError with the reason if the engine does not support the settings or needs."""
 
     def search(self, query: Query) -> Outcome:
-        """Searches for the outputs of lines."""
+        """Searches for the outputs of lines.
+
+        Raises UserError if the engine or the vocabulary does not support the query, or it does not fit into memory.
+        """
         ...
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
@@ -114,7 +117,8 @@ class Engine(Protocol):
         """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
 
         The result is float32 [output tokens, source tokens] for each pair. `layer=None` selects the layer closest to a
-        word alignment. Of the settings, only `batch_tokens` matters.
+        word alignment. Of the settings, only `batch_tokens` matters. Raises UserError if the engine or the model cannot
+        return attention.
         """
         ...
 

@@ -69,7 +69,7 @@ class Bleu(BySacrebleu):
     """BLEU, 0 to 100 (Papineni et al. 2002, P02-1040).
 
     `language` is the BCP 47 code of the texts, which determines the tokenizer; "": unknown. `tokenize` is the name of
-    sacreBLEU's tokenizer; "": that of the language, or 13a.
+    sacreBLEU's tokenizer; "": that of the language, or 13a. Raises UserError if it is unknown or not installed.
     """
 
     def __init__(self, lowercase: bool = False, language: str = "", tokenize: str = "") -> None:

@@ -11,8 +11,8 @@ def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
     """Returns the free memory of one device, in bytes; None if unknown, for example without `nvidia-ml-py`.
 
     For a GPU, call it before TensorFlow initializes its devices, because TensorFlow then allocates nearly all memory.
-    The result is the minimum over the GPUs that CUDA_VISIBLE_DEVICES leaves visible. Virtual devices share that of the
-    "CPU". `root` contains /proc and /sys.
+    The result for "GPU" is the minimum over those that CUDA_VISIBLE_DEVICES leaves visible. Virtual devices share the
+    memory of the "CPU". `root` contains /proc and /sys.
     """
     if device_type == "GPU":
         return _free_on_gpus()

@@ -27,7 +27,8 @@ def attention_data(
 ) -> dict[str, Any]:
     """Returns the attention weights for some sentences, with measures of the heads.
 
-    `pairs` has each sentence with its translation or tree. For `kinds` and `layers`, see `chosen_layers`.
+    `pairs` has each sentence with its translation or tree. For `kinds` and `layers`, see `chosen_layers`. Raises
+    UserError if the model provides no weights, a layer does not exist, or there are too many weights.
     """
     chosen = chosen_layers(model, kinds, layers)
     maps: list[list[AttentionMap]] = []

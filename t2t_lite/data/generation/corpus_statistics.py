@@ -38,7 +38,8 @@ def corpus_statistics(
 ) -> CorpusStatistics:
     """Reads `pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
 
-    For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair.
+    For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair. Raises a UserError if an
+    element of `pairs` is not an `Example`.
     """
     generator = random.Random(size)
     sample: list[tuple[int, Example, Example]] = []  # number, pair, the pair as the model sees it

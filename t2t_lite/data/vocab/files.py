@@ -23,6 +23,7 @@ _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
 
 
 def open_vocabulary(path: Path) -> Vocabulary:
+    """Returns the vocabulary in a file. Raises a UserError if the file does not exist or is not a vocabulary."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -79,6 +80,8 @@ def import_vocabulary(source: Path, path: Path) -> None:
 
     tensor2tensor's subwords and tokens keep their ids. Lists of WordPiece tokens have one token per line; tokens that
     continue a word begin with "##".
+
+    Raises a UserError if the file does not exist or has none of these formats.
     """
     try:
         content = Path(source).read_bytes()

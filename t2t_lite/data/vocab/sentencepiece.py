@@ -213,7 +213,8 @@ def train_bpe(
 def renumbered(model: bytes) -> bytes:
     """Renumbers a SentencePiece model, so that ids 0, 1, 2 are padding, end and unknown. Removes the start symbol.
 
-    The other tokens keep their order, so that texts are tokenized as before.
+    The other tokens keep their order, so that texts are tokenized as before. Raises a UserError if `model` is not a
+    SentencePiece model.
     """
     from google.protobuf import message
 

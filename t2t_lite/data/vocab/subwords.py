@@ -146,6 +146,10 @@ def is_subword_list(content: bytes) -> bool:
 
 
 def subword_list(content: bytes) -> bytes:
+    """Converts a tensor2tensor file, with a quoted subword on each line, to the content of a vocabulary file.
+
+    Raises a UserError if the file has another format.
+    """
     lines = [line.rstrip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
     own = [line[1:-1] if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"" else line for line in lines]
     if [name.removesuffix(END_OF_RUN) for name in own[:_RESERVED]] != ["<pad>", "<EOS>"]:

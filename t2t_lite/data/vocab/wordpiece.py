@@ -237,7 +237,8 @@ def _is_alone(character: str) -> bool:
 def plain_list(content: bytes) -> bytes:
     """Converts an imported list of WordPiece tokens, one per line, to the content of a vocabulary file.
 
-    The list's own symbols in brackets ("[CLS]") are dropped, because ids 0 to 2 replace them.
+    The list's own symbols in brackets ("[CLS]") are dropped, because ids 0 to 2 replace them. Raises a UserError if the
+    file has another format.
     """
     lines = [line.rstrip("\r") for line in content.decode("utf-8-sig").split("\n")]
     tokens = [line for line in lines if line and not re.fullmatch(r"\[([A-Z]+|unused)\d*\]", line)]
