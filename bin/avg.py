@@ -8,7 +8,6 @@ from t2t_lite.plugins import load_all
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("avg", _run, argv)
 
 

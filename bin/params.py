@@ -9,7 +9,6 @@ MILLION = 1e6
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("params", _run, argv)
 
 

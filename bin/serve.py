@@ -42,7 +42,6 @@ _GROUPS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("serve", _run, argv, exit_at_once=True)
 
 

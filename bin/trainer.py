@@ -20,7 +20,6 @@ from t2t_lite.training.tf_config import make_tf_configs, task_of_environment
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     # Other workers may still read data that this one sent.
     has_workers = bool(os.environ.get("TF_CONFIG") or is_in_step(os.environ))
     body = functools.partial(_run, is_own_process=argv is None)

@@ -20,10 +20,7 @@ INCOMPLETE = "incomplete"
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yields a temporary path to write to, and renames it to `path` when the block ends without an error.
-
-    Raises UserError if `path` is a directory, or its folder does not exist.
-    """
+    """Yields a temporary path to write to, and renames it to `path` when the block ends without an error."""
     check_output(path, str(path))
     if path.exists() and not path.is_file():
         yield path  # write directly to devices and pipes, such as /dev/null
@@ -38,11 +35,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def make_folder(path: Path, flag: str) -> None:
-    """Creates a folder and its parents, if they do not exist.
-
-    Raises UserError if the folder or a parent is a file, or the folder cannot be created or written to; the message
-    names `flag`.
-    """
+    """Creates a folder and its parents, if they do not exist. Messages name `flag`."""
     path = Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -57,10 +50,7 @@ def make_folder(path: Path, flag: str) -> None:
 
 @contextlib.contextmanager
 def written_folder(path: Path, flag: str) -> Iterator[Path]:
-    """Yields a temporary folder beside `path`, which replaces `path` when the block ends without an error.
-
-    Raises UserError if the parent of `path` cannot be created; the message names `flag`.
-    """
+    """Yields a temporary folder beside `path`, which replaces `path` when the block ends without an error."""
     make_folder(path.parent, flag)
     partial = partial_path(path)
     partial.mkdir()
@@ -140,10 +130,7 @@ def progress_path(path: Path) -> Path:
 
 
 def check_output(path: Path, what: str) -> None:
-    """Raises UserError if `path` is a directory or its folder does not exist.
-
-    `what` names the path in messages: "--decode_to_file=out.txt".
-    """
+    """Checks that `path` can be written; `what` names it in messages: "--decode_to_file=out.txt"."""
     if not path.name or path.is_dir():
         raise UserError(f"{what} is a directory; pass a file name")
     if not path.parent.is_dir():
@@ -179,7 +166,6 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a UTF-8 text file atomically."""
     with written_whole(path) as partial:
         partial.write_text(text, encoding="utf-8")
 

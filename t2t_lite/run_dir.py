@@ -48,8 +48,6 @@ _Run: TypeAlias = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class RunDir:
-    """An opened run directory."""
-
     path: Path  # the directory
     hparams: HParams  # the run's settings
     problem: Problem  # the run's problem
@@ -60,11 +58,9 @@ class RunDir:
 
 
 def open_run_dir(path: Path) -> RunDir:
-    """Opens a run directory.
+    """Opens a run directory, and checks that its vocabularies are those that the model was trained with.
 
     A run may come from anywhere, so its plug-in folders are loaded only if the user trusts them, see `trust`.
-    Raises UserError if it is not a run directory, a vocabulary is not the one that the model was trained with, or the
-    problem, the model or another part comes from a plug-in that is neither loaded nor trusted.
     """
     path = Path(path)
     about, settings, run = _read(path)
@@ -102,10 +98,7 @@ def open_run_dir(path: Path) -> RunDir:
 
 
 def folder_to_start_from(path: Path) -> Path:
-    """Returns the run directory that `warm_start_from` names, directly or by one of its checkpoints.
-
-    Raises UserError if it is not a run directory.
-    """
+    """Returns the run directory that `warm_start_from` names, directly or by one of its checkpoints."""
     folder = path if path.is_dir() else path.parent
     for name in ("run.json", "hparams.json"):
         if not (folder / name).is_file():
@@ -117,10 +110,7 @@ def folder_to_start_from(path: Path) -> Path:
 
 
 def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:
-    """Waits up to `seconds` for training to create a run directory; `say` receives a line if it has to wait.
-
-    Raises UserError if the run directory does not appear in time.
-    """
+    """Waits up to `seconds` for training to create a run directory; `say` receives a line if it has to wait."""
     about, end = Path(path) / "run.json", time.monotonic() + seconds
     if not about.exists() and seconds > 0:
         say(f"waiting for training to start in {path} (at most {seconds:g} s, `eval_wait_secs`)")
@@ -151,10 +141,7 @@ def run_files(path: Path) -> list[Path]:
 
 
 def stored_setting(path: Path, name: str) -> SettingValue:
-    """Returns one setting of a run as stored, without loading plug-ins or checking the other settings.
-
-    Raises UserError if it is not a run directory.
-    """
+    """Returns one setting of a run as stored, without loading plug-ins or checking the other settings."""
     usual = getattr(HParams, name)
     value = _read(Path(path))[1].get(name, usual)
     try:
@@ -164,10 +151,7 @@ def stored_setting(path: Path, name: str) -> SettingValue:
 
 
 def with_order_of_run(path: Path, hparams: HParams, of_new_run: str = "both") -> HParams:
-    """Returns the settings with batch_by=auto replaced by the run's value, or by `of_new_run` if there is no run yet.
-
-    Raises UserError if the run is damaged.
-    """
+    """Replaces batch_by=auto in the settings by the run's value, or by `of_new_run` if there is no run yet."""
     if hparams.batch_by != AUTO_BATCH_BY:
         return hparams
     is_new = not (Path(path) / "run.json").exists()
@@ -175,10 +159,7 @@ def with_order_of_run(path: Path, hparams: HParams, of_new_run: str = "both") ->
 
 
 def recorded(path: Path, name: str) -> str | None:
-    """Returns an optional string in run.json: data_dir, eval_metric or hparams_set; None if it is not recorded.
-
-    Raises UserError if it is not a run directory.
-    """
+    """Returns an optional string in run.json: data_dir, eval_metric or hparams_set; None if it is not recorded."""
     about, _, run = _read(Path(path))
     value = run.get(name)
     if value is not None and not isinstance(value, str):
@@ -187,16 +168,12 @@ def recorded(path: Path, name: str) -> str | None:
 
 
 def record_alignment_layer(path: Path, layer: int) -> None:
-    """Records the decoder layer for word alignments. Raises UserError if it is not a run directory."""
     about, _, run = _read(Path(path))
     write_text(about, json.dumps(run | {"alignment_layer": layer}, indent=2) + "\n")
 
 
 def data_digests(path: Path) -> list[str]:
-    """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] for runs before 0.9.
-
-    Raises UserError if it is not a run directory.
-    """
+    """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] for runs before 0.9."""
     about, _, run = _read(Path(path))
     digests = run.get("data_sha256", [])
     if not isinstance(digests, list) or not all(isinstance(digest, str) for digest in digests):
@@ -205,10 +182,9 @@ def data_digests(path: Path) -> list[str]:
 
 
 def trust_run_plugins(path: Path) -> list[Path]:
-    """Permanently trusts the plug-in folders of a run that are not loaded yet.
+    """Permanently trusts the plug-in folders of a run that are not loaded yet, and returns them.
 
-    Returns the folders. Raises UserError, and trusts no folder, if it is not a run directory or names a folder that
-    cannot be trusted.
+    If one of them cannot be trusted, none is.
     """
     path = Path(path)
     about, settings, run = _read(path)
@@ -228,7 +204,6 @@ def _names(problem: str, settings: dict[str, Any]) -> dict[Registry, str]:
 
 
 def _read(path: Path) -> tuple[Path, dict[str, Any], _Run]:
-    """Returns (the path of run.json, the settings as stored, the content of run.json)."""
     settings, about = path / "hparams.json", path / "run.json"
     try:
         stored = json.loads(settings.read_text(encoding="utf-8"))
@@ -269,8 +244,8 @@ def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
 def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
     """Returns (description, folder) for each part that is not registered and comes from a plug-in folder.
 
-    Raises UserError if one comes from a package, or from a folder that is inside the run directory, is not an absolute
-    path on a disk, or does not exist.
+    Refuses parts from a package, or from a folder that is inside the run directory, is not an absolute path on a disk,
+    or does not exist.
     """
     origins, missing = _plugins(run, about), []
     for registry, name in its_names.items():
@@ -320,23 +295,9 @@ def prepare_run_dir(
 ) -> RunDir:
     """Creates a run directory, or checks that an existing one has the same settings, problem and vocabularies.
 
-    Args:
-      path: the directory.
-      hparams: the settings.
-      problem: the problem, possibly reversed.
-      vocabulary: path of the problem's target vocabulary.
-      random_seed: fixes the run's initial weights and data order.
-      inputs_vocabulary: path of the problem's source vocabulary, if it is a separate one.
-      data_dir: where the data is, for evaluations; None: not recorded.
-      eval_metric: the metric that ranks checkpoints; None: not recorded.
-      hparams_set: the hyperparameter set that the settings come from, for reports; None: not recorded.
-      data_digest: the checksum of the data, see `Manifest.digest`; None: not recorded.
-
-    Returns:
-      the opened directory.
-
-    Raises:
-      UserError: if something differs; the message names the differences.
+    `vocabulary` is that of the targets. Without `inputs_vocabulary`, both sides share it. `random_seed` fixes the run's
+    initial weights and data order. `data_dir` is for evaluations, `eval_metric` ranks checkpoints, `hparams_set` is for
+    reports, and `data_digest` is `Manifest.digest`; what is None is not recorded.
     """
     path, hparams = Path(path), with_order_of_run(path, hparams)
     inputs_vocabulary = inputs_vocabulary or vocabulary

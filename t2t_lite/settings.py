@@ -88,7 +88,6 @@ class Settings(Options):
 
     @classmethod
     def hint(cls, name: str) -> str:
-        """Returns the hint for an error message about an unknown setting."""
         return alias_hint(cls.FLAG, name) or nearest(name, cls.names())
 
     def _values(self) -> dict[str, Any]:
@@ -134,11 +133,7 @@ K = TypeVar("K", bound=Settings)
 
 
 def combined_class(base: type[K], kinds: Mapping[str, type[K]]) -> type[K]:
-    """Returns a class with the settings of all classes, which extend `base`; the keys name their origins in messages.
-
-    Raises:
-      UserError: if a class is no class of settings, or two of them have a setting of the same name.
-    """
+    """Returns a class with the settings of all classes, which extend `base`. The keys name their origins."""
     own: dict[type[K], str] = {}
     for what, kind in kinds.items():
         if kind is not base:
@@ -165,7 +160,6 @@ def _combined(base: type[K], kinds: tuple[type[K], ...]) -> type[K]:
 
 
 def check_settings_class(kind: object, what: str) -> None:
-    """Raises UserError unless `kind` is a class of settings; `what` names its origin in messages."""
     name = getattr(kind, "__qualname__", repr(kind))
     if not (isinstance(kind, type) and issubclass(kind, Settings) and hasattr(kind, "FLAG")):
         raise UserError(f"{what}: {name} is not derived from HParams")
@@ -188,11 +182,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def parse_bool(text: str) -> bool:
-    """Parses "True", "False", "1" or "0", in any case.
-
-    Raises:
-      ValueError: if the text is none of these.
-    """
+    """Parses "True", "False", "1" or "0", in any case. Raises ValueError if the text is none of these."""
     if text.lower() not in _BOOLEANS:
         raise ValueError(f"takes True or False, not '{text}'")
     return _BOOLEANS[text.lower()]

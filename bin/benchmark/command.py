@@ -146,7 +146,6 @@ def _precisions(text: str) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("benchmark", _run, argv, exit_at_once=True)
 
 

@@ -21,7 +21,6 @@ SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Prints the cost of the set in --hparams_set, or of the sets in table 2."""
     load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
     steps = {"train_steps": arguments.train_steps} if arguments.train_steps else {}

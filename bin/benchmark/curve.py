@@ -6,7 +6,6 @@ from pathlib import Path
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Prints a table for each run, and draws the plot if --plot_file is given."""
     from t2t_lite.bin import cli
     from t2t_lite.errors import UserError
     from t2t_lite.files import check_outputs

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Measures decoding and prints a table and the setup of the measurement."""
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all

@@ -14,7 +14,6 @@ COMPARED_LENGTH = 4096
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Measures the layers, prints each result when it is ready, and draws the plot if --plot_file is given."""
     if arguments.plot_file is not None:
         from t2t_lite.visualization.figures import check_plot_file
 

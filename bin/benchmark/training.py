@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Measures each precision in a separate process, prints a table, and writes JSON if --json_file is given."""
     from t2t_lite.benchmark.process import in_a_process
     from t2t_lite.files import check_outputs, write_text
     from t2t_lite.plugins import load_all

@@ -89,7 +89,6 @@ def truth(text: str) -> bool:
 
 
 def positive_number(text: str) -> float:
-    """Parses a number above 0."""
     try:
         number = float(text)
     except ValueError:
@@ -100,7 +99,6 @@ def positive_number(text: str) -> float:
 
 
 def not_negative(text: str) -> float:
-    """Parses 0 or a number above 0."""
     return 0.0 if text == "0" else positive_number(text)
 
 

@@ -80,7 +80,6 @@ class CommandParser(argparse.ArgumentParser):
                 self.error(f"{flag} is given {'twice' if count == 2 else f'{count} times'}; keep one of them")
 
     def error(self, message: str) -> NoReturn:
-        """Prints one line and exits with status 2."""
         print(f"{self.prog}: error: {as_flags(message)} (--help lists all flags)", file=sys.stderr)
         raise SystemExit(2)
 

@@ -33,7 +33,6 @@ class CommandDisplay(Display):
             print(text, flush=True)
 
     def text_checks(self, checks: "TextChecks") -> None:
-        """Prints tables of the findings about the user's text."""
         from t2t_lite.bin.datagen.text_report import print_report
 
         print_report(checks)

@@ -14,10 +14,7 @@ _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPA
 
 
 def print_registry_help(name: str = "") -> None:
-    """Prints a summary of each registered name; or, given a name, the details of all entries with that name.
-
-    Raises UserError if the name is unknown. The message suggests the nearest names.
-    """
+    """Prints a summary of each registered name; or, given a name, the details of all entries with that name."""
     if name:
         _print_entry(name)
     else:

@@ -120,8 +120,6 @@ def program(command: str) -> list[str]:
 
 
 class _Printer(logging.Handler):
-    """Prints the warnings of the library."""
-
     def emit(self, record: logging.LogRecord) -> None:
         warn(record.getMessage())
 

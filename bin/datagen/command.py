@@ -14,7 +14,6 @@ from t2t_lite.errors import UserError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("datagen", _run, argv)
 
 

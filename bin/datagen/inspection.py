@@ -14,7 +14,6 @@ _MAX_LENGTHS = (64, 128, 256, 512)
 
 
 def print_inspection(arguments: argparse.Namespace) -> None:
-    """Prints the contents of the shard or split named by --inspect, and draws the plot if --plot_file is given."""
     from t2t_lite.data.problem import SPLITS, get_problem
     from t2t_lite.errors import UserError
     from t2t_lite.system.quiet import import_tensorflow

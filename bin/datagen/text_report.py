@@ -18,7 +18,6 @@ _REMEDIES = {
 
 
 def print_report(checks: TextChecks) -> None:
-    """Prints the findings of a `TextChecks`."""
     import rich.table
 
     lengths = cli.table("side", "lines", "words per line: mean", "median", "95%", "longest", pad_edge=True)

@@ -46,7 +46,6 @@ def add_flags(parser: cli.CommandParser) -> None:
 
 
 def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags cannot be combined, or the picture cannot be written."""
     for name in _CHOICES:
         if getattr(arguments, name) and not arguments.draw_attention:
             parser.error(f"--{name} needs --draw_attention")
@@ -62,7 +61,6 @@ def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 
 def check_model(arguments: argparse.Namespace, translator: "Translator") -> None:
-    """Raises UserError before decoding if the model lacks the attention weights to draw."""
     _picture(arguments, translator, [("a", "a")]).check(Path(arguments.draw_attention))
 
 

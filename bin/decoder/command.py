@@ -36,7 +36,6 @@ _SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("decoder", _run, argv, exit_at_once=True)
 
 
@@ -173,7 +172,6 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 
 def _check_corpus(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error if flags need --runner, or do not suit it."""
     ends = ("decode_from_file", "decode_to_file")
     if not arguments.runner:
         if arguments.beam_options:

@@ -42,25 +42,17 @@ _PROGRESS_SECONDS = 10.0
 
 
 class Shard(NamedTuple):
-    """A file of the corpus."""
-
     source: str
     target: str
 
 
 class Block(NamedTuple):
-    """Consecutive lines of a shard."""
-
     first_line: int
     lines: list[tuple[str, ...]]
 
 
 class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
-    """Decodes blocks in the workers of Beam.
-
-    Args:
-      arguments: the flags of the command.
-    """
+    """Decodes blocks in the workers of Beam."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         super().__init__(min_batch_size=1, max_batch_size=1)
@@ -81,12 +73,7 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
 
 
 def decode_corpus(arguments: argparse.Namespace) -> None:
-    """Decodes all files that --decode_from_file names into the folder --decode_to_file.
-
-    Raises:
-      UserError: if there are no files, two have the same name, the folder has outputs of another model or of other
-        settings, Beam cannot run, or a worker fails.
-    """
+    """Decodes all files that --decode_from_file names into the folder --decode_to_file."""
     shards = _shards(arguments.decode_from_file, arguments.decode_to_file)
     settings = chosen_model(arguments).settings
     if os.path.isfile(arguments.decode_to_file):
@@ -226,7 +213,6 @@ def _content(path: str) -> bytes:
 
 
 def _write_whole(path: str, parts: Iterable[bytes]) -> None:
-    """Writes a file, which gets its final name only once it is complete."""
     partial = f"{path}.incomplete-{uuid.uuid4().hex}"  # another worker may write the same block
     with FileSystems.create(partial, compression_type="uncompressed") as file:
         for part in parts:

@@ -15,10 +15,7 @@ BLOCK_LINES = 2048
 
 
 def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterator[tuple[str, ...]]:
-    """Yields tuples of corresponding lines of several files.
-
-    Raises UserError if the files have different numbers of lines, or a file cannot be read.
-    """
+    """Yields tuples of corresponding lines of several files, which must have equal numbers of lines."""
     from t2t_lite.data.text_files import lenient_lines, open_bytes
 
     with contextlib.ExitStack() as stack:

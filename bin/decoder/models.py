@@ -28,10 +28,7 @@ class ChosenModel(NamedTuple):
 
 
 def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
-    """Returns the model that the flags select, after all checks that do not need TensorFlow.
-
-    Raises UserError if the model does not exist, or its engine does not support the flags.
-    """
+    """Returns the model that the flags select, after all checks that do not need TensorFlow."""
     if arguments.export_dir:
         return _of_export(arguments, Path(arguments.export_dir), arguments.decode_hparams)
     runs = [Path(run) for run in arguments.output_dir]

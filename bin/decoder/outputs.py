@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 class OutputWriter:
     """Turns blocks of input lines into output lines. The flags determine the kind of output.
 
-    Attributes:
-      pairs: the first non-blank lines with their best translations, for an attention picture.
-      num_pairs: the number of all non-blank lines.
+    `pairs` are the first non-blank lines with their best translations, for an attention picture; `num_pairs` is the
+    number of all non-blank lines.
     """
 
     def __init__(self, translator: "Translator | Parser", arguments: argparse.Namespace) -> None:
@@ -65,7 +64,6 @@ class OutputWriter:
         return of_trees | ({"pairs": self.pairs, "num_pairs": self.num_pairs} if self.pairs else {})
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
-        """Restores the `notes` of the interrupted run."""
         from t2t_lite.parsing.parser import Parser
 
         if notes and isinstance(self._translator, Parser):

@@ -13,7 +13,6 @@ MAX_DRAWN = 100
 
 
 def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
-    """Raises UserError if flags or search settings do not fit the model's outputs."""
     settings, writes_trees = model.settings, model.writes_trees
     for flag in () if writes_trees else ("draw_trees", "tokenizer"):
         if getattr(arguments, flag):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("eval", _run, argv, exit_at_once=True)
 
 

@@ -22,7 +22,6 @@ DATA, DEVICES = ("data_dir", "tmp_dir"), ("strategy", "num_gpus")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("reproduce", _run, argv, exit_at_once=True)
 
 

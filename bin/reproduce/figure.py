@@ -62,7 +62,6 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 
 def _sentence(run_dir: "RunDir", number: int) -> str:
-    """Returns the first sentence of the run's dev split that is suitable for a figure."""
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.reproduce.attention_figures import sentence_for
 

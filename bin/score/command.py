@@ -14,7 +14,6 @@ _OF_COMPARISONS = ("test", "changes", "source")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("score", _run, argv)
 
 
@@ -208,8 +207,7 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
 def _use_stored_files(arguments: argparse.Namespace) -> str:
     """Sets the file flags to the files that t2t-lite-eval stored for the runs in --output_dir.
 
-    Returns the language of the outputs, "" if unknown. Raises UserError if the runs have no stored evaluation, or
-    several with different settings.
+    Returns the language of the outputs, "" if unknown.
     """
     from t2t_lite.errors import UserError
     from t2t_lite.evaluation.split_scores import HYPOTHESES, INPUTS, stored_evaluation

@@ -32,8 +32,6 @@ _NOT_RESAMPLED = "no interval or p-value, because the metric cannot be resampled
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """The lines of the files, by name."""
-
     # hypotheses, references: one or several files.
     hypotheses: Texts
     references: Texts
@@ -52,14 +50,11 @@ class Files:
 
     @property
     def sources(self) -> Sequence[str] | None:
-        """The source lines; None if not given."""
         return next(iter(self.source.values()), None)
 
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """The results of one metric for the files."""
-
     metric: str  # the name of the metric
     signature: str  # see `Metric.signature`
     # The comparison of each file with the first. Intervals that are not requested or not known are NaN.

@@ -27,8 +27,6 @@ ENGINES = {
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """The speed of one decoding mode."""
-
     lines: int  # number of lines per repetition
     tokens: int  # number of output tokens, including end symbols
     seconds: list[float]  # time of each repetition except the first, which includes compilation
@@ -42,8 +40,6 @@ class Speed:
 
 @dataclasses.dataclass(frozen=True)
 class EngineSpeed:
-    """The measurements of one engine."""
-
     name: str  # one of `ENGINES`
     # cold, warm: the whole command, without and with compiled code from an earlier run; None: not measured.
     cold: WholeCommand | None = None
@@ -55,8 +51,6 @@ class EngineSpeed:
 
 @dataclasses.dataclass(frozen=True)
 class Decoding:
-    """The decoding to measure."""
-
     output_dir: Path  # the run directory
     source: Path  # the file to translate, for whole commands
     lines: Sequence[str]  # the lines of `source` that are not empty

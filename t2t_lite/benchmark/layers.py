@@ -82,8 +82,6 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """The measurements of one layer at several lengths and several widths."""
-
     case: Case
     by_length: list[Point]
     by_width: list[Point]
@@ -124,8 +122,7 @@ def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point
 def exponent(points: list[Point], of: str, over: str) -> float:
     """Returns the exponent p for which c * x^p fits the points best, by least squares on logarithms.
 
-    `of` names the fitted values, "seconds" or "memory", and `over` names x, "length" or "hidden_size". At least two
-    points are needed.
+    `of` names the fitted values, "seconds" or "memory", and `over` names x, "length" or "hidden_size".
     """
     return slope([getattr(point, over) for point in points], [getattr(point, of) for point in points])
 
@@ -168,7 +165,6 @@ def _measure_points(
 
 
 def _make_call(case: Case, length: int, hidden_size: int, neighborhood_size: int, whole: bool) -> Callable[[], None]:
-    """Returns a function that runs one forward pass of a layer on random input."""
     import keras
     import tensorflow as tf
 

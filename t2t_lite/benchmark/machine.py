@@ -15,8 +15,6 @@ if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """The machine and the library versions of one process."""
-
     devices: list[str]  # the devices of the strategy, each with its kind
     threads: int  # number of CPU threads that TensorFlow uses
     matmul_gflops: float  # speed of a 2048x2048 matrix product in float32 on the first device, in GFLOP/s

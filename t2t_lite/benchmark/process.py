@@ -50,7 +50,6 @@ def whole_command(command: Sequence[str], cache: Path) -> WholeCommand:
 
 
 def _run(command: list[str], cache: str) -> tuple[int, str, WholeCommand]:
-    """Returns the exit status, the last line of standard error, and the measurements."""
     environment = os.environ | {"XDG_CACHE_HOME": cache}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output, tempfile.TemporaryFile("w+") as messages:
         start = time.perf_counter()

@@ -15,8 +15,6 @@ _MILLION = 1e6
 
 
 class Counted(NamedTuple):
-    """The settings in a hyperparameter set, and the number of parameters in each part of its model."""
-
     hparams: HParams
     parameters: Mapping[str, int]
 

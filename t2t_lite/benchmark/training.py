@@ -32,15 +32,12 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(frozen=True)
 class TrainingData:
-    """The data to train on: the data of a problem, or random ids."""
-
     manifest: Manifest  # has the vocabulary sizes and the sentence lengths
     # problem, data_dir: the problem and its data folder; None: random ids.
     problem: Problem | None = None
     data_dir: Path | None = None
 
     def check(self, hparams: HParams) -> None:
-        """Raises UserError if a model with these settings cannot be trained on this data."""
         if self.problem is not None:
             self.problem.check_hparams(hparams)
         check_lengths(self.manifest, hparams)
@@ -118,8 +115,6 @@ class TimedStep(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCost:
-    """The measured cost of training."""
-
     precision: str  # a value of HParams.precision
     batch_by: str  # a value of HParams.batch_by
     xla_compile: bool  # whether the steps were compiled
@@ -190,8 +185,7 @@ def measure_training(
     """Trains a new model for a few steps and measures the last `num_steps`. Writes nothing.
 
     Peak memory counts from the start of the process, so use a separate process for accurate values. Only the options
-    max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed have an effect. Raises a UserError if
-    the settings do not suit the data, or memory runs out.
+    max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed have an effect.
     """
     import tensorflow as tf
 

@@ -14,8 +14,7 @@ from t2t_lite.errors import UserError
 def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     """Writes `average-<step>`, the mean of the last n checkpoints; for inference only, without optimizer state.
 
-    Replaces an earlier average. Returns (path of the average, steps of the averaged checkpoints). Raises a UserError if
-    there are fewer than n checkpoints, one cannot be read, or their variables differ.
+    Replaces an earlier average. Returns (path of the average, steps of the averaged checkpoints).
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
@@ -27,7 +26,7 @@ def write_mean(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
     """Writes `average-<step>`, the mean of some checkpoints, named after the last one, and returns its path.
 
     `members` are (step, path), sorted by step, see `selection.members`. The average records the steps and replaces an
-    earlier average. Raises a UserError if a checkpoint cannot be read, or the variables of the checkpoints differ.
+    earlier average.
     """
     variables = {name: tf.Variable(tf.constant(mean)) for name, mean in mean_weights(members).items()}
     steps = [step for step, _ in members]

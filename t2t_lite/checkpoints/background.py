@@ -33,11 +33,7 @@ class BackgroundWriter:
     def take(self, wait: bool) -> tuple[int, Path] | None:
         """Returns the step and path of a checkpoint once it is written, and forgets it; else None.
 
-        Args:
-          wait: whether to wait for the checkpoint that is being written.
-
-        Raises:
-          UserError: if the checkpoint could not be written.
+        Raises UserError if the checkpoint could not be written.
         """
         if self._thread is None or (not wait and self._thread.is_alive()):
             return None

@@ -29,10 +29,7 @@ def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
 
 
 def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:
-    """Returns the n best steps by a metric, best first; in ties, earlier steps first.
-
-    Skips steps without the metric.
-    """
+    """Returns the n best steps that have a metric, best first; in ties, earlier steps first."""
     metric = metric_named(metric, "eval_metric")
     sign, figure = -1.0 if METRICS.fact(metric, "higher_is_better", True) else 1.0, figure_name(metric)
     # A score that is NaN is never the best.

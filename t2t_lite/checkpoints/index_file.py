@@ -52,10 +52,7 @@ def num_parameters(path: Path) -> int:
 
 
 def members_of_average(path: Path) -> list[int]:
-    """Returns the steps of the members of an average; [] if unknown, as for a moving average.
-
-    Argument and errors: see `read_index`.
-    """
+    """Returns the steps of the members of an average; [] if unknown, as for a moving average."""
     tensor = read_index(path).get(_MEMBERS)
     if tensor is None or tensor.dtype != _INT64:
         return []

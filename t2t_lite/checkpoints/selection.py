@@ -26,8 +26,6 @@ _RANGE = re.compile(r"(\d*)-(\d*)")
 
 
 class Selection(NamedTuple):
-    """A checkpoint, and why it was chosen."""
-
     path: Path  # without suffix
     reason: str = ""  # such as "best by bleu"; "" if there is nothing to explain
 
@@ -43,16 +41,10 @@ def names_one_file(checkpoint_path: str | PathLike | None) -> bool:
 def select(
     directory: Path, checkpoint_path: str | PathLike | None = None, warn: Callable[[str], None] = LOG.warning
 ) -> Selection:
-    """Returns the checkpoint of a run that `checkpoint_path` selects.
+    """Returns the checkpoint of a run that `checkpoint_path` selects, see the top of this file.
 
-    Args:
-      directory: the run directory.
-      checkpoint_path: the choice, see the top of this file; None: the average if there is one, else the last
-        checkpoint.
-      warn: receives a line if the average is older than the last checkpoint, or a better checkpoint was removed.
-
-    Raises:
-      UserError: if the checkpoint does not exist; the message names the existing ones.
+    None selects the average if there is one, else the last checkpoint. `warn` receives a line if the average is older
+    than the last checkpoint, or a better checkpoint was removed.
     """
     asked = "" if checkpoint_path is None else str(checkpoint_path).removesuffix(".index")
     if _is_best(asked):
@@ -85,9 +77,6 @@ def members(
       steps: instead of `n`, a range of steps, "2000-4000", "2000-" or "-4000": all checkpoints in it.
       best: instead of `n`, the number of best checkpoints, 3, or with a metric, "3:chrf".
       checkpoint_path: with `n`, the last checkpoint to average; None: the last one of the run.
-
-    Raises:
-      UserError: if there are not enough checkpoints, or a value is malformed.
     """
     if sum(value is not None for value in (n, steps, best)) != 1:
         raise UserError("pass one of `n`, `steps` and `best`", status=2)
@@ -117,8 +106,7 @@ def best_by(directory: Path, metric: str | None = None, argument: str = "checkpo
     """Returns (the metric's name in evaluations, all steps evaluated by it, best first), including removed checkpoints.
 
     `metric` is a metric by either of its names, see `metric_named`. None: the run's `eval_metric`; if the run does not
-    record it, the problem's metric if evaluations decoded, else the loss. Messages name `argument`. Raises a UserError
-    if no checkpoint was evaluated, or none by this metric.
+    record it, the problem's metric if evaluations decoded, else the loss. Messages name `argument`.
     """
     evaluations = read_evaluations(directory)
     if not evaluations:

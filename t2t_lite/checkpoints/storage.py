@@ -36,17 +36,9 @@ def by_name(keras_variables: "Collection[keras.Variable]") -> dict[str, tf.Varia
 
 
 def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
-    """Writes a checkpoint, replacing one of the same name.
+    """Writes a checkpoint, replacing one of the same name; its path has no suffix. Earlier checkpoints stay intact.
 
-    Args:
-      path: the checkpoint's path without suffix.
-      groups: variables by name, in groups such as `model` and `optimizer`.
-
-    Returns:
-      the path of the checkpoint, including a version if it replaces another one, see `versions`.
-
-    Raises:
-      UserError: if it cannot be written, for example on a full disk. Earlier checkpoints stay intact.
+    Returns the path of the checkpoint, including a version if it replaces another one, see `versions`.
     """
     with _locked_for_writing(path) as kind:
         return _write_and_publish(path, kind, groups)
@@ -121,8 +113,7 @@ def _damage_reported(path: Path) -> Iterator[None]:
 def average_members(path: Path) -> list[int]:
     """Returns the steps of the checkpoints in an average.
 
-    The list is empty for a training checkpoint, a moving average, or an average from version 0.4. Raises a UserError if
-    the checkpoint cannot be read.
+    The list is empty for a training checkpoint, a moving average, or an average from version 0.4.
     """
     return [int(step) for step in read(path, _ABOUT_AVERAGE).get("members", ())]
 

@@ -24,9 +24,7 @@ class Optimizer(Protocol):
     state: dict[str, tf.Variable]
     averages: list[tf.Variable]  # the moving averages of the weights; empty: there are none
 
-    def averages_in_place(self) -> AbstractContextManager[None]:
-        """Replaces the weights with their moving averages inside the `with` block."""
-        ...
+    def averages_in_place(self) -> AbstractContextManager[None]: ...
 
 
 OptimizerT = TypeVar("OptimizerT", bound=Optimizer)
@@ -36,13 +34,7 @@ Groups: TypeAlias = dict[str, dict[str, tf.Variable]]
 
 
 class Snapshot:
-    """The training state at one step, to be written while the training goes on.
-
-    Args:
-      step: the step.
-      groups: all variables, see `storage.write`.
-      average: the moving average of the model's weights, if the run has one.
-    """
+    """The training state at one step, to be written while the training goes on."""
 
     def __init__(self, step: int, groups: Groups, average: dict[str, tf.Variable] | None = None) -> None:
         self.step = step
@@ -98,8 +90,8 @@ class TrainingState(Generic[OptimizerT]):
     def restore(self, directory: Path, warn: Callable[[str], None] = LOG.warning) -> Path | None:
         """Restores the last readable checkpoint of a directory. Returns its path, or None if there is no checkpoint.
 
-        `warn` receives a line about each damaged checkpoint that is skipped. Raises a UserError if there are
-        checkpoints but none can be read, or the last readable one is an average or does not fit the model.
+        `warn` receives a line about each damaged checkpoint that is skipped. It is an error if none can be read, or the
+        last readable one is an average or does not fit the model.
         """
         if versions.unfinished(directory, "ckpt"):
             warn(f"skipped an incomplete checkpoint in {directory}")
@@ -119,10 +111,7 @@ class TrainingState(Generic[OptimizerT]):
         return None
 
     def restore_from(self, path: Path) -> None:
-        """Restores one checkpoint.
-
-        Raises a UserError if it cannot be read, does not fit the model, or is an average.
-        """
+        """Restores one checkpoint. Raises UserError if it cannot be read, does not fit the model, or is an average."""
         arrays = self._read(path)
         storage.refuse_average(path)
         self._assign(arrays, path)

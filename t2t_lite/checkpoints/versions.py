@@ -31,10 +31,7 @@ def list_checkpoints(directory: Path, kind: str = "ckpt") -> list[tuple[int, Pat
 
 
 def best_checkpoint(path: Path) -> Path:
-    """Returns the checkpoint to use, without suffix: the average of checkpoints if it exists, else the last one.
-
-    Raises a UserError if there is no checkpoint.
-    """
+    """Returns the checkpoint to use, without suffix: the average of checkpoints if it exists, else the last one."""
     for kind in ("average", "ckpt"):
         if checkpoints := list_checkpoints(path, kind):
             return checkpoints[-1][1]

@@ -17,13 +17,9 @@ def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, bat
     """Returns batch shapes in ascending order, int64 [shapes, 3]: inputs length, targets length, rows.
 
     The pairs are repeatedly divided in two by length, each time where this saves the most padding; each part gets a
-    shape. A batch of any shape has about `batch_tokens` target tokens. The last shape fits the longest pairs.
-
-    Args:
-      lengths: lengths of inputs and targets in a sample of pairs, int64 [2, pairs].
-      batch_tokens: target tokens per batch, excluding padding.
-      longest: the length of the longest side in all pairs, not only the sample.
-      batches: number of batches per window of pairs; fewer batches get fewer shapes.
+    shape. A batch of any shape has about `batch_tokens` target tokens, without padding. The last shape fits the longest
+    pairs. `lengths` are those of a sample of pairs, int64 [2, pairs]; `longest` is the longest side in all pairs.
+    `batches` is the number per window of pairs; fewer batches get fewer shapes.
     """
     most = min(MOST_SHAPES - 1, max(batches // _BATCHES_OF_SHAPE, 1))
     numbers = itertools.count()  # breaks ties, so that arrays are never compared
@@ -70,18 +66,11 @@ def smallest_shapes(lengths: np.ndarray, shapes: np.ndarray) -> np.ndarray:
 
 
 def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Divides pairs into batches of the given shapes.
+    """Returns (the order of pairs, the number of pairs in each batch, the index of each batch's shape), all int64.
 
     Each pair goes to the smallest shape that fits it. Pairs that do not fill a batch move on to the next larger shape,
-    so only batches of the last shape may have fewer rows.
-
-    Args:
-      lengths: lengths of inputs and targets, int64 [2, pairs].
-      draws: random numbers that order the pairs of the same shape, int64 [pairs].
-      shapes: see `learn_batch_shapes`.
-
-    Returns:
-      (the order of pairs, the number of pairs in each batch, the index of each batch's shape), all int64.
+    so only batches of the last shape may have fewer rows. `lengths` is int64 [2, pairs]; `draws`, int64 [pairs], orders
+    the pairs of the same shape.
     """
     smallest = smallest_shapes(lengths, shapes)
     order = np.lexsort((draws, smallest))

@@ -28,12 +28,7 @@ class HostShare:
         return -(-rows // self.devices)
 
     def select(self, batches: Array, rows: tf.Tensor) -> Array:
-        """Returns the host's part of each batch.
-
-        Args:
-          batches: int64 [batches, (pairs)], the pairs in each batch.
-          rows: int64 [batches], the rows of each batch: its pairs, and empty rows that pad it.
-        """
+        """Returns the host's part of each batch, int64 [batches, (pairs)]. `rows` counts padding rows too."""
         share = self.rows_per_device(rows)
         lengths = batches.row_lengths()
         start = tf.minimum(self.first * share, lengths)
@@ -52,13 +47,8 @@ def cut_into_batches(
     """Returns the indices of the pairs in each batch, int64 [batches, (rows)]; the batches are in random order.
 
     Batching by "both" lengths leaves little padding on either side and gives different batches in each epoch. Batching
-    by "targets", as in versions up to 0.9, minimizes padding on the target side.
-
-    Args:
-      input_lengths, target_lengths: lengths in tokens, int64 [pairs].
-      batch_tokens: approximate number of target tokens per batch.
-      seed: seed of the random order, int64 [2]; None: batches stay in the order in which they are made.
-      batch_by: "both" or "targets".
+    by "targets", as in versions up to 0.9, minimizes padding on the target side. Without a seed, int64 [2], batches
+    stay in the order in which they are made.
     """
     total = tf.reduce_sum(target_lengths)
     number = tf.maximum(tf.cast(tf.round(total / batch_tokens), tf.int64), 1)
@@ -98,7 +88,6 @@ def _random_order(batches: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
-    """Returns a new seed, int64 [2], derived from a seed and a number."""
     return tf.random.experimental.stateless_fold_in(seed, number)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -132,13 +121,8 @@ def _by_both(
 def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Divides pairs in two recursively, each time by the side that leaves less padding, until each part is a batch.
 
-    Args:
-      lengths: lengths of inputs and targets, int64 [2, pairs].
-      draws: random numbers that order pairs of equal length, int64 [pairs].
-      shares: the share of the batches in the first part of each division, float32 [batches].
-
-    Returns:
-      (the order of pairs, the batch of each pair in this order), both int64 [pairs].
+    `lengths` is int64 [2, pairs]; `draws`, int64 [pairs], orders pairs of equal length; `shares`, float32 [batches], is
+    the share of the batches in the first part of each division. Returns the same as `_by_both`.
     """
     orders = [np.argsort(side * _DRAWS + draws, kind="stable") for side in lengths]
     is_first = np.zeros(lengths.shape[1], bool)

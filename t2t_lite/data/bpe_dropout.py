@@ -22,10 +22,6 @@ class BpeDropout:
     Before each merge, every possible merge is dropped with probability `rate`. The best remaining merge is then made;
     if none remains, the word is finished (algorithm 1). With a rate of 0, the tokens are the same as from the
     vocabulary's `encode`. Symbols, bytes and unknown tokens do not change.
-
-    Args:
-      vocabulary: the vocabulary, which has byte-pair tokens.
-      rate: the probability of leaving out a merge.
     """
 
     def __init__(self, vocabulary: SentencePieceVocabulary, rate: float) -> None:
@@ -45,13 +41,7 @@ class BpeDropout:
         self._is_fixed = ~np.isin(np.arange(self._size), list(ids.values()))
 
     def __call__(self, flat: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-        """Retokenizes texts and returns their ids and lengths in the same form as the arguments.
-
-        Args:
-          flat: int [tokens], the ids of all texts, one text after the other, including end symbols.
-          lengths: int [texts], the number of tokens in each text.
-          rng: decides which merges to leave out.
-        """
+        """Takes and returns ids, int [tokens], all texts in a row with end symbols, and their lengths, int [texts]."""
         counts = self._leaf_counts[flat]
         ids = self._leaves[np.repeat(self._leaf_starts[flat], counts) + _ranges(counts)]
         text = np.repeat(np.repeat(np.arange(len(lengths)), lengths), counts)
@@ -121,9 +111,8 @@ def _ranges(counts: np.ndarray) -> np.ndarray:
 class NewTokens:
     """Retokenizes the pairs in a data window, as a function of seed, epoch and window number.
 
-    Args:
-      sides: the BPE dropout for inputs and for targets; None keeps the tokens of that side.
-      longest: maximum number of tokens; a text that would exceed it keeps its old tokens.
+    `sides` are the BPE dropout for inputs and for targets; None keeps that side. A text that would get more than
+    `longest` tokens keeps its old ones.
     """
 
     def __init__(self, sides: Sequence[BpeDropout | None], longest: int) -> None:
@@ -172,18 +161,7 @@ class NewTokens:
 def make_new_tokens(
     problem: Problem, data_dir: Path, manifest: Manifest | None, rate: float, max_length: int
 ) -> NewTokens:
-    """Returns the BPE dropout for the data of a problem, on each side that has byte-pair tokens.
-
-    Args:
-      problem: the problem, possibly reversed.
-      data_dir: the folder with the data and its vocabularies.
-      manifest: the data's manifest.
-      rate: the probability of leaving out a merge.
-      max_length: maximum number of tokens on either side of a training pair.
-
-    Raises:
-      UserError: if no side has byte-pair tokens, or the data has no manifest.
-    """
+    """Returns the BPE dropout for the data of a problem, on each side that has byte-pair tokens."""
     if manifest is None:
         raise UserError(f"hparams=bpe_dropout={rate}: {data_dir} has no manifest; generate the data again")
     files = problem.in_direction([entry["file"] for entry in manifest.vocabularies])

@@ -30,15 +30,12 @@ _MAX_TOKENS_PER_WORD = 10
 
 
 class Padding(NamedTuple):
-    """The padding on one side of a set of batches."""
-
     lengths: np.ndarray  # the length to which each batch is padded: its longest text in tokens, int64 [batches]
     tokens: np.ndarray  # the number of tokens in each batch without padding, int64 [batches]
     rows: np.ndarray  # the number of texts in each batch, int64 [batches]
 
     @property
     def shares(self) -> np.ndarray:
-        """The share of padding in each batch, float64 [batches]."""
         return 1 - self.tokens / (self.lengths * self.rows)
 
     @property
@@ -75,8 +72,6 @@ def padding_of_batches(
 
 @dataclass
 class Inspection:
-    """The content of one split's shards."""
-
     manifest: Manifest
     split: str
     paths: list[Path]  # the shards
@@ -103,16 +98,11 @@ class Inspection:
         return sum(self.longer_sides.values())
 
     def longer_than(self, max_length: int) -> int:
-        """Returns the number of examples that have a side with more than `max_length` tokens."""
         return sum(count for length, count in self.longer_sides.items() if length > max_length)
 
 
 def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int = 3) -> Inspection:
-    """Inspects all shards of a split. The result contains the first `num_texts` examples as text.
-
-    `problem_name` is the name of the forward problem. Raises a UserError if there is no such data, or a shard is
-    damaged.
-    """
+    """Inspects a split of a forward problem. The result contains the first `num_texts` examples as text."""
     manifest = manifest_of_file(data_dir / FILENAME.format(problem_name))
     if split not in manifest.splits:
         raise UserError(f"{data_dir} has no {split} split of '{problem_name}' yet; finish it with t2t-lite-datagen")
@@ -121,10 +111,7 @@ def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int 
 
 
 def inspect_shard(path: Path, num_texts: int = 3) -> Inspection:
-    """Inspects one shard, whose file name contains the problem and the split.
-
-    Raises a UserError if the file is not named like a shard, its manifest is missing, or it is damaged.
-    """
+    """Inspects one shard, whose file name contains the problem and the split."""
     match = re.fullmatch(r"(.+)-(train|dev|test)-\d+-of-\d+", path.name)
     if not match:
         raise UserError(
@@ -165,11 +152,7 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
 
 
 def plot_inspection(inspection: Inspection, title: str, file: Path) -> None:
-    """Plots an inspection into a file, which appears once it is complete.
-
-    The three panels show the share of texts by length, the share of words by number of tokens, and the padding of each
-    batch by its padded length.
-    """
+    """Plots the lengths of texts, the tokens per word, and each batch's padding by its padded length."""
     figure = make_figure(14, 4.5)
     lengths, words, padding = figure.subplots(1, 3)
     for side, color in zip(inspection.lengths, COLORS):

@@ -16,16 +16,12 @@ FILENAME = "manifest.{}.json"
 
 
 class VocabularyEntry(TypedDict):
-    """A vocabulary in the manifest."""
-
     file: str
     sha256: str
     size: int  # number of tokens
 
 
 class StatisticsEntry(TypedDict):
-    """Statistics of the pairs in a split, as the manifest stores them."""
-
     dropped: dict[str, int]  # number of dropped pairs by drop reason
     overlap: NotRequired[dict[str, int]]  # number of pairs whose source is also in another split, by split; since 0.9
     # For "inputs", "targets" and "longer", a histogram: length in tokens (with the end symbol) -> number of examples.
@@ -34,8 +30,6 @@ class StatisticsEntry(TypedDict):
 
 
 class SplitEntry(StatisticsEntry):
-    """A complete split in the manifest."""
-
     examples: int
     plan: str  # the digest of the plan
     shards: dict[str, int]  # file name -> bytes
@@ -115,7 +109,6 @@ def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
 
 
 def manifest_of_file(path: Path) -> Manifest:
-    """Returns the manifest in a file. Raises a UserError if the file does not exist or is damaged."""
     if not path.exists():
         raise UserError(f"no such file: {path}; generate the data with t2t-lite-datagen")
     try:
@@ -139,10 +132,7 @@ def _require_parts(manifest: Manifest) -> None:
 
 
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:
-    """Returns the manifest, after checking that the data directory matches it and that the split has pairs.
-
-    Raises a UserError if the data does not exist, a shard is missing or truncated, or the vocabulary differs.
-    """
+    """Returns the manifest, after checking that the data directory matches it and that the split has pairs."""
     data_dir = Path(data_dir)
     command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"
     if data_dir.is_file():
@@ -164,7 +154,6 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
 
 
 def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
-    """Raises UserError if a shard is missing or truncated; `command` generates the data."""
     for split in manifest.splits.values():
         for name, size in split["shards"].items():
             path = data_dir / name
@@ -178,7 +167,6 @@ def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
 
 
 def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, command: str) -> None:
-    """Raises UserError if a vocabulary is missing or differs from the data's; `command` generates the data."""
     if (manifest.inputs_vocabulary is None) != problem.shared_vocabulary:
         other = "a vocabulary for each side" if problem.shared_vocabulary else "one vocabulary for both sides"
         raise UserError(f"the data in {data_dir} was made with {other}; remove it and run: {command}")

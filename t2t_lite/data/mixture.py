@@ -102,10 +102,7 @@ class Mixture(Problem):
         return sizes, [round(once * weight) for weight in weights] if once else sizes
 
     def check_corpus(self, files: Mapping[str, Path], say: Callable[[str], None]) -> None:
-        """Says how many pairs of each part an epoch has.
-
-        Raises UserError if the weights repeat pairs too often, unless `allow_repeats` is set.
-        """
+        """Says how many pairs of each part an epoch has, and refuses too many repeats unless `allow_repeats`."""
         parts = [number for number, part in enumerate(self.parts) if "train" in part.splits]
         if not parts:
             return
@@ -128,7 +125,6 @@ class Mixture(Problem):
         )
 
     def check_options(self) -> None:
-        """Raises UserError if a tag has white space where it would not stay as it is."""
         super().check_options()
         for number, part in enumerate(self.parts):
             if part.tag != " ".join(part.tag.split()):

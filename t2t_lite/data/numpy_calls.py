@@ -20,8 +20,6 @@ _QUIET_SECONDS = 0.05
 
 
 class _Calls:
-    """The calls of all pipelines of this process."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running = 0
@@ -54,12 +52,9 @@ atexit.register(_calls.end)
 
 
 def call_numpy(function: Callable[..., Any], arguments: Sequence[Array], dtypes: Sequence[tf.DType]) -> list[tf.Tensor]:
-    """Returns the tensors that a function of NumPy arrays returns. For input pipelines.
+    """Returns the tensors that a function of NumPy arrays returns, one for each type. For input pipelines.
 
-    Args:
-      function: gets an array for each argument, and returns an array for each type. Depends on nothing else.
-      arguments: tensors.
-      dtypes: the types of the results.
+    The function must not depend on anything but its arguments.
     """
 
     def call(*arrays: np.ndarray) -> Any:  # noqa: ANN401

@@ -6,9 +6,7 @@ import tensorflow as tf
 class PairConcatenation:
     """Appends another pair to some pairs in a window, at random. Each pair also keeps its own place in the epoch.
 
-    Args:
-      rate: the probability of appending a pair.
-      longest: maximum number of tokens on a side; a pair stays alone if the joined pair would exceed it.
+    A pair stays alone if a side of the joined pair would have more than `longest` tokens.
     """
 
     def __init__(self, rate: float, longest: int) -> None:
@@ -18,12 +16,7 @@ class PairConcatenation:
     def __call__(
         self, inputs: tf.RaggedTensor, targets: tf.RaggedTensor, seed: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the window's pairs, some with another pair appended. Works in graphs.
-
-        Args:
-          inputs, targets: int32 [pairs, (length)], with end symbols.
-          seed: int64 [2]; the same seed gives the same pairs.
-        """
+        """Takes and returns int32 [pairs, (length)] with end symbols. The seed is int64 [2]. Works in graphs."""
         sides = inputs, targets
         pairs = inputs.nrows()
         draws = tf.random.stateless_uniform([2, pairs], seed, dtype=tf.float64)
@@ -44,5 +37,4 @@ def _appended(texts: tf.RaggedTensor, others: tf.Tensor, appends: tf.Tensor) -> 
 
 
 def _shortened(texts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the first `lengths` tokens of each text; `lengths` is int64 [texts]."""
     return tf.ragged.boolean_mask(texts, tf.ragged.range(texts.row_lengths()) < lengths[:, tf.newaxis])

@@ -71,19 +71,13 @@ def batches(
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
-    Each batch has about `batch_tokens` target tokens, excluding padding. Every window of about WINDOW pairs is divided
-    evenly, so there is no short last batch (but with `shapes`, the longest pairs may form one). Only pairs longer than
-    `max_length` are dropped.
+    Each batch has about `batch_tokens` target tokens, with end symbols but without padding. Every window of about
+    WINDOW pairs is divided evenly, so there is no short last batch (but with `shapes`, the longest pairs may form one).
+    Only pairs with a side longer than `max_length` are dropped. A reversed problem swaps the sides.
 
     Args:
-      problem: the problem; a reversed problem swaps the sides.
-      data_dir: the folder with the shards.
-      split: "train", "dev" or "test".
-      batch_tokens: target tokens per batch, including end symbols, excluding padding.
       batch_by: the lengths by which pairs are grouped, "both" or "targets", see `cut_into_batches`.
-      max_length: maximum number of tokens on either side of a pair; longer pairs are dropped. None keeps all.
       seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
-      epoch: counted from 0.
       shapes: the possible batch shapes, see `learn_batch_shapes`. Batches are padded with empty rows, and `batch_by`
         is ignored. Needs a seed.
     """
@@ -161,19 +155,14 @@ def epochs(
     pair_concatenation: float = 0.0,
     host: HostShare | None = None,
 ) -> tf.data.Dataset:
-    """Returns endless batches of the training split, epoch after epoch.
+    """Returns endless batches of the training split: those of `batches` with int64 scalars "epoch" and "position".
 
     Args:
-      problem, data_dir, batch_tokens, batch_by, max_length, seed: see `batches`.
-      first_epoch: the epoch to start with.
       skip: number of batches in the first epoch to skip, because they were already used.
-      bpe_dropout: the probability of leaving out a merge of byte-pair tokens, see `BpeDropout`.
-      pair_concatenation: the probability of appending another pair to each pair, see `PairConcatenation`.
+      bpe_dropout: see `BpeDropout`.
+      pair_concatenation: see `PairConcatenation`.
       host: yields only the host's rows of each batch, and the scalars "rows" (int64) and "tokens" (float32, target
         tokens) of the whole batch. Reads only these rows if the data has an index and texts are not changed.
-
-    Returns:
-      a dataset like the one from `batches`, with additional int64 scalars "epoch" and "position" in each batch.
     """
     shapes = None
     if batch_by == "shapes":
@@ -186,7 +175,6 @@ def epochs(
     own_index = index if host is not None and host.number < host.devices else None
 
     def of_first(epoch: tf.Tensor, number: int) -> tf.Tensor:
-        """Returns `number` in the first epoch, otherwise 0."""
         return tf.where(epoch == first_epoch, tf.constant(number, tf.int64), 0)
 
     def with_position(position: tf.Tensor, window: tuple[Array, ...]) -> tuple[tf.Tensor, tuple[Array, ...]]:
@@ -223,7 +211,6 @@ def _without_autotune() -> tf.data.Options:
 def _change(
     problem: Problem, data_dir: Path, max_length: int, bpe_dropout: float, pair_concatenation: float
 ) -> Change | None:
-    """Returns the function that changes texts in training; None if nothing does."""
     manifest = read_manifest(data_dir, problem)
     new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
     concatenation = None
@@ -243,13 +230,7 @@ def _change(
 
 
 def _whole_windows(windows: Windows, index: RecordIndex, skip: int) -> tuple[int, int]:
-    """Returns (the number of windows of which all batches are skipped, the number of these batches).
-
-    Args:
-      windows: of the epoch.
-      index: of the same shards.
-      skip: number of batches to skip.
-    """
+    """Returns (the number of windows of which all batches are skipped, the number of these batches)."""
 
     def numbers_of_batches(epoch: tf.Tensor) -> tf.data.Dataset:
         return dataclasses.replace(windows, epoch=epoch).numbers_of_batches(index)

@@ -80,13 +80,7 @@ def read_index(data_dir: Path, manifest: Manifest | None) -> "RecordIndex | None
 
 
 class RecordIndex:
-    """The records of the train split, by number; the records of the first shard come first.
-
-    Args:
-      rows: an array of `_ROW` for each record.
-      shards: the shards' paths.
-      counts: number of records in each shard, int64 [shards].
-    """
+    """The records of the train split, by number; the records of the first shard come first."""
 
     def __init__(self, rows: np.ndarray, shards: list[Path], counts: np.ndarray) -> None:
         self._rows, self._shards, self._counts = rows, shards, counts
@@ -109,9 +103,6 @@ class RecordIndex:
         """Returns the order of the records in an epoch: int64 [blocks, 2], first record and number of each block.
 
         The order is that of `tf.data.Dataset.interleave` over the shards with `CYCLE` and `BLOCK`.
-
-        Args:
-          shard_order: int64 [shards].
         """
         waiting = [(int(self._starts[shard]), int(self._starts[shard + 1])) for shard in shard_order[::-1]]
         opened: list[tuple[int, int] | None] = [None] * CYCLE

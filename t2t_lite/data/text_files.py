@@ -24,8 +24,6 @@ _OTHER_ENCODINGS = {
 
 
 class ByteLines(Protocol):
-    """The methods that a binary file must have."""
-
     def readline(self, limit: int = -1, /) -> bytes:
         """Returns the next line, or its next `limit` bytes."""
         ...
@@ -34,15 +32,12 @@ class ByteLines(Protocol):
 def split_lines(
     stream: ByteLines, name: str, invalid: Callable[[str, str, str], str], max_bytes: int = -1
 ) -> Iterator[str]:
-    """Yields the lines of a stream without line ends ("\\n" or "\\r\\n"), each as soon as it is read.
+    """Yields the lines of a stream without line ends ("\n" or "\r\n"), each as soon as it is read.
 
-    Drops a byte-order mark at the start of a line: the stream may be several files that `cat` joined.
-
-    Args:
-      name: the name of the stream in reports to `invalid`.
-      invalid: called for a line that is not UTF-8 or is too long; returns the text to yield instead, or raises.
-        Arguments: the line's name ("in.txt, line 3"), the problem, the line's text with U+FFFD for invalid bytes.
-      max_bytes: cuts longer lines to this many bytes, which bounds the memory; -1: no limit.
+    Drops a byte-order mark at the start of a line: the stream may be several files that `cat` joined. Cuts lines to
+    `max_bytes`, unless -1, which bounds the memory. `invalid` is called for a line that is not UTF-8 or is too long; it
+    returns the text to yield instead, or raises. Its arguments: the line's name ("in.txt, line 3"), the problem, the
+    line's text with U+FFFD for invalid bytes.
     """
     number = 0
     while line := stream.readline(max_bytes):
@@ -79,17 +74,12 @@ def _without_end(line: bytes) -> bytes:
 
 
 def refuse(where: str, problem: str, text: str) -> str:
-    """The strict `invalid` callback of `split_lines`: raises UserError."""
     del text
     raise UserError(f"{where}: {problem}; convert the file to UTF-8")
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a UTF-8 text file, plain or gzip, without line ends ("\\n" or "\\r\\n").
-
-    Raises:
-      UserError: if the file does not exist or is a damaged gzip file, or a line is not UTF-8 (with its number).
-    """
+    """Yields the lines of a UTF-8 text file, plain or gzip, without line ends ("\n" or "\r\n")."""
     with open_bytes(path) as file:
         yield from split_lines(file, str(path), refuse)
 
@@ -106,10 +96,7 @@ def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> 
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
-    """Opens a file for reading bytes; recognises gzip by content, whatever the file's name.
-
-    Raises a UserError if the file does not exist, is in UTF-16 or UTF-32, or is a damaged gzip file.
-    """
+    """Opens a file for reading bytes. Recognises gzip by content, not by name; refuses UTF-16 and UTF-32."""
     try:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(open(path, "rb"))
@@ -132,10 +119,7 @@ def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
-    """Yields the pairs in two files with one sentence per line, including pairs with an empty side.
-
-    Raises a UserError if one file has more lines than the other, or a line is not UTF-8.
-    """
+    """Yields the pairs of two files of equal length, including pairs with an empty side."""
     left, right = read_lines(inputs), read_lines(targets)
     count = 0
     while True:

@@ -26,8 +26,7 @@ def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
 def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[Example]:
     """Yields the pairs in a prepared data set, in file order. `folder` contains one version of it.
 
-    `inputs` and `targets` are the feature names of the two sides: "en", "de". Raises a UserError if the split or a
-    feature does not exist, or a file is damaged.
+    `inputs` and `targets` are the feature names of the two sides: "en", "de".
     """
     import tensorflow_datasets
 

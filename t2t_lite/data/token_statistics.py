@@ -41,8 +41,7 @@ class WordCounter:
     def tokens_per_word(self, ids: np.ndarray, row_lengths: np.ndarray) -> collections.Counter[int]:
         """Returns {number of tokens: number of words with that many tokens}. End symbols are not counted.
 
-        `ids` are the token ids of all texts, int [tokens]; `row_lengths` is the number of tokens in each text, int
-        [texts].
+        `ids` has the tokens of all texts, int [tokens]; `row_lengths` is int [texts].
         """
         rows = np.repeat(np.arange(len(row_lengths)), row_lengths)[self._is_text[ids]]
         ids = ids[self._is_text[ids]]

@@ -28,8 +28,6 @@ def window_size(examples: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Cutting:
-    """How the pairs of a window form batches."""
-
     batch_tokens: int  # about the number of target tokens in a batch
     batch_by: str  # "both" or "targets", see `cut_into_batches`; not used with `shapes`
     shapes: np.ndarray | None  # the possible shapes of batches, see `cut_into_shapes`
@@ -38,11 +36,10 @@ class Cutting:
     def __call__(
         self, inputs_lengths: tf.Tensor, targets_lengths: tf.Tensor, seed: tf.Tensor | None
     ) -> tuple[Array, tf.Tensor]:
-        """Cuts a window, given the lengths of its pairs, int64 [pairs]. The seed is of the window, int64 [2].
+        """Returns the host's pairs, int64 [batches, (rows)], and the size of each batch, int64 [batches, 4].
 
-        Returns:
-          (the host's pairs in each batch, int64 [batches, (rows)]; the size of each batch: inputs length, targets
-          length, rows and target tokens, int64 [batches, 4]).
+        A size is inputs length, targets length, rows and target tokens. The lengths are int64 [pairs]; the seed is of
+        the window, int64 [2].
         """
         lengths = inputs_lengths, targets_lengths
         if self.shapes is not None and seed is not None:

@@ -24,7 +24,6 @@ def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callab
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns sequences of ids as one array, int32 [batch, length], with padding."""
     ids = np.full([len(sequences), max((len(sequence) for sequence in sequences), default=0)], PAD_ID, np.int32)
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = sequence

@@ -89,7 +89,6 @@ class CTranslate2Engine:
             self._warn(f"{folder} is in {quantization}, but CTranslate2 computes in {computed} on this processor")
 
     def check(self, settings: DecodeHParams, needs: Needs) -> None:
-        """See `Engine`."""
         check_settings(settings, needs, self._alignment_layer)
         if settings.beam_size > len(self._tokens):
             raise UserError(
@@ -97,7 +96,6 @@ class CTranslate2Engine:
             )
 
     def search(self, query: Query) -> Outcome:
-        """See `Engine`."""
         if query.settings.sampling_method == "random":
             self._warn_once("CTranslate2 samples with its own random numbers; random_seed has no effect")
         elif query.settings.min_length_ratio or query.settings.min_length > 1:
@@ -135,11 +133,9 @@ class CTranslate2Engine:
             self._warn(line)
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
-        """See `Engine`."""
         return output_scores(pairs.outputs, lambda: self._log_probs(pairs, settings), settings.alpha)
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
-        """See `Engine`."""
         _check_layer(layer, self._alignment_layer)
         sources, outputs = pairs
         # The only token of a blank line receives an attention of 1; CTranslate2 returns no weights for it.
@@ -169,11 +165,9 @@ class CTranslate2Engine:
         return {}
 
     def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
-        """See `Engine`."""
         raise UserError("CTranslate2 returns no attention weights of single heads; use the TensorFlow engine")
 
     def description(self) -> dict[str, Any]:
-        """See `Engine`."""
         return {"engine": self.name, "model": self._digest}
 
     def _searched(
@@ -293,8 +287,6 @@ class CTranslate2Engine:
 
 
 class _Request(NamedTuple):
-    """A line to decode."""
-
     row: int
     source: list[int]
     prefix: list[int]
@@ -354,7 +346,6 @@ def _cannot(what: str) -> UserError:
 
 
 def imported() -> Any:  # noqa: ANN401  a module
-    """Returns the module ctranslate2. Raises UserError if it is not installed."""
     check_installed("this", {"ctranslate2": "CTranslate2"}, "ctranslate2")
     import ctranslate2
 

@@ -49,22 +49,17 @@ class Query(NamedTuple):
     whole_words: Collection[int] = ()  # the rows in which a new word must follow the prefix, because it ends in a blank
 
     def done(self, number: int) -> None:
-        """Reports that a batch of `number` lines is done."""
         if self.lines.on_done:
             self.lines.on_done(number)
 
 
 class EngineHypothesis(NamedTuple):
-    """One output for a line, as token ids."""
-
     ids: Sequence[int]  # up to and including the end symbol, or up to the length limit
     score: float  # see `Hypothesis`
     log_prob: float
 
 
 class Outcome(NamedTuple):
-    """The result of a search."""
-
     hypotheses: Mapping[int, list[EngineHypothesis]]  # by row of the query: best first, or samples in drawing order
     warnings: Mapping[int, str]  # by row: why its output is cut or lacks phrases
 
@@ -77,8 +72,6 @@ class Pairs(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What a request needs from an engine besides its settings."""
-
     phrases: bool = False
     constraints: bool = False
     alignment_layer: int | None = None  # the decoder layer for alignments; None: no alignments, or the default layer
@@ -88,7 +81,6 @@ class Engine(Protocol):
     """A model that decodes lines, scores outputs and returns attention weights. Its methods are thread-safe.
 
     Attributes:
-      name: its name in `ENGINES`.
       model_name: the name of the model in reports.
       max_positions: the longest sequence on either side, in tokens; None: unlimited.
       positions_limit: the name of that limit in messages.

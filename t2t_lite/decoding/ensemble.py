@@ -29,16 +29,13 @@ class Ensemble:
         return list(encoded_sources), list(states)
 
     def grow_state(self, states: Sequence[Any], beam_size: int, max_length: int | Array) -> list[Any]:
-        """Returns states with larger caches. See `Seq2SeqModel`."""
         return [model.grow_state(state, beam_size, max_length) for model, state in zip(self.models, states)]
 
     @property
     def can_compact(self) -> bool:
-        """Whether `compact_state` is available."""
         return all(model.can_compact for model in self.models)
 
     def compact_state(self, states: Sequence[Any], kept: Array) -> list[Any]:
-        """Returns states with only some cache entries. See `Seq2SeqModel`."""
         return [model.compact_state(state, kept) for model, state in zip(self.models, states)]
 
     def decode_step(

@@ -53,8 +53,6 @@ class GivenPairs:
         return [weights[: len(output), : len(source)] for weights, source, output in zip(attentions, *pairs)]
 
     def attention(self, pairs: Pairs, kind: str, layer: int, batch_tokens: int) -> list[np.ndarray]:
-        """Returns one layer's attention weights for each pair, float32 [heads, queries, keys]. See `Seq2SeqModel`."""
-
         def weights(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
             return np.asarray(self._model.attention(inputs, targets, kind, layer))
 

@@ -26,9 +26,9 @@ class PhraseVocabulary:
         self._constraint = Phrases(begins, ends, blanks, EOS_ID)
 
     def constraint(self, phrases: Sequence[Sequence[str]], first_line: int = 1) -> LineConstraint:
-        """Returns the constraint that makes each line's output contain the line's phrases as whole words.
+        """Returns the constraint that makes each line's output contain its phrases as whole words.
 
-        Blank and repeated phrases are ignored. Raises UserError if the vocabulary cannot encode a phrase.
+        Blank and repeated phrases are ignored.
         """
         rows = []
         for number, line in enumerate(phrases, start=first_line):
@@ -53,6 +53,5 @@ class PhraseVocabulary:
 
 
 def _is_in_word(character: str) -> bool:
-    """Returns whether a character is part of a word; "" is not."""
     is_letter = re.fullmatch(r"\w", character) or character == _PART
     return bool(character) and bool(is_letter or unicodedata.category(character).startswith("M"))

@@ -51,9 +51,7 @@ class LineSearch:
     def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each line: best first, or samples in drawing order.
 
-        `num_wanted` is the number of hypotheses per line that must be the best ones; 0: all, each text once. Raises
-        UserError if a setting is out of range, the number of prefixes or lists of phrases is not the number of lines,
-        or the engine or the vocabulary does not support the request.
+        `num_wanted` is the number of hypotheses per line that must be the best ones; 0: all, each text once.
         """
         check_process(self._process)
         lines, settings = self._checked(lines, settings)
@@ -94,7 +92,6 @@ class LineSearch:
         }
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
-        """Returns the lines and settings in the form that the search needs. For errors see `__call__`."""
         if not self._has_inputs:
             if lines.prefixes is not None:
                 raise UserError(
@@ -160,7 +157,6 @@ def distinct(beams: Sequence[Hypothesis]) -> list[Hypothesis]:
 
 
 def _check_phrases(lines: Lines, settings: DecodeHParams) -> None:
-    """Raises UserError unless each line has a list of phrases and the settings are for beam search."""
     phrases = lines.phrases or []
     if len(phrases) != len(lines.texts):
         raise UserError(

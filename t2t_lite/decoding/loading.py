@@ -31,7 +31,6 @@ def load_runs(
 
     `options.warn` also receives lines about tuned settings, and about a loaded checkpoint that is outdated or not the
     best one.
-    Raises UserError if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
     warn = options.warn
     warn_if_unused(warn)
@@ -69,7 +68,7 @@ def restored_model(
 ) -> Seq2SeqModel:
     """Returns a model with the weights of a checkpoint, whose path has no suffix.
 
-    `alignment_layer` is that of the `RunDir`. Raises UserError if the checkpoint cannot be read or does not fit.
+    `alignment_layer` is that of the `RunDir`.
     """
     TensorFlowEngine.check_first_process()
     model = make_model(hparams, vocab_size, inputs_vocab_size)

@@ -21,19 +21,12 @@ class ResumableWriter:
     """Writes files with one line per input line. A file receives its final name once it is complete.
 
     The file "<name>.progress" beside the first output records the progress after each block. Files ending in .gz are
-    compressed. Devices and pipes, such as /dev/null, are written in place.
-
-    Args:
-      paths: the files.
-      made_by: a JSON value that identifies what the output depends on besides the input. If it changes, a run starts
-        over.
+    compressed. Devices and pipes, such as /dev/null, are written in place. If `made_by`, a JSON value that identifies
+    what the output depends on besides the input, changes, a run starts over.
 
     Attributes:
       lines: number of input lines already processed.
       notes: the JSON object stored with the last block; {} if there is none or the run starts over.
-
-    Raises:
-      UserError: if a path is a directory, its parent folder does not exist, or it is named twice.
     """
 
     def __init__(self, paths: Sequence[Path], made_by: object) -> None:

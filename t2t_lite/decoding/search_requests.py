@@ -55,8 +55,6 @@ class LineTerm:
 
 @dataclasses.dataclass(frozen=True)
 class SearchRequest:
-    """Lines to decode, as token ids."""
-
     sources: Sequence[list[int]]  # the ids of each line, with the end symbol
     decode_hparams: DecodeHParams
     constraints: Sequence[LineConstraint]  # in the order of application
@@ -65,7 +63,6 @@ class SearchRequest:
     terms: Sequence[LineTerm] = ()  # additional terms of the score
 
     def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
-        """Returns the search inputs of the lines `rows` as NumPy arrays."""
         settings = self.decode_hparams
         limits = np.array([len(self.sources[row]) for row in rows], np.int32) + settings.extra_length
         constraint_inputs = {}

@@ -52,15 +52,13 @@ def or_a_single_text(
 ) -> Callable[[Callable[..., list[_Result]]], OfTexts[_Result]]:
     """Returns a decorator that lets a method that takes lists of texts accept single texts as well.
 
-    Without it, a string would be treated as a sequence of one-character texts.
+    Without it, a string would be treated as a sequence of one-character texts. If all arguments in `names` are single
+    texts, the decorated method returns one result instead of a list. It raises TypeError if some of them are single
+    texts and others are lists, and UserError if one is neither.
 
     Args:
       names: the arguments that hold texts; missing ones and None are ignored.
       lists: the arguments that hold one list per text; with a single text, they hold that text's list.
-
-    Returns:
-      a decorator. If all arguments in `names` are single texts, the decorated method returns one result instead of a
-      list. It raises TypeError if some of them are single texts and others are lists, and UserError if one is neither.
     """
 
     def decorate(method: Callable[..., list[_Result]]) -> Any:  # noqa: ANN401  the method, of another type

@@ -85,14 +85,12 @@ class TensorFlowEngine:
         check_process(cls._first_process)
 
     def check(self, settings: DecodeHParams, needs: Needs) -> None:
-        """See `Engine`."""
         if settings.coverage_penalty:
             for each in getattr(self.model, "models", [self.model]):
                 if isinstance(each, Seq2SeqModel):
                     _ = each.alignment_layer  # raises a UserError for a model without cross-attention
 
     def search(self, query: Query) -> Outcome:
-        """See `Engine`."""
         hypotheses: dict[int, list[EngineHypothesis]] = {}
         warnings: dict[int, str] = {}
 
@@ -118,24 +116,19 @@ class TensorFlowEngine:
         return Outcome(hypotheses, warnings)
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
-        """See `Engine`."""
         return self._given_pairs.score(pairs, settings)
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
-        """See `Engine`."""
         return self._given_pairs.cross_attention(pairs, self._layer(layer), settings.batch_tokens)
 
     @property
     def attention_layers(self) -> dict[str, int]:
-        """See `Engine`."""
         return {} if isinstance(self.model, Ensemble) else self.model.attention_layers()
 
     def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
-        """See `Engine`."""
         return self._given_pairs.attention(pairs, kind, self._layer(layer), settings.batch_tokens)
 
     def description(self) -> dict[str, Any]:
-        """See `Engine`."""
         written = [[str(path), Path(f"{path}.index").stat().st_mtime] for path in self.checkpoints]
         return {"checkpoints": written} | ({"model": self._digest} if self._digest else {})
 

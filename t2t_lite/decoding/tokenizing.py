@@ -26,14 +26,7 @@ def encode_lines(
 ) -> tuple[list[list[int]], set[int]]:
     """Returns the ids of each text, with the end symbol, and the indices of the cut texts.
 
-    Args:
-      vocabulary: the vocabulary of the texts.
-      lines: the texts.
-      decode_hparams: provides max_input_length.
-      engine: provides max_positions.
-      warn: receives a line about each cut text.
-      first_line: the number of the first text, for warnings.
-      name: the name of a text in warnings, such as "line".
+    `first_line` and `name`, such as "line", are for warnings.
     """
     limit = decode_hparams.max_input_length
     reason = f"max_input_length={limit}; raise it in `decode_hparams`"

@@ -17,8 +17,6 @@ ALPHA, BEAM_SIZE, AVERAGE = "alpha", "beam_size", "average_checkpoints"
 
 
 class TunedSettings(NamedTuple):
-    """The content of decode_hparams.json."""
-
     settings: dict[str, Any]  # the tuned settings by name
     checkpoint: str = ""  # the name of the checkpoint used for tuning; "": unknown
 
@@ -40,15 +38,7 @@ def search_settings(
 ) -> DecodeHParams:
     """Returns a run's search settings: tuned settings override the problem's, and `changes` override both.
 
-    Args:
-      path: the run directory.
-      usual: the settings of the problem.
-      changes: the user's changes, as a dict or "name=value,...".
-      warn: receives a line if tuned settings are used.
-      ignored: names of tuned settings to ignore.
-
-    Raises:
-      UserError: if a change is invalid, or decode_hparams.json is damaged or does not fit the problem's settings.
+    `usual` are the settings of the problem. `ignored` names tuned settings to leave out.
     """
     tuned = tuned_settings(path)
     tuned = tuned.only(tuned.settings.keys() - set(ignored))
@@ -67,10 +57,7 @@ def search_settings(
 
 
 def tuned_settings(path: Path) -> TunedSettings:
-    """Returns the settings tuned for a run; none if it has no decode_hparams.json.
-
-    Raises UserError if decode_hparams.json is damaged.
-    """
+    """Returns the settings tuned for a run; none if it has no decode_hparams.json."""
     file = Path(path) / FILE
     try:
         content = json.loads(file.read_text(encoding="utf-8"))

@@ -25,8 +25,6 @@ from t2t_lite.scoring.significance import (
 
 @dataclasses.dataclass(frozen=True)
 class RunComparison:
-    """The comparison of several runs."""
-
     names: list[str]  # the names of the runs; the others are compared with the first one
     systems: dict[str, list[ComparisonByBothTests]]  # the comparison of each run, by metric name
     changes: dict[str, list[Change]]  # the lines that changed most, by name of the other run
@@ -74,10 +72,7 @@ class RunComparison:
 
 
 def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparison:
-    """Compares runs that were evaluated on the same split with the first run, whose problem is `problem`.
-
-    Raises a UserError if their references differ or the runs have no outputs.
-    """
+    """Compares runs that were evaluated on the same split with the first run, whose problem is `problem`."""
     first, *others = scores
     for other in others:
         if other.reference_digests != first.reference_digests:

@@ -20,8 +20,6 @@ from t2t_lite.training.strategy import device_memory
 
 
 class Decoded(NamedTuple):
-    """The model's results on a split."""
-
     translator: Translator  # holds the model
     hypotheses: list[str]  # [] if the problem has no outputs
     only_trees: list[str]  # the outputs of a search among well-formed trees only; [] if there was none
@@ -31,10 +29,7 @@ class Decoded(NamedTuple):
 
 
 def decode(request: Request, inputs: Sequence[str]) -> Decoded:
-    """Decodes the inputs of a split and scores its targets, in float32 unless the search settings say otherwise.
-
-    Raises a UserError if the checkpoint or the data cannot be read, or they do not match.
-    """
+    """Decodes a split and scores its targets, in float32 unless the search settings say otherwise."""
     run_dir, problem = request.run_dir, request.run_dir.problem
     manifest = check_data(request.data_dir, problem, request.split)
     _check_vocabularies(request, manifest)
@@ -55,7 +50,6 @@ def decode(request: Request, inputs: Sequence[str]) -> Decoded:
 
 
 def _check_vocabularies(request: Request, manifest: Manifest) -> None:
-    """Raises UserError if the data's vocabularies differ from the run's."""
     run_dir = request.run_dir
     for entry, path in zip(
         run_dir.problem.in_direction(manifest.vocabularies), (run_dir.inputs_vocabulary, run_dir.vocabulary)

@@ -32,8 +32,6 @@ ONLY_TREES = "_only_trees"  # the name suffix of scores after a search among tre
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A score and its meaning."""
-
     name: str  # its name, such as "bleu"
     label: str  # its name in reports
     meaning: str  # one line
@@ -46,7 +44,6 @@ class Figure:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The confidence interval, or None."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
@@ -61,10 +58,7 @@ class Figure:
 
 
 def usual_metrics(problem: Problem) -> list[str]:
-    """Returns the output metrics in every evaluation of a problem: its own and those that accompany it.
-
-    Raises a UserError if the problem's metric needs a language that the problem does not have.
-    """
+    """Returns the output metrics in every evaluation of a problem: its own and those that accompany it."""
     if not problem.has_inputs:
         return []
     check_language(problem.metric, problem)
@@ -76,8 +70,7 @@ def usual_metrics(problem: Problem) -> list[str]:
 def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
     """Returns the requested output metrics, given their own names or their names in evaluations, such as "f1".
 
-    Metrics of tokens are left out, because every evaluation has them. Raises a UserError if a metric does not exist,
-    or cannot score the outputs of the problem.
+    Metrics of tokens are left out, because every evaluation has them.
     """
     metrics = []
     for name in names:
@@ -96,9 +89,9 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
 def figure_of_outputs(
     metric: str, problem: Problem, hypotheses: Sequence[str], references: Sequence[Sequence[str]], suffix: str = ""
 ) -> Figure:
-    """Returns the score of outputs by a metric. `suffix` is ONLY_TREES if the search was among trees only.
+    """Returns the score of outputs by a metric. One that takes a single set of references gets the first.
 
-    There may be several sets of references; a metric that takes only one gets the first.
+    `suffix` is ONLY_TREES if the search was among trees only.
     """
     references = references_taken(metric, references)
     options: dict[str, Any] = {**options_for(metric, problem)}
@@ -118,10 +111,7 @@ def figure_of_outputs(
 
 
 def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Figure]:
-    """Returns the scores with teacher forcing, given the sums over all target tokens in the split.
-
-    `words` is the number of whitespace-separated target words; None: words are meaningless, as in trees.
-    """
+    """Returns the scores with teacher forcing. `words` is None if words are meaningless, as in trees."""
     figures = []
     for name, score in scores_of_tokens(sums).items():
         figures.append(Figure(figure_name(name), figure_label(figure_name(name)), METRICS.summary(name), score))

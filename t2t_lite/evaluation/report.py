@@ -58,12 +58,10 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def format_interval(interval: tuple[float, float] | None) -> str:
-    """Returns an interval as text; "" if it is unknown."""
     return f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
 
 
 def format_p_value(p_value: float | None) -> str:
-    """Returns a p-value as text; "" if there is none."""
     return "" if p_value is None else f"{p_value:.4f}"
 
 

@@ -28,8 +28,6 @@ _MAX_NAME = 150  # in characters; file systems allow 255 bytes
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A request for an evaluation."""
-
     run_dir: RunDir
     split: str  # "dev" or "test"
     data_dir: Path  # the folder with the data of the run's problem
@@ -74,14 +72,9 @@ class Request:
         }
 
     def reference_digests(self) -> list[str]:
-        """Returns the SHA-256 of each set of references, the split's own first."""
         return [file_sha256(path) for path in (self.text_paths[1], *self.references)]
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
-        """Returns (the inputs, the sets of references).
-
-        Raises a UserError if the inputs and a set of references differ in the number of lines.
-        """
         inputs, *references = (list(read_lines(path)) for path in (*self.text_paths, *self.references))
         for path, lines in zip((self.text_paths[1], *self.references), references):
             if len(lines) != len(inputs):
@@ -117,10 +110,7 @@ def make_request(
     warn: Callable[[str], None] = LOG.warning,
     ignored: Collection[str] = (),
 ) -> Request:
-    """Checks the options and returns the request. For `warn` and `ignored` see `search_settings`.
-
-    Raises a UserError if the checkpoint, the data or a reference file does not exist, or a setting is invalid.
-    """
+    """Checks the options and returns the request. For `warn` and `ignored` see `search_settings`."""
     data_dir, references = options.data_dir, options.references
     settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, options.decode_hparams, warn, ignored)
     for path in references:

@@ -48,8 +48,6 @@ _MOST_BUCKETS = 6
 
 
 class _Outputs(NamedTuple):
-    """The model's results on a split, newly decoded or stored."""
-
     hypotheses: list[str]
     only_trees: list[str]
     sums: TokenSums
@@ -93,7 +91,7 @@ def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
 def _stale(stored: SplitScores, metrics: Iterable[str], problem: Problem) -> set[str]:
     """Returns the metrics whose code or signature has changed since the stored scores were computed.
 
-    Metrics of a plug-in that is not loaded do not count, because they are not requested and cannot be recomputed.
+    A plug-in that is not loaded does not count: its metrics are not requested and cannot be recomputed.
     """
     scored_by = stored.content.get("scored_by", {})
     changed = {
@@ -110,7 +108,6 @@ def _stale(stored: SplitScores, metrics: Iterable[str], problem: Problem) -> set
 
 
 def stored_scores(request: Request) -> SplitScores | None:
-    """Returns the stored scores for the same checkpoint, settings and texts; None if there are none."""
     stored = read_scores(request.folder, request.run_dir.path, request.selection.path)
     return stored if stored and stored.content["decoded_by"] == request.decoded_by() else None
 

@@ -108,7 +108,6 @@ class SplitScores:
 
 
 def reference_names(number: int) -> list[str]:
-    """Returns the file names of `number` sets of references."""
     return ["references.txt", *(f"references.{place}.txt" for place in range(2, number + 1))]
 
 

@@ -48,10 +48,7 @@ _MOST_DECODED = 4  # maximum number of real searches to confirm a choice, not co
 
 
 def parse_grid(text: str) -> Grid:
-    """Returns the grid in the value of --tune, which names settings, with or without values.
-
-    Raises a UserError if a name is unknown, or a value is malformed or out of range.
-    """
+    """Parses the value of --tune, which names settings, with or without values."""
     values: Grid = {}
     for part in (part.strip() for part in text.split(",")):
         name, equals, given = (each.strip() for each in part.partition("="))
@@ -86,8 +83,6 @@ def _values(text: str, name: str, given: str) -> tuple[float, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    """The results of tuning."""
-
     path: Path  # the folder with tune.json and report.md
     content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)  # everything in tune.json
     # Whether this result sets the run's default settings: the better ones, or the problem's if none are better. False
@@ -108,7 +103,6 @@ def tune(request: Request, grid: Grid) -> Tuned:
     Previously tuned settings are tried, too. If nothing is significantly better, they are removed, so that the settings
     in use are always among those compared. The request must be for the current checkpoint on dev. For the settings in
     the grid, it must have the problem's values, not previously tuned ones, so that repeated calls give the same result.
-    Raises a UserError if the problem's outputs or the settings do not allow tuning.
     """
     problem, path = request.run_dir.problem, request.run_dir.path
     _check(problem, request.settings)
@@ -255,10 +249,7 @@ def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[
 
 
 def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the best of the rows that are significantly better than the current settings, or None.
-
-    `content` has "current" and "higher_is_better" of tune.json.
-    """
+    """Returns the best of the rows that are significantly better than the current settings of `content`, or None."""
     sign = 1 if content["higher_is_better"] else -1
     return max((row for row in rows if _is_better(row, content)), key=lambda row: sign * row["score"], default=None)
 

@@ -73,8 +73,7 @@ def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) ->
 def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
     """Plots scores with intervals against each tuned setting. The file is written atomically.
 
-    The other settings have their current values or, if the grid lacks these, those of the best row. `content` is the
-    content of tune.json.
+    The other settings have their current values or, if the grid lacks these, those of the best row.
     """
     names = [name for name in _TITLES if name in content["grid"]]
     sign = 1 if content["higher_is_better"] else -1

@@ -21,8 +21,6 @@ _INSTEAD_OF_0 = 0.6
 
 
 class Candidate(NamedTuple):
-    """The outputs for one combination of settings."""
-
     average_checkpoints: int | None  # number of averaged checkpoints; None: the current checkpoint
     beam_size: int
     alpha: float
@@ -34,8 +32,7 @@ def tuning_candidates(
 ) -> Iterator[Candidate]:
     """Yields the outputs for every point in the grid and for the current alpha, beginning with the current checkpoint.
 
-    The search itself uses the current alpha; its hypotheses are reranked for the other values. Raises a UserError if
-    there are fewer checkpoints than an average needs.
+    The search itself uses the current alpha; its hypotheses are reranked for the other values.
     """
     current = request.settings
     search_alpha = current.alpha or _INSTEAD_OF_0
@@ -69,7 +66,7 @@ def tuning_candidates(
 def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> Hypothesis:
     """Returns the best hypothesis of a line for another length penalty.
 
-    The scores of the hypotheses are log_prob / length_penalty(length, search_alpha); search_alpha is above 0.
+    The scores are log_prob / length_penalty(length, search_alpha); search_alpha is above 0.
     """
 
     def score(hypothesis: Hypothesis) -> float:

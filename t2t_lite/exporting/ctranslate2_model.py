@@ -36,7 +36,6 @@ _SUPPORTED = {
 
 
 def check_supported(model: Seq2SeqModel) -> None:
-    """Raises UserError if CTranslate2 does not support a part of the model. The message names the part."""
     hparams = model.hparams
     if type(model) is not Transformer:
         raise _unsupported(f"the model {hparams.model} ({type(model).__name__})", "the model transformer")
@@ -72,12 +71,8 @@ def write(
     Args:
       model: a built `Transformer` with its weights.
       tokens, inputs_tokens: the token names of targets and inputs, by id.
-      folder: the folder.
       quantization: "int8", "int16", "float16" or "bfloat16"; None: float32.
       unknown_id: the id of the targets' unknown token; None: it has none, and searches allow any token.
-
-    Raises:
-      UserError: if CTranslate2 does not support a part of the model.
     """
     from ctranslate2.specs import TransformerSpec
 

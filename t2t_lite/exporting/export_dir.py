@@ -24,14 +24,11 @@ FORMATS = ("saved_model", "ctranslate2", "keras")
 
 @dataclasses.dataclass(frozen=True)
 class ExportDir:
-    """An export directory and its description."""
-
     path: Path
     content: dict[str, Any]  # the content of export.json
 
     @property
     def format(self) -> str:
-        """The format, one of `FORMATS`."""
         return self.content["format"]
 
     @property
@@ -74,10 +71,7 @@ def read_export(path: str | os.PathLike) -> ExportDir:
 
 
 def open_export(path: str | os.PathLike) -> ExportDir:
-    """Reads the description of an export directory and checks all its files.
-
-    Raises UserError if it is not an export, or a file is missing, truncated or changed.
-    """
+    """Reads the description of an export directory, and checks that all its files are there and unchanged."""
     export = read_export(path)
     for name, entry in export.content["files"].items():
         file, size, digest = export.path / name, entry["bytes"], entry["sha256"]

@@ -61,8 +61,6 @@ def write(
 
 
 class _Translator(tf.Module):
-    """The functions of a SavedModel."""
-
     def __init__(
         self, model: Seq2SeqModel, vocabulary: Vocabulary, inputs_vocabulary: Vocabulary, settings: DecodeHParams
     ) -> None:
@@ -76,7 +74,6 @@ class _Translator(tf.Module):
 
     @tf.function(autograph=False)
     def translate(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Translates strings [batch]."""
         return self.translate_with_alpha(inputs, tf.constant(self._settings.alpha))
 
     @tf.function(autograph=False)
@@ -168,6 +165,5 @@ class _Translator(tf.Module):
         return dataclasses.replace(search, alpha=alpha)
 
     def _decoded(self, ids: tf.Tensor) -> tf.Tensor:
-        """Decodes int32 [batch, beam, length] to strings [batch, beam]."""
         shape = tf.shape(ids)
         return tf.reshape(self._vocabulary.decode_in_graph(tf.reshape(ids, [-1, shape[2]])), shape[:2])

@@ -14,14 +14,7 @@ from t2t_lite.models.loading import load_model_file
 def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imported:
     """Converts an export into a run directory, which is written atomically.
 
-    Args:
-      source: the export.
-      output_dir: the run directory to write.
-      options: only `problem` applies, because an export has its vocabularies.
-
-    Raises:
-      UserError: if the export is damaged or has another format, another option is given, or `output_dir` already has
-        files.
+    Of the options, only `problem` applies, because an export has its vocabularies.
     """
     check_new(output_dir)
     if given := [name for name, value in vars(options).items() if value and name != "problem"]:

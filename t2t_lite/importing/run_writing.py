@@ -13,8 +13,6 @@ from t2t_lite.training.optimizers.registered import make_optimizer
 
 
 class Imported(NamedTuple):
-    """An imported model."""
-
     path: Path  # the run directory
     checkpoint: Path  # its checkpoint, without suffix
     num_parameters: int
@@ -22,7 +20,6 @@ class Imported(NamedTuple):
 
 
 def check_new(output_dir: Path) -> None:
-    """Raises UserError if a path already has files."""
     if output_dir.exists() and (not output_dir.is_dir() or any(output_dir.iterdir())):
         raise UserError(f"`output_dir={output_dir}` already exists; pass a new folder")
 
@@ -38,13 +35,7 @@ def write_run(
 ) -> Imported:
     """Writes a run directory with one checkpoint, which has a new optimizer. The directory is written atomically.
 
-    Args:
-      output_dir: the run directory, see `check_new`.
-      model: the model with its weights.
-      step: the number of steps for which it was trained.
-      problem: its problem.
-      targets, inputs: the vocabulary files of both sides.
-      alignment_layer: the decoder layer for word alignments; None: not measured.
+    `step` is the number of steps for which the model was trained; without an `alignment_layer`, none is recorded.
     """
     optimizer = make_optimizer(model.trainable_variables, model.hparams)
     optimizer.iterations.assign(step)

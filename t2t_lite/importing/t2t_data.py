@@ -43,15 +43,9 @@ def import_shards(
 
     Args:
       source: tensor2tensor's data_dir, with shards and vocabulary.
-      data_dir: the folder to write to.
       problem: the problem to which the data will belong. Its `vocab_file` names the vocabulary, or two vocabularies
         separated by a comma; "": the one in `source`.
       t2t_problem: the problem's name in the shards' file names; "": that of `problem` if it occurs, else the only name.
-      say: receives a message about each split.
-
-    Raises:
-      UserError: if files are missing, a record is damaged, its ids do not match the vocabulary, or `data_dir` already
-        has data of this problem.
     """
     if read_manifest(data_dir, problem) is not None:
         raise UserError(f"`data_dir={data_dir}` already has data of '{problem.data_name}'; pass another folder")
@@ -157,7 +151,6 @@ def _check_text(shard: Path, vocabulary: Vocabulary, ids: Sequence[np.ndarray], 
 
 
 def _check_problem(problem: Problem) -> None:
-    """Raises UserError if the problem's records are not plain pairs of texts."""
     has_own_form = type(problem).for_model is not Problem.for_model or any(map(problem.symbols_of, SIDES))
     if not problem.has_inputs or problem.writes_trees or has_own_form:
         raise UserError(
@@ -256,7 +249,6 @@ def _find_vocabulary(source: Path, name: str) -> str:
 
 
 def _import_vocabularies(problem: Problem, folder: Path) -> tuple[Vocabulary, Vocabulary]:
-    """Imports the vocabularies of inputs and targets from the problem's `vocab_file`."""
     given = split_paths(problem.vocab_file)
     if len(given) != (1 if problem.shared_vocabulary else 2):
         raise UserError(

@@ -30,15 +30,8 @@ def import_run(
 ) -> Imported:
     """Converts a tensor2tensor model into a run directory, which is written atomically.
 
-    Args:
-      source: the folder of the model (tensor2tensor's output_dir), whose last checkpoint is imported; or a checkpoint
-        in it, without suffix or with ".index".
-      output_dir: the run directory to write.
-      options: information that the folder may lack.
-      say: receives a message about each training setting that has no equivalent.
-
-    Raises:
-      UserError: if a file is missing or damaged, a setting has no equivalent, or `output_dir` already has files.
+    `source` is the folder of the model (tensor2tensor's output_dir), whose last checkpoint is imported; or a checkpoint
+    in it, without suffix or with ".index". `say` receives a message about each training setting that has no equivalent.
     """
     check_new(output_dir)
     checkpoint = _checkpoint(source)
@@ -130,10 +123,7 @@ def _problem(name: str, theirs: str) -> Problem:
 
 
 def _model(hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int) -> Transformer:
-    """Returns the model with its weights.
-
-    Raises a UserError if the weights are not exactly those of a model with these settings.
-    """
+    """Returns the model with its weights, which must be exactly those of a model with these settings."""
     sizes = [open_vocabulary(path).size for path in (targets, inputs)]
     expected = symbolic_model(hparams, *sizes)  # a model of the wrong size may not fit in memory
     assert isinstance(expected, Transformer)

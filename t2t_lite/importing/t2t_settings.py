@@ -62,18 +62,13 @@ _PAPERS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
 
 class T2tSettings(NamedTuple):
-    """The settings of a tensor2tensor model."""
-
     hparams: HParams  # our settings, except `tied_embeddings`
     data_dir: Path | None  # the folder of the training data
     notes: list[str]  # a message about each training setting without an equivalent
 
 
 def read_settings(path: Path, flags: dict[str, str]) -> T2tSettings:
-    """Returns the settings in an hparams.json file. `flags` are the training flags from flags_t2t.txt.
-
-    Raises a UserError if it is not such a file, or if a setting that affects outputs has no equivalent.
-    """
+    """Returns the settings in an hparams.json file. `flags` are the training flags from flags_t2t.txt."""
     try:
         theirs = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(theirs, dict) or "hidden_size" not in theirs:

@@ -15,7 +15,6 @@ BYTES = "bytes"
 
 
 def import_t2t_vocabulary(source: str, path: Path) -> None:
-    """Imports a vocabulary file or writes the byte vocabulary. Raises a UserError if the file cannot be read."""
     if source != BYTES or Path(source).is_file():
         return import_vocabulary(Path(source), path)
     with written_whole(path) as partial:
@@ -32,11 +31,6 @@ def find_vocabularies(
       vocab_file: the path of the vocabulary file, or "bytes"; or those of inputs and targets, separated by a comma; "":
         searches `places`.
       places: the folders to search; the first with a matching file is used.
-      flags: the training flags.
-      folder: an existing folder to write to.
-
-    Raises:
-      UserError: if none or several have the model's number of tokens, or the given ones have other numbers.
     """
     if vocab_file:
         return _import_given(split_paths(vocab_file), sizes, folder)

@@ -28,14 +28,7 @@ _UNREADABLE = (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError)
 
 
 class T2tWeights:
-    """The weights in a tensor2tensor checkpoint.
-
-    Args:
-      path: the checkpoint, without suffix.
-
-    Raises:
-      UserError: if it cannot be read.
-    """
+    """The weights in a tensor2tensor checkpoint, whose path has no suffix."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -29,9 +29,8 @@ _loading = threading.RLock()
 def load_all(usr_dir: str | None = None) -> None:
     """Imports the built-in modules, the installed plug-ins and a user folder. Needs no TensorFlow.
 
-    Registries do the same, without a user folder, at the first unknown name.
-
-    Raises UserError if a plug-in cannot be imported (with the whole traceback) or registers a taken name.
+    Registries do the same, without a user folder, at the first unknown name. The error of a plug-in that cannot be
+    imported has the whole traceback.
     """
     with _loading:
         _load_all(usr_dir)
@@ -61,10 +60,7 @@ def load_all_once() -> None:
 
 
 def load_usr_dir(usr_dir: str) -> None:
-    """Imports a user folder: its __init__.py if it exists, else all its Python files.
-
-    Raises UserError if the folder does not exist, cannot be imported, or registers nothing.
-    """
+    """Imports a user folder: its __init__.py if it exists, else all its Python files."""
     folder = Path(usr_dir).expanduser().absolute()
     if not folder.is_dir():
         raise UserError(f"`t2t_usr_dir={usr_dir}` is not a folder; pass the folder with your plug-in")

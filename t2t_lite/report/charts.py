@@ -39,16 +39,12 @@ _COLUMNS = 3  # maximum number of columns of panels
 
 
 class Chart(NamedTuple):
-    """A chart."""
-
     title: str
     summary: str  # a one-sentence description, for readers who cannot see the chart
     svg: str
 
 
 class Curve(NamedTuple):
-    """A line in a chart."""
-
     label: str
     run: int  # selects the colour and style
     steps: list[int]
@@ -74,7 +70,7 @@ def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
 def length_chart(name: str, split: str, label: str, evaluations: Sequence[tuple[str, Evaluation]]) -> Chart | None:
     """Returns the chart of scores by number of source words; None if none are stored.
 
-    `name` must be unique among charts. `split` includes the name of the problem. `label` names the metric.
+    `name` must be unique among charts. `split` includes the name of the problem.
     """
     names = list(dict.fromkeys(bucket.words for _, each in evaluations for bucket in each.by_length))
     names.sort(key=lambda words: int("".join(filter(str.isdigit, words.partition("-")[0])) or 0))
@@ -210,15 +206,12 @@ def shown(value: float, digits: int = 4) -> str:
 
 
 class Curves(NamedTuple):
-    """The plotted metrics of a run, by step."""
-
     name: str
     training: Columns
     evaluations: Columns
 
 
 def read_curves(run: Path, name: str) -> Curves:
-    """Returns the curves of a run directory. Raises a UserError if a file is damaged."""
     reports = read_reports(run)
     kept = kept_reports(reports["step"])
     training = {figure: [values[row] for row in kept] for figure, values in reports.items()}
@@ -229,8 +222,8 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
     """Plots a panel for each metric, with a line for each run. The file is written atomically.
 
     The panels are training loss (a moving average over at most 5 reports) and learning rate, then dev loss, dev
-    perplexity and, if evaluations decoded, the metrics of outputs. Metrics that no run has are left out. A run has
-    the same colour in all panels. Raises a UserError if there is nothing to plot.
+    perplexity and, if evaluations decoded, the metrics of outputs. Metrics that no run has are left out. A run has the
+    same colour in all panels.
     """
     evaluated = dict.fromkeys([*_OF_TOKENS, *(name for run in runs for name in run.evaluations if name != "step")])
     of_dev = [name for name in evaluated if name in _OF_TOKENS or is_of_outputs(name)]

@@ -46,8 +46,6 @@ class Remark(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The output for a line of the dev split at a training step."""
-
     step: int
     source: str
     output: str
@@ -55,23 +53,17 @@ class Sample(NamedTuple):
 
 
 class Average(NamedTuple):
-    """An average of checkpoints."""
-
     path: Path
     members: list[int]  # the averaged steps; [] if unknown
 
 
 class Bucket(NamedTuple):
-    """The score of the lines in a range of lengths."""
-
     words: str  # "1-10"
     lines: float
     score: float
 
 
 class ExampleLine(NamedTuple):
-    """One of the worst or best lines."""
-
     line: int  # the line number, from 1
     score: float
     source: str
@@ -81,8 +73,6 @@ class ExampleLine(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """The worst and best lines of an evaluation."""
-
     label: str  # the name of the metric that scored the lines
     # worst, best: the lines, worst (best) first.
     worst: list[ExampleLine]
@@ -92,8 +82,6 @@ class Examples(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """A stored evaluation of a checkpoint on a split."""
-
     split: str  # the name of the split
     problem: str  # the problem, with the run's direction
     texts: str  # the digests of its texts; scores are comparable only for the same texts
@@ -119,8 +107,6 @@ class _Log(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
-    """The stored data of a run."""
-
     path: Path  # the run directory
     name: str  # the name of the run in the report
     about: Mapping[str, Any]  # the content of run.json; {} if it cannot be read
@@ -170,7 +156,6 @@ def command_line(command: str, run: StoredRun, *flags: str) -> str:
 
 
 def check_run(path: Path) -> None:
-    """Raises UserError if a path is not a run directory. A run directory may be incomplete or damaged."""
     if path.is_file():
         raise UserError(f"`output_dir={path}` is a file; pass a run directory, the `output_dir` of a training")
     if not path.exists():

@@ -28,8 +28,6 @@ _RUNNING = "training.lock"
 
 
 class CheckpointRow(NamedTuple):
-    """A checkpoint."""
-
     name: str
     megabytes: str
     figures: list[str]
@@ -37,8 +35,6 @@ class CheckpointRow(NamedTuple):
 
 
 class CheckpointTable(NamedTuple):
-    """The checkpoints of a run."""
-
     run: str
     titles: list[str]  # titles of the metrics
     rows: list[CheckpointRow]
@@ -47,8 +43,6 @@ class CheckpointTable(NamedTuple):
 
 
 class HParamSet(NamedTuple):
-    """The hyperparameter set of a run."""
-
     name: str
     values: Mapping[str, Any]
     parent: str  # the set that it derives from; "" if none
@@ -56,15 +50,11 @@ class HParamSet(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The value of a setting in a run."""
-
     value: str
     others: list[str]  # differing values in its set and the set's parent, such as "transformer_base: 512"
 
 
 class Row(NamedTuple):
-    """A setting in all runs."""
-
     name: str
     meaning: str
     cells: list[Cell]
@@ -79,8 +69,6 @@ class ScoreRow(NamedTuple):
 
 
 class ScoreTable(NamedTuple):
-    """The scores for one evaluated text."""
-
     split: str  # the split, with the problem's name
     heads: list[list[str]]  # the header lines for each evaluation
     rows: list[ScoreRow]

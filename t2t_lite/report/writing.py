@@ -39,7 +39,6 @@ _PAUSE = 20
 
 
 def check_packages(omit: str = "") -> None:
-    """Raises UserError if a package for reports is missing. `omit` is the argument that the user can omit instead."""
     check_installed("a report", {"jinja2": "Jinja", "matplotlib": "matplotlib"}, "plot", omit)
 
 
@@ -206,12 +205,10 @@ class ReportCallback(Callback):
         self.write()
 
     def on_checkpoint(self, step: int, path: Path) -> None:
-        """See `Callback`."""
         if not self._evaluates:
             self._write_if_due()
 
     def on_evaluation(self, step: int, figures: Mapping[str, float]) -> None:
-        """See `Callback`."""
         self._write_if_due()
 
     def write(self) -> None:

@@ -28,8 +28,6 @@ _WORDS = range(8, 19)  # allowed lengths of an automatically chosen sentence, in
 
 
 class FigureFiles(NamedTuple):
-    """The files written for a figure, and its caption."""
-
     files: list[Path]  # the pictures and the caption
     caption: str  # a description of the figure, with measurements
 
@@ -48,8 +46,7 @@ def draw_figure(
 ) -> FigureFiles:
     """Draws figure 3, 4 or 5 of the paper as figure<number>.svg, .png and .html, with a caption in .md.
 
-    `line` is a sentence, and `output` its translation or tree. `choices` says what to draw. Raises a UserError if the
-    layer, head or word does not exist.
+    `line` is a sentence, and `output` its translation or tree. `choices` says what to draw.
     """
     choices = choices or Choices()
     line, output = encodable(line), encodable(output)

@@ -23,8 +23,6 @@ _BYTES_PER_WEIGHT = 12  # float32, with Adam's two moments
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """The cost of one run."""
-
     parameters: int  # number of parameters of the model
     flops: float  # operations of the whole training, forward and backward passes
     seconds: float  # time of the whole training on this machine; 0 if it is done
@@ -34,8 +32,8 @@ class Cost:
 def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -> dict[str, Cost]:
     """Returns the cost of each run, by name. Imports TensorFlow.
 
-    `scale` has the sentence length and the vocabulary size. `times` has the times of runs by name: those of finished
-    runs determine the speed of the others. Without any, the speed is measured.
+    `scale` has the sentence length and the vocabulary size. `times` of finished runs determine the speed of the others.
+    Without any, the speed is measured.
     """
     from t2t_lite.system.quiet import import_tensorflow
 
@@ -72,11 +70,9 @@ def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -
 def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
     """Returns the known measurements of a training run. Imports TensorFlow.
 
-    Counting operations needs the sentence lengths in `data_dir`. If that folder is gone, "flops" is left out.
-
-    Returns:
-      "parameters" in millions, "steps", "tokens" (target tokens per step), "step_seconds", "flops" (counted operations
-      of all steps), "dev_perplexity" (of the last evaluated checkpoint) and "dev_step", its step.
+    They are "parameters" in millions, "steps", "tokens" (target tokens per step), "step_seconds", "flops" (counted
+    operations of all steps, which needs the sentence lengths in `data_dir`), "dev_perplexity" (of the last evaluated
+    checkpoint) and "dev_step", its step.
     """
     from t2t_lite.system.quiet import import_tensorflow
 

@@ -13,8 +13,6 @@ from t2t_lite.reproduce.seeds import Mean
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column of a table."""
-
     title: str
     form: str = ""  # the format of its numbers, as in `format(number, form)`
     latex: str = ""  # its title in LaTeX; "": the same as `title`
@@ -22,8 +20,6 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """A table of results."""
-
     title: str
     columns: Sequence[Column]
     # The cells: texts, numbers, means with intervals, or None if empty. A row with only None is a horizontal rule.

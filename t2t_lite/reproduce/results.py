@@ -22,10 +22,7 @@ class Result(NamedTuple):
 
 
 def read_results(runs: Sequence[Run]) -> list[Result]:
-    """Returns the results of those runs that are evaluated, even if their data is gone.
-
-    Raises a UserError if a run directory belongs to another training.
-    """
+    """Returns the results of those runs that are evaluated, even if their data is gone."""
     results = []
     for run in runs:
         if not run.is_trained() or (run.averages and not list_checkpoints(run.directory, "average")):

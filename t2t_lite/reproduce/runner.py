@@ -53,8 +53,7 @@ class Runner:
     def execute(self, run: Run, command: Command) -> bool:
         """Executes a command of a run. Appends its output to a log beside the run directory.
 
-        Returns False if it was stopped because the time was up. Raises a UserError with the last line of its output if
-        it fails.
+        Returns False if it was stopped because the time was up.
         """
         make_folder(self._folder, "`output_dir`")
         log = run.directory.with_name(f"{run.name}.log")

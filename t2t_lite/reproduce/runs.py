@@ -50,8 +50,6 @@ ROWS = {
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """The size of a reproduction."""
-
     name: str
     base: str  # the hparam set that replaces transformer_base
     # The problem for each column or row of the tables: "EN-DE", "EN-FR", "WSJ only", "semi-supervised".
@@ -107,8 +105,6 @@ SCALES = {
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """One of the package's commands with its flags."""
-
     name: str
     flags: tuple[str, ...]
 
@@ -180,10 +176,6 @@ class Run:
         return [*averaging, Command("eval", tuple(_as_flags(flags)))]
 
     def is_trained(self) -> bool:
-        """Returns whether training has reached the last step.
-
-        Raises a UserError if the directory belongs to another training.
-        """
         if (self.directory / "run.json").exists():
             self._check()
         return self._last_step() >= self.hparams.train_steps
@@ -193,7 +185,6 @@ class Run:
         return checkpoints[-1][0] if checkpoints else 0
 
     def _check(self) -> None:
-        """Raises UserError if the directory belongs to another training."""
         run_dir, ours = open_run_dir(self.directory), with_order_of_run(self.directory, self.hparams)
         # Without averaging, the number of averaged checkpoints does not matter.
         theirs = (
@@ -257,15 +248,8 @@ def planned_runs(
 ) -> list[Run]:
     """Returns the runs of table 2, 3 or 4: first all rows with the first seed, then with the second, and so on.
 
-    Args:
-      rows: names of the rows, which are the names of their sets with or without "transformer_"; empty: all rows for
-        which the scale has a problem.
-      seeds: the number of seeds, counted from 1.
-      output_dir: the folder for all run directories. Tables share runs: tables 2 and 3 use the same base model.
-      data_flags, device_flags: the trainer's flags for the data and the devices.
-
-    Raises:
-      UserError: if a row is unknown or has no problem at this scale.
+    Rows are the names of their sets with or without "transformer_"; empty: all rows for which the scale has a problem.
+    Tables share runs: tables 2 and 3 use the same base model.
     """
     known = {short(name): name for name, _ in ROWS[table]}
     rows = [short(row.strip()) for row in rows]
@@ -299,10 +283,7 @@ def planned_runs(
 
 
 def check_trees(runs: Sequence[Run], given: Mapping[str, str]) -> None:
-    """Checks the flags that say where treebanks are, before anything runs.
-
-    Raises a UserError if a parsing problem needs other flags, or a file is missing.
-    """
+    """Checks the flags that say where treebanks are, before anything runs."""
     for run in runs:
         data = Path(run.data_flags["data_dir"]) / FILENAME.format(get_problem(run.problem).data_name)
         problem = get_problem(run.problem, **given)

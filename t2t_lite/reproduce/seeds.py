@@ -30,8 +30,6 @@ class Mean:
 
 
 class Seeds:
-    """The results of each row, one for each seed."""
-
     def __init__(self, figures: Mapping[str, Sequence[float]]) -> None:
         self._figures = {row: np.asarray(values, float) for row, values in figures.items() if len(values)}
         self._freedom = sum(len(values) - 1 for values in self._figures.values())

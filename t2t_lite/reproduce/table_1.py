@@ -28,8 +28,7 @@ FILE = "table1.{}.json"
 def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], say: Callable[[str], None]) -> None:
     """Measures the layers that have no measurements yet, one after another, until the time is up.
 
-    The scale, "tiny", "small" or "paper", determines the maximum sequence length. `say` receives a line before each
-    layer.
+    The scale, "tiny", "small" or "paper", determines the maximum sequence length.
     """
     path = output_dir / FILE.format(scale)
     measurements = read(path)
@@ -52,7 +51,6 @@ def _measured(name: str, max_length: int) -> dict[str, object]:
 
 
 def read(path: Path) -> dict[str, dict]:
-    """Returns the measurements so far, by layer. Raises a UserError if the file is damaged."""
     if not path.exists():
         return {}
     try:

@@ -145,7 +145,6 @@ def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float
 
 
 def judged(observation: Observation, bleu: Seeds, perplexity: Seeds) -> tuple[tuple[str, Mean], tuple[str, Mean]]:
-    """Returns (verdict, difference) by BLEU and by perplexity."""
     judgements = []
     same_perplexity = SAME_PERPLEXITY * perplexity.mean(PAPER_BASE).value
     for seeds, higher, same in ((bleu, True, SAME_BLEU), (perplexity, False, same_perplexity)):
@@ -155,7 +154,6 @@ def judged(observation: Observation, bleu: Seeds, perplexity: Seeds) -> tuple[tu
 
 
 def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
-    """Returns table 2: BLEU on the test split and training cost."""
     pairs = [pair for pair in ("EN-DE", "EN-FR") if pair in scale.problems]
     columns = [Column("model")]
     for pair in pairs:

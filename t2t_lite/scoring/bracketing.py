@@ -30,16 +30,14 @@ _RULE = "=" * 76
 class LabelledF1(Metric):
     """Labelled bracketing F1, 0 to 100, see `parseval`.
 
-    Args:
-      per_sentence: whether `report` contains a line for each sentence, in EVALB's format.
-      roots_as_top: whether usual roots other than TOP count as little as TOP, unlike in EVALB.
+    With `per_sentence`, `report` contains a line for each sentence, in EVALB's format. With `roots_as_top`, usual roots
+    other than TOP count as little as TOP, unlike in EVALB.
     """
 
     def __init__(self, per_sentence: bool = False, roots_as_top: bool = False) -> None:
         self._per_sentence, self._roots_as_top = per_sentence, roots_as_top
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
-        """Returns the F1 of all sentences together. See `Metric.score` and `report`."""
         return self._scored(hypotheses, references).all.f1
 
     def report(
@@ -48,14 +46,9 @@ class LabelledF1(Metric):
         references: Sequence[str],
         names: tuple[str, str] = ("the hypotheses", "the references"),
     ) -> list[str]:
-        """Returns F1 and the other scores of EVALB, as lines. See `Metric.report`.
-
-        Raises a UserError if a reference is not a tree, or no hypothesis is one.
-        """
         return parse_report(self._scored(hypotheses, references, names), self._per_sentence)
 
     def remarks(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
-        """Returns a remark about roots that count. See `Metric.remarks`."""
         ours, theirs = other_roots(hypotheses), other_roots(references)
         if self._roots_as_top or not ours + theirs:
             return []
@@ -65,8 +58,6 @@ class LabelledF1(Metric):
         ]
 
     def resampled(self) -> SummedStatistics:
-        """Returns F1 as a function of (matched, gold, candidate) brackets. See `Metric.resampled`."""
-
         def brackets(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[int, int, int]]:
             sentences = self._scored(hypotheses, references).sentences
             return [(score.matched, score.gold, score.candidate) for score in sentences]
@@ -74,7 +65,6 @@ class LabelledF1(Metric):
         return SummedStatistics("f1", brackets, lambda sums: f1_score(*sums))
 
     def line_scores(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-        """Returns the F1 of each sentence, or 0 if it is not scored. See `Metric.line_scores`."""
         return [score.f1 for score in score_trees(references, hypotheses, roots_as_top=self._roots_as_top).sentences]
 
     def _scored(

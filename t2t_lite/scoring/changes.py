@@ -30,7 +30,6 @@ class Change(NamedTuple):
         return [scores, *(f"{title:{width}}  {text}" for title, text in texts)]
 
     def to_json(self, sources: Sequence[str] | None) -> dict[str, Any]:
-        """Returns everything as JSON data; for `sources` see `shown`."""
         return {"source": None if sources is None else sources[self.line - 1], **self._asdict()}
 
 
@@ -45,8 +44,7 @@ def most_changed(
     """Returns the `count` lines whose scores differ most between two systems, with the largest difference first.
 
     Lines are scored by `metric` or, if it is None or cannot score single lines (see `Metric.line_scores`), by chrF2.
-    Options that this metric does not take have no effect. Lines with equal outputs are omitted. Raises a UserError if
-    the numbers of lines differ, or the metric takes fewer sets of references.
+    Options that this metric does not take have no effect. Lines with equal outputs are omitted.
     """
     by, theirs = scores_of_lines(metric, other, *references, **options)
     own, ours = scores_of_lines(by, first, *references, **options)
@@ -64,7 +62,6 @@ def most_changed(
 def scores_of_lines(
     metric: str | None, hypotheses: Sequence[str], *references: Sequence[str], **options: object
 ) -> tuple[str, list[float]]:
-    """Returns (the metric that scored the lines, the score of each line). Arguments and errors: see `most_changed`."""
     metric = metric or _OF_TEXTS
     check_references(metric, len(references))
     check_lines(hypotheses, *references)

@@ -13,12 +13,10 @@ class ExactMatch(Metric):
         self._lowercase = lowercase
 
     def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
-        """Returns the share, 0 to 100. See `Metric.score`."""
         check_lines(hypotheses, *references)
         return 100.0 * sum(self._matches(hypotheses, *references)) / len(hypotheses)
 
     def resampled(self) -> SummedStatistics:
-        """Returns the share as a function of (matches, lines). See `Metric.resampled`."""
         return SummedStatistics(
             "exact_match",
             lambda *texts: [(match, 1) for match in self._matches(*texts)],

@@ -26,8 +26,7 @@ class PaperBleu(BySacrebleu):
     """BLEU of tokens with compounds split, as multi-bleu.perl computes it, 0 to 100.
 
     `language` is the BCP 47 code of the texts, which determines their tokenisation; languages without rules in Moses
-    are tokenised as English. With `tokenized`, texts must be tokenised already, with compounds split. Raises a
-    UserError if `language` is not a code, or is missing without `tokenized`.
+    are tokenised as English. With `tokenized`, texts must be tokenised already, with compounds split.
     """
 
     def __init__(self, language: str = "", tokenized: bool = False, lowercase: bool = False) -> None:
@@ -64,7 +63,6 @@ class PaperBleu(BySacrebleu):
         ]
 
     def signature(self, num_references: int = 1) -> str:
-        """Returns how the texts were prepared. See `Metric.signature`."""
         return f"nrefs:{num_references}|case:{self._case}|{self._about}|smooth:none"
 
 

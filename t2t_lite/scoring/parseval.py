@@ -105,8 +105,6 @@ class Summary:
 
 @dataclass(frozen=True)
 class Parseval:
-    """The scores of a corpus, sentence by sentence."""
-
     sentences: tuple[SentenceScore, ...]  # the score of each sentence
     untagged: bool = False  # whether the candidates have no parts of speech
 
@@ -125,8 +123,6 @@ _Bracket: TypeAlias = tuple[str, int, int]
 
 
 class _Parse(NamedTuple):
-    """A parsed line: the tags with their words, and the brackets of all constituents."""
-
     leaves: list[Tree]
     brackets: list[_Bracket]
 
@@ -149,8 +145,7 @@ def score_trees(
     """Scores a corpus's candidates ("" for no parse) by its gold trees; trees are in brackets, one per line.
 
     `where` is what errors call the gold trees, such as their file. With `roots_as_top`, other usual roots count as
-    little as TOP. Raises a UserError if the numbers of lines differ, there is nothing to score, a gold tree is
-    malformed or missing, or trees take several lines.
+    little as TOP.
     """
     if len(golds) != len(candidates):
         raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates; pass one candidate per gold tree")
@@ -177,10 +172,7 @@ def score_trees(
 
 
 def check_one_line_per_tree(lines: Sequence[str], where: str) -> None:
-    """Raises UserError if trees take several lines: most lines are malformed, but not all lines together.
-
-    `where` is what the error calls the trees, such as their file.
-    """
+    """Refuses trees that take several lines: most lines are malformed, but not all lines together."""
     malformed = sum(_read_candidate(line) is None for line in lines)
     if 2 * malformed > len(lines) and _read_candidate("\n".join(lines)) is not None:
         raise UserError(f"the trees in {where} take several lines each; write each tree on one line")

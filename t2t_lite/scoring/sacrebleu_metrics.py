@@ -34,18 +34,15 @@ class BySacrebleu(Metric):
         return list(lines)
 
     def corpus_score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
-        """Returns sacreBLEU's score of a corpus. Arguments and errors: see `check_lines`."""
         check_lines(hypotheses, *references)
         return self._metric.corpus_score(self.prepared(hypotheses), list(map(self.prepared, references)))
 
     def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
-        """Returns the score of a corpus in percent. See `Metric.score`."""
         return self.corpus_score(hypotheses, *references).score
 
     def report(
         self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
-        """Returns the line that sacreBLEU prints, with its signature. See `Metric.report`."""
         del names
         return [self.corpus_score(hypotheses, *references).format(signature=self.signature(len(references)))]
 
@@ -60,12 +57,10 @@ class BySacrebleu(Metric):
         ]
 
     def signature(self, num_references: int = 1) -> str:
-        """Returns sacreBLEU's signature. See `Metric.signature`."""
         self._metric.num_refs = num_references
         return self._metric.get_signature().format()
 
     def resampled(self) -> SummedStatistics:
-        """Returns the sums that sacreBLEU resamples. See `Metric.resampled`."""
         sums = summed(self._metric)
         return SummedStatistics(sums.name, lambda *texts: sums.of_lines(*map(self.prepared, texts)), sums.score_of_sums)
 
@@ -73,13 +68,8 @@ class BySacrebleu(Metric):
 class Bleu(BySacrebleu):
     """BLEU, 0 to 100 (Papineni et al. 2002, P02-1040).
 
-    Args:
-      lowercase: whether to ignore case.
-      language: the BCP 47 code of the texts, which determines the tokenizer; "": unknown.
-      tokenize: the name of sacreBLEU's tokenizer; "": that of the language, or 13a.
-
-    Raises:
-      UserError: if the tokenizer is unknown or not installed.
+    `language` is the BCP 47 code of the texts, which determines the tokenizer; "": unknown. `tokenize` is the name of
+    sacreBLEU's tokenizer; "": that of the language, or 13a. Raises UserError if it is unknown or not installed.
     """
 
     def __init__(self, lowercase: bool = False, language: str = "", tokenize: str = "") -> None:
@@ -130,7 +120,6 @@ class Chrf(BySacrebleu):
         super().__init__(CHRF(lowercase=lowercase))
 
     def line_scores(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[float]:
-        """Returns chrF2 of each line. See `Metric.line_scores`."""
         check_lines(hypotheses, *references)
         return [self._metric.sentence_score(ours, theirs).score for ours, *theirs in zip(hypotheses, *references)]
 

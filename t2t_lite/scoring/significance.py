@@ -30,8 +30,6 @@ _ROUNDING = 1e-9  # tolerance when comparing differences between scores
 
 
 class Interval(NamedTuple):
-    """A score with its 95% confidence interval by bootstrap resampling."""
-
     score: float
     low: float
     high: float
@@ -69,7 +67,6 @@ def interval(
     """Returns the score by a metric, given by name, with its confidence interval; None if it cannot be resampled.
 
     Lines are drawn with replacement `num_samples` times, with `seed`. `options` go to the metric's constructor.
-    Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of references.
     """
     sums = _resampled(metric, len(references), options)
     return _System(sums, hypotheses, references, num_samples, seed).interval() if sums else None
@@ -86,19 +83,13 @@ def compare(
 ) -> list[Comparison]:
     """Compares systems, given as hypotheses by name, with the first one. For the other arguments see `interval`.
 
+    The p-value is 1 for a system whose lines all have the same statistics as those of the first system.
+
     Args:
       test: "bootstrap", paired bootstrap resampling (Koehn 2004), or "randomisation", paired approximate randomisation
         (Riezler and Maxwell 2005, W05-0908).
       num_samples: number of samples of the test; None: 1,000 for bootstrap, 10,000 for randomisation. Confidence
         intervals use the same number with bootstrap, and 1,000 with randomisation.
-
-    Returns:
-      a `Comparison` for each system. The p-value is 1 for a system whose lines all have the same statistics as those
-      of the first system.
-
-    Raises:
-      UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, the
-        test does not exist, or there are no systems.
     """
     if test not in TESTS:
         raise UserError(f"`test={test}` is unknown; use {' or '.join(TESTS)}", status=2)
@@ -163,10 +154,7 @@ def _resampled(metric: str, num_references: int, options: Mapping[str, object]) 
 class _System:
     """The statistics of a system's lines, and the scores of bootstrap samples of the lines.
 
-    Attributes:
-      lines: the numbers of each line; their sums determine the score.
-      score: the score.
-      samples: the score of each sample.
+    `lines` are the numbers of each line; their sums determine the score. `samples` are the scores of the samples.
     """
 
     def __init__(

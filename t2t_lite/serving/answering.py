@@ -84,11 +84,8 @@ class Answering:
     async def results(self, request: Request, model: ServedModel, task: Task, texts: Sequence[Text]) -> list[Result]:
         """Returns a model's results for the texts of a request. Drops texts that still wait when the request ends.
 
-        Also raises the errors of `ServedModel.submit` and the model.
-
-        Raises:
-          HTTPException: if the request times out.
-          ClientGone: if the client disconnects.
+        Raises HTTPException if the request times out, ClientGone if the client disconnects, and the errors of
+        `ServedModel.submit` and the model.
         """
         record = Record.of(request)
         job = model.submit(task, texts)

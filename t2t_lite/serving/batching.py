@@ -35,12 +35,7 @@ class QueueFull(Exception):
 class Job:
     """The texts of a request and their results.
 
-    Attributes:
-      task: the task for the texts; only texts with equal tasks share a batch.
-      items: the texts.
-      future: the list of results, one for each text.
-      queue_seconds: the time until a worker took the first text.
-      model_seconds: the time from then until the job ended, or until now.
+    Only texts with equal tasks share a batch. `future` is the list of results, one for each text.
     """
 
     def __init__(self, task: Hashable, items: Sequence[Any]) -> None:
@@ -56,12 +51,12 @@ class Job:
 
     @property
     def queue_seconds(self) -> float:
-        """See the class."""
+        """The time until a worker took the first text."""
         return (self.started or self.ended or time.monotonic()) - self.arrived
 
     @property
     def model_seconds(self) -> float:
-        """See the class."""
+        """The time from then until the job ended, or until now."""
         return 0.0 if self.started is None else (self.ended or time.monotonic()) - self.started
 
 

@@ -25,8 +25,6 @@ class ClientGone(Exception):
 
 
 class _Refused(Exception):
-    """A request is refused before it reaches the application."""
-
     def __init__(self, status: int, message: str, reason: str) -> None:
         super().__init__(message)
         self.status, self.reason = status, reason

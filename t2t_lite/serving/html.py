@@ -43,15 +43,12 @@ class _Text(NamedTuple):
 
 
 class Html:
-    """A fragment of HTML or a whole page.
+    """A fragment of HTML or a whole page. Each of the `texts` is between two tags and is translated separately.
 
     The markup is read as tokens, not as a tree: a serialized tree would differ from the original, and 50 kB of markup
     can have millions of nodes, because each <p> reopens all unclosed <b>. The tokenizer is our own, because the
     tokenizers of libraries do not report where texts begin and end in the markup, or do not support <svg>, which has
     its own rules. Time and memory are linear in the length of the markup.
-
-    Attributes:
-      texts: the texts to translate, in order; each is between two tags and is translated separately.
     """
 
     def __init__(self, markup: str) -> None:

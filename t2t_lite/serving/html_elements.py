@@ -97,8 +97,6 @@ _INTEGRATION = _names("foreignobject desc title annotation-xml mi mo mn ms mtext
 
 @dataclasses.dataclass(slots=True)
 class _Element:
-    """An open element."""
-
     order: int  # the number of its start tag
     kept: bool | None  # whether its attributes forbid translation; None: unspecified
     groups: tuple[str, ...]  # its lookup keys
@@ -108,8 +106,6 @@ class _Element:
 
 
 class OpenElements:
-    """The elements that are open after the tags so far."""
-
     def __init__(self) -> None:
         self._number = 0  # the number of start tags
         self._stack: list[_Element] = []  # without formatting elements, which overlap others

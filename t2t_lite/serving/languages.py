@@ -24,8 +24,6 @@ _OF_LIBRETRANSLATE = {"zt": "zh-Hant", "pb": "pt-BR"}
 
 
 class Detected(NamedTuple):
-    """A probable language of a text."""
-
     language: str  # its code
     confidence: float  # in percent
 
@@ -39,8 +37,6 @@ def language_name(code: str) -> str:
 
 
 class _Code(NamedTuple):
-    """The parts of a BCP 47 code, for comparisons."""
-
     language: str
     script: str  # the likely script if the code has none; "": unknown
     region: str  # "": none
@@ -57,15 +53,9 @@ def canonical(code: str) -> str:
 def distance(code: str, other: str) -> int | None:
     """Returns how far a requested code is from the code of a model; None if the model does not serve it.
 
-    Codes are compared as BCP 47, with CLDR's likely scripts.
-
-    Args:
-      code: the requested code. It may also be one of LibreTranslate's: zt (zh-Hant), pb (pt-BR).
-      other: the code of a model.
-
-    Returns:
-      0: the same code, except for case and underscores; 1: another spelling of it, such as zh-TW for zh-Hant; 2: the
-      code has no region, and the model has the likely one; 3: the code has no region, and the model has another one.
+    Codes are compared as BCP 47, with CLDR's likely scripts. `code` may also be one of LibreTranslate's: zt (zh-Hant),
+    pb (pt-BR). The result is 0 for the same code, except for case and underscores; 1 for another spelling of it, such
+    as zh-TW for zh-Hant; 2 if the code has no region, and the model has the likely one; 3 if the model has another one.
     """
     if canonical(code) == canonical(other):
         return 0
@@ -117,10 +107,7 @@ def _regions_have_scripts(language: str) -> bool:
 
 
 def pairs_in(text: str) -> list[tuple[str, str]]:
-    """Returns pairs of languages: "en-de,pt-BR:de" -> [("en", "de"), ("pt-BR", "de")].
-
-    Raises UserError if a part is not a pair, or it is unclear where its second code begins.
-    """
+    """Returns pairs of languages: "en-de,pt-BR:de" -> [("en", "de"), ("pt-BR", "de")]."""
     pairs = []
     for part in text.split(","):
         source, _, target = part.strip().partition(":" if ":" in part else "-")

@@ -9,11 +9,7 @@ _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """The metrics of one server.
-
-    Attributes:
-      refused: requests that were refused or whose client disconnected, by reason.
-    """
+    """The metrics of one server. `refused` counts refused or disconnected requests by reason."""
 
     def __init__(self) -> None:
         self._registry = registry = prometheus_client.CollectorRegistry()
@@ -43,7 +39,6 @@ class Metrics:
         self._waiting.set_function(num_waiting)
 
     def batch(self, model: str, number: int, seconds: float) -> None:
-        """Counts a batch of `number` sentences that took `seconds`."""
         self._batch_seconds.labels(model).observe(seconds)
         self._batch_texts.labels(model).observe(number)
         self._texts.labels(model).inc(number)

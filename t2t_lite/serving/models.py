@@ -15,17 +15,12 @@ AUTO = "auto"
 
 
 class Place(NamedTuple):
-    """A model to serve."""
-
     source: Source  # its location
     languages: tuple[str, str] | None = None  # its (source, target) languages; None: those that the model specifies
 
 
 def model_places(sources: Sequence[Source], pairs: str | None) -> list[Place]:
-    """Returns the models to serve. `pairs` are the languages of each, "en-de,de-en", instead of its own.
-
-    Raises UserError if the numbers of pairs and models differ, or a pair is invalid.
-    """
+    """Returns the models to serve. `pairs` are the languages of each, "en-de,de-en", instead of its own."""
     if not pairs:
         return [Place(source) for source in sources]
     language_pairs = languages.pairs_in(pairs)

@@ -16,9 +16,8 @@ _MAX_PIPELINED = 16  # requests sent before the first response
 class BoundedProtocol(HttpToolsProtocol):
     """Limits the time and size of request heads, and the time to read a response. `Guard` limits bodies.
 
-    Attributes:
-      read_seconds: the time limit for a request head, counted from the opening of the connection or, for later heads,
-        from their first byte; also the time limit for the client to read a response.
+    `read_seconds` limits the time of a request head, counted from the opening of the connection or, for later heads,
+    from their first byte; also the time for the client to read a response.
     """
 
     read_seconds = 10.0

@@ -32,9 +32,6 @@ def app(arguments: dict[str, str]) -> serve.Application:
       arguments: export_dir, a directory that all machines can read, or several, "a,b"; num_replicas; num_cpus, the
         number of CPUs and of parallel batches for each replica; languages, translate_letterless, decode_hparams,
         api_keys and allowed_hosts, as in t2t-lite-serve.
-
-    Raises:
-      UserError: if an argument is unknown, or an export is missing or unusable.
     """
     if unknown := sorted(arguments.keys() - _USUAL.keys()):
         raise UserError(f"unknown argument {unknown[0]}; valid arguments are {', '.join(_USUAL)}")

@@ -17,8 +17,6 @@ _KEY = "t2t_lite.record"
 
 @dataclasses.dataclass
 class Record:
-    """The recorded data about a request."""
-
     method: str
     path: str  # without the query string
     client: str
@@ -36,7 +34,6 @@ class Record:
         return request.scope[_KEY]
 
     def attach(self, scope: Any) -> None:  # noqa: ANN401  an ASGI scope
-        """Attaches the record to the request's scope, for `of`."""
         scope[_KEY] = self
 
     def log(self) -> None:

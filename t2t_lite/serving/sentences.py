@@ -132,11 +132,9 @@ def split_sentences(text: str, language: str, apart: bool = True) -> SplitText:
       know ("approx.", "vol. 2") join the next piece. In German, an ordinal number after an article or a preposition
       ("Im 19. Jahrhundert") joins the next piece, unless that begins with a pronoun, an article or the like.
 
-    Args:
-      text: the text.
-      language: its BCP 47 code; "": unknown, the rules of English.
-      apart: whether list numbers and pieces without letters are apart from sentences, as for translation. If not, they
-        join their neighbours, as for parsing: each of their characters is then part of a sentence.
+    A `language` of "" is unknown and gets the rules of English. List numbers and pieces without letters are apart from
+    sentences, as for translation. If not `apart`, they join their neighbours, as for parsing: each of their characters
+    is then part of a sentence.
     """
     primary = re.split("[-_]", language)[0].lower() or "en"
     sentences: list[str] = []
@@ -163,7 +161,6 @@ def _pieces(text: str, language: str, apart: bool) -> Iterator[_Piece]:
 
 
 def _of_line(line: str, language: str, apart: bool) -> Iterator[_Piece]:
-    """Yields the pieces of a line, by the rules of `split_sentences`."""
     if marks := len(line) - len(line.lstrip("\ufeff")):  # byte order marks, also of files that cat joined
         yield _Piece(line[:marks], is_outside=True)
         line = line[marks:]

@@ -50,8 +50,6 @@ class Task(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text of a request."""
-
     text: str
     tokens: int
     prefix: str = ""
@@ -61,16 +59,12 @@ class Text(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Attention weights of one layer."""
-
     weights: "np.ndarray"  # float32 [heads, queries, keys]
     queries: list[str]
     keys: list[str]
 
 
 class Result(NamedTuple):
-    """What a model returns for a text."""
-
     hypotheses: list[Hypothesis]  # best first
     alignments: list[str]  # for each hypothesis, "i-j ..."; [] if not requested
     attention: Weights | AttentionMap | None = None  # of the best hypothesis
@@ -198,9 +192,7 @@ class ServedModel:
     def given_text(self, text: str, output: str) -> list[Text]:
         """Returns a text with a given output, as a list. Its token count includes both.
 
-        Raises:
-          TooLong: see `texts`.
-          UserError: if the model is a parser and the output is not a tree over the words of the text.
+        Raises TooLong as `texts` does, and UserError if the model is a parser and the output is no tree over the words.
         """
         (source,) = self.texts([text])
         written = output
@@ -344,7 +336,6 @@ def _processors() -> int:
 
 
 def _changes(usual: DecodeHParams, settings: DecodeHParams) -> dict[str, Any]:
-    """Returns the settings that differ from `usual`."""
     return {
         field.name: value
         for field in dataclasses.fields(settings)

@@ -30,11 +30,7 @@ def serve(
     port: int = 8000,
     say: Callable[[str], None] = LOG.info,
 ) -> None:
-    """Serves models until SIGTERM or SIGINT, then finishes accepted requests. Port 0 means any free port.
-
-    `say` receives messages about the models and the address. Raises UserError if a model is unusable or the port is
-    taken.
-    """
+    """Serves models until SIGTERM or SIGINT, then finishes accepted requests. Port 0 means any free port."""
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     answering = Answering(places, options)
     for place in places:
@@ -72,7 +68,6 @@ class _Server(uvicorn.Server):
         self.error: Exception | None = None
 
     async def run_at(self, listener: socket.socket) -> None:
-        """Serves until a signal arrives or the models cannot be loaded."""
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):

@@ -36,7 +36,6 @@ class Source(abc.ABC):
 
     @property
     def name(self) -> str:
-        """The name of the model: the name of its directory."""
         return self.path.absolute().name
 
     @abc.abstractmethod
@@ -49,10 +48,7 @@ class Source(abc.ABC):
 
 
 class ExportSource(Source):
-    """An export from t2t-lite-export."""
-
     def about(self) -> About:
-        """See `Source`."""
         export = read_export(self.path)
         if export.format == "saved_model":
             raise UserError(
@@ -70,7 +66,6 @@ class ExportSource(Source):
         )
 
     def load(self) -> "Translator":
-        """See `Source`."""
         if self.about().engine == "tensorflow":
             _prepare_tensorflow()
         from t2t_lite.decoding.translator import Translator
@@ -99,7 +94,6 @@ class RunSource(Source):
         self._checkpoint_path, self._engine = checkpoint_path or None, engine
 
     def about(self) -> About:
-        """See `Source`."""
         from t2t_lite.checkpoints.selection import select
         from t2t_lite.run_dir import open_run_dir
 
@@ -109,7 +103,6 @@ class RunSource(Source):
         return About(self._engine, problem.name, checkpoint.name, problem.writes_trees, source, problem.output_language)
 
     def load(self) -> "Translator":
-        """See `Source`."""
         if self._engine == "ctranslate2":
             return self._exported().load()
         _prepare_tensorflow()
@@ -136,7 +129,6 @@ def _warn(line: str) -> None:
 
 
 def _prepare_tensorflow() -> None:
-    """Configures the process for searches with TensorFlow, and imports it."""
     from t2t_lite.system.cores import use_one_thread_per_operation
     from t2t_lite.system.quiet import import_tensorflow
     from t2t_lite.system.startup import keep_compiled

@@ -47,12 +47,8 @@ def quiet_beam() -> Iterator[None]:
 def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
     """Returns the module `apache_beam` and a new `Pipeline`.
 
-    Args:
-      runner: "direct" for this machine, or the name of a Beam runner, such as "FlinkRunner".
-      options: flags for the pipeline, separated by spaces.
-
-    Raises:
-      UserError: if Beam is not installed or does not know the runner.
+    `runner` is "direct" for this machine, or the name of a Beam runner, such as "FlinkRunner"; `options` are flags for
+    the pipeline, separated by spaces.
     """
     check_installed(f"`runner={runner}`", {"apache_beam": "Apache Beam"}, "beam")
     import apache_beam as beam

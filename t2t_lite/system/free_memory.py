@@ -8,17 +8,11 @@ from typing import Any
 
 
 def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
-    """Returns the free memory of one device, in bytes.
+    """Returns the free memory of one device, in bytes; None if unknown, for example without `nvidia-ml-py`.
 
     For a GPU, call it before TensorFlow initializes its devices, because TensorFlow then allocates nearly all memory.
-
-    Args:
-      device_type: "CPU", whose virtual devices share this memory, or "GPU", for the minimum over the GPUs that
-        CUDA_VISIBLE_DEVICES leaves visible.
-      root: the folder that contains /proc and /sys.
-
-    Returns:
-      bytes; None if unknown: not on Linux, no NVIDIA driver, no `nvidia-ml-py`, or another kind of device.
+    The result for "GPU" is the minimum over those that CUDA_VISIBLE_DEVICES leaves visible. Virtual devices share the
+    memory of the "CPU". `root` contains /proc and /sys.
     """
     if device_type == "GPU":
         return _free_on_gpus()

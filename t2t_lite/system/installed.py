@@ -27,13 +27,9 @@ _LEFT_OUT = {
 
 
 def check_installed(what: str, modules: Mapping[str, str], extra: str, omit: str = "") -> None:
-    """Raises UserError if a package is missing.
+    """Checks that packages are installed, given by module, which `extra` includes; "": the plain install.
 
-    Args:
-      what: the feature that needs the packages, such as "a plot", for the message.
-      modules: the package names by module.
-      extra: the extra that includes them; "": the plain install.
-      omit: the argument that the user can leave out instead, if any.
+    `what` needs them, such as "a plot"; `omit` is the argument that the user can leave out instead, if any.
     """
     if missing := [name for module, name in modules.items() if importlib.util.find_spec(module) is None]:
         advice = f", or omit `{omit}`" if omit else ""
@@ -41,7 +37,6 @@ def check_installed(what: str, modules: Mapping[str, str], extra: str, omit: str
 
 
 def check_tensorflow() -> None:
-    """Raises UserError if TensorFlow is missing, as in a serving install."""
     check_installed("this", {"tensorflow": _LEFT_OUT["tensorflow"]}, "")
 
 

@@ -21,10 +21,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 @contextlib.contextmanager
 def training_in(directory: Path) -> Iterator[None]:
-    """Holds the training lock of a run directory inside the block. Creates the directory if it does not exist.
-
-    Raises a UserError that names the process if another process or thread is training there.
-    """
+    """Holds the training lock of a run directory inside the block. Creates the directory if it does not exist."""
     directory = Path(directory)
     is_new = not directory.exists()
     make_folder(directory, "`output_dir`")
@@ -52,14 +49,8 @@ def training_in(directory: Path) -> Iterator[None]:
 def locked(path: Path, wait: bool) -> Iterator[bool]:
     """Holds a file lock inside the block. The lock also excludes other threads of this process.
 
-    Yields True, or False if the file system does not support locks, so that there is no protection.
-
-    Args:
-      path: the lock file. It exists while the lock is held, and describes the holder.
-      wait: whether to wait for the lock.
-
-    Raises:
-      BlockingIOError: if the lock is taken and `wait` is False.
+    Yields True, or False if the file system does not support locks, so that there is no protection. The file exists
+    while the lock is held, and describes the holder. Raises BlockingIOError if the lock is taken and `wait` is False.
     """
     file, is_held = _acquired(path, wait)
     try:

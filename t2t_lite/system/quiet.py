@@ -40,7 +40,6 @@ def prepare_process(debug: bool = False) -> None:
 
 
 def is_prepared() -> bool:
-    """Returns whether the process is a command's own, that is, whether `prepare_process` was called."""
     return bool(_hidden)
 
 
@@ -79,10 +78,7 @@ def stderr_held_back() -> Iterator[None]:
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow silently, makes Keras use it, whatever keras.json selects, and calls `keep_freed_memory`.
-
-    Raises UserError if TensorFlow is not installed, or if Keras is already imported with another backend.
-    """
+    """Imports TensorFlow silently, makes Keras use it, whatever keras.json selects, and calls `keep_freed_memory`."""
     check_tensorflow()
     keras = sys.modules.get("keras")
     if keras is not None and keras.config.backend() != "tensorflow":
@@ -100,10 +96,7 @@ def load_tensorflow() -> None:
 
 
 def import_tensorflow() -> None:
-    """Loads TensorFlow and configures the process for a longer job. After that, TensorFlow logs only errors.
-
-    Raises UserError: see `load_tensorflow`.
-    """
+    """Loads TensorFlow and configures the process for a longer job. After that, TensorFlow logs only errors."""
     # TensorFlow and its graphs consist of millions of permanent objects. With the default thresholds, garbage
     # collection takes a quarter of the time to the first step.
     gc.set_threshold(100_000, 50, 50)

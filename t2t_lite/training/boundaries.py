@@ -41,7 +41,6 @@ class CallLength:
         self._agreed = 1
 
     def steps_after(self, step: int) -> int:
-        """Returns the number of steps in the next call, which begins after `step`."""
         ends = [self._last_step, *((step // every + 1) * every for every in self._every if every)]
         return max(min(self._agreed, min(ends) - step), 1)
 

@@ -9,7 +9,6 @@ from t2t_lite.errors import UserError
 
 
 def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_dir: Path) -> None:
-    """Raises UserError, with the reason, if a model with these settings cannot be trained on this data."""
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
     check_hard_alignment(manifest, hparams, data_dir)
@@ -21,10 +20,9 @@ def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_
 
 
 def check_lengths(manifest: Manifest, hparams: HParams) -> None:
-    """Checks that pairs are short enough for training and evaluation with these settings.
+    """Checks that some training pair has at most `max_length` tokens on both sides.
 
-    Raises a UserError if no training pair has at most `max_length` tokens on both sides, or if positions are learned
-    and a dev pair exceeds `max_length` (all dev pairs are evaluated).
+    If positions are learned, so must all dev pairs, because all of them are evaluated.
     """
     limit = hparams.max_length
     # Exact if the manifest has a histogram of the longer side; otherwise only a lower bound for the shortest pair.

@@ -17,8 +17,6 @@ class CostModel(Protocol):
 
 
 class Rate(NamedTuple):
-    """The speed at which a device computes matrix products."""
-
     tflops: float  # 10^12 operations per second
     what: str  # the kind of rate
     source: str  # where the rate is published
@@ -71,9 +69,6 @@ def cost_model(hparams: HParams, vocab_size: int) -> CostModel:
 
     For the built-in layers of the Transformer, these are formulas. Other models are built, without values, which
     imports TensorFlow.
-
-    Raises:
-      UserError: if the model does not exist, or if TensorFlow is needed but not installed.
     """
     from t2t_lite.training.cost_formulas import TransformerFormulas, have_formulas
 

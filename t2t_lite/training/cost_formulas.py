@@ -19,15 +19,11 @@ _FORWARD_PASSES_OF_A_STEP = 3
 
 
 class _SelfAttention(NamedTuple):
-    """The formulas of a self-attention type."""
-
     parameters: Callable[[HParams, bool], int]  # of a layer; True: causal
     products: Callable[[HParams, bool, float], float]  # multiply-adds for a sentence of this length
 
 
 class _FeedForward(NamedTuple):
-    """The formulas of a feed-forward type."""
-
     parameters: Callable[[HParams], int]  # of a layer
     products: Callable[[HParams], float]  # multiply-adds per position
 
@@ -123,12 +119,9 @@ _EMBEDDINGS = {"all": (1, 0), "decoder": (1, 1), "none": (2, 1)}  # matrices of 
 
 @dataclasses.dataclass(frozen=True)
 class TransformerFormulas:
-    """The cost of a `Transformer`. The methods return the same as those of the model.
+    """The cost of a `Transformer`. The methods return the same as those of the model; see `have_formulas`.
 
-    Args:
-      hparams: the settings; see `have_formulas`.
-      vocab_size: size of the target vocabulary.
-      inputs_vocab_size: size of the source vocabulary; None: both sides share one.
+    Without `inputs_vocab_size`, both sides share one vocabulary.
     """
 
     hparams: HParams
@@ -136,7 +129,6 @@ class TransformerFormulas:
     inputs_vocab_size: int | None = None
 
     def parameter_parts(self) -> dict[str, int]:
-        """Returns the number of parameters by part, see `Transformer.parameter_parts`."""
         hparams = self.hparams
         encoders, decoders = hparams.num_encoder_layers, hparams.num_decoder_layers
         of_targets, of_inputs = _EMBEDDINGS[hparams.tied_embeddings]
@@ -157,7 +149,6 @@ class TransformerFormulas:
         }
 
     def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
-        """Returns the operations of a training step for a sentence pair, by part, see `Transformer.step_flops`."""
         hparams = self.hparams
         encoders, decoders = hparams.num_encoder_layers, hparams.num_decoder_layers
         self_attention = _SELF_ATTENTION[hparams.self_attention_type].products

@@ -45,17 +45,8 @@ class Launcher:
 
     The first worker's output goes to this process's output, and that of the others to files in `log_dir`. A signal
     (SIGINT, SIGTERM) is sent to all workers. A second one is, too, and kills those that do not end at once. If a worker
-    ends with an error, the others end, too, and all are started again; they resume from the last checkpoint.
-
-    Args:
-      command: the program and its arguments.
-      processes: number of processes on this machine; 0: one for each GPU, at least 1.
-      max_restarts: how often to start them again.
-      log_dir: the folder for the output of the other workers.
-      say: shows a line.
-
-    Raises:
-      UserError: if there are fewer GPUs than processes, but at least one; `run` if an address has no port.
+    ends with an error, the others end, too, and all are started again, up to `max_restarts` times; they resume from the
+    last checkpoint. `processes` of 0 means one for each GPU, at least 1.
     """
 
     def __init__(
@@ -88,7 +79,6 @@ class Launcher:
                 signal.signal(number, handler)
 
     def _run_once(self) -> int:
-        """Starts all workers, waits until they have ended, and returns the exit status."""
         logs: list[IO[bytes]] = []
         workers: list[subprocess.Popen] = []
         sent = 0

@@ -49,8 +49,6 @@ LAST_STEP, EARLY_STOPPING, SIGNAL, CALLBACK = "last step", "early stopping", "si
 
 
 class Ending(NamedTuple):
-    """How a run ended."""
-
     step: int  # the last completed step
     reason: str  # one of the four above
     signal: int = 0  # the number of the signal, if a signal was the reason
@@ -90,10 +88,7 @@ class TrainingLoop:
         self._throughput = self._make_throughput()
 
     def _agree_on_reading(self) -> int:
-        """Agrees with the other workers on the steps after which all of them read figures.
-
-        Returns the maximum number of steps per call.
-        """
+        """Returns the maximum number of steps per call; all workers read figures after the same steps."""
         options, strategy = self._options, self._strategy
         # A CPU has computed a step when its call returns, so its figures can be read without waiting.
         self._is_asynchronous = bool(all_gather(strategy, float(has_gpus(strategy))).any())
@@ -104,7 +99,6 @@ class TrainingLoop:
         return 1 if self._reads_every_step else int(all_gather(strategy, most).min())
 
     def _batches_from(self, epoch: int, position: int) -> tf.distribute.DistributedDataset:
-        """Returns the training batches, starting with batch `position` of `epoch`."""
         training, hparams = self._training, self._hparams
 
         def data_of_host(host: HostShare) -> tf.data.Dataset:
@@ -267,7 +261,6 @@ class TrainingLoop:
         self._progress.report(made.number, figures)
 
     def _figures_of(self, made: MadeStep) -> dict[str, float]:
-        """Returns the metrics of one step for `Callback.on_step`."""
         report = made.report
         return {
             "loss": report.sums.smoothed / report.sums.tokens,

@@ -11,17 +11,9 @@ _POLL_SECONDS = 0.2
 
 
 def meet_workers(workers: Sequence[str], index: int, seconds: float) -> None:
-    """Returns when the ports of all workers are open.
+    """Returns when the ports of all workers ("host:port") are open; at once if `seconds` is 0. This worker has `index`.
 
     This worker's own port is open meanwhile, and free afterwards: TensorFlow, which comes next, opens it again.
-
-    Args:
-      workers: the addresses of all workers, "host:port".
-      index: this worker.
-      seconds: how long to wait; 0: return at once, without opening ports.
-
-    Raises:
-      UserError: if workers have not come by then, this worker's port cannot be opened, or an address has no port.
     """
     if not seconds:
         return

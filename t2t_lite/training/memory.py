@@ -32,8 +32,6 @@ TEMPORARY_TENSORS = 10
 
 
 class MemoryEstimate(NamedTuple):
-    """The peak memory of a training step."""
-
     fixed: float  # bytes that do not depend on the number of sentences
     per_token: float  # bytes per position of the longer side
 
@@ -66,17 +64,9 @@ def choose_max_tokens(
 ) -> int:
     """Returns how many positions (rows times length of the longer side) a device can hold at once.
 
-    Args:
-      hparams: the settings.
-      vocab_size: size of the target vocabulary.
-      inputs_vocab_size: size of the source vocabulary; None: both sides share one.
-      free_bytes: the device's free memory before the model is built, from `free_memory`.
-      length: tokens of the longest possible sentence.
-      num_parallel: number of micro-batches that share these positions; if the longest sentence does not fit into each
-        of them, the result is for a single micro-batch.
-
-    Raises:
-      UserError: if a single sentence of that length does not fit.
+    `free_bytes` is the free memory before the model is built; `length` is that of the longest possible sentence.
+    `num_parallel` micro-batches share the positions; if the longest sentence does not fit into each of them, the result
+    is for a single micro-batch. Without `inputs_vocab_size`, both sides share one vocabulary.
     """
     usable = USABLE_SHARE * free_bytes
     fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size, inputs_vocab_size), length, num_parallel)

@@ -40,10 +40,7 @@ def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tu
 
 
 def slow_precision(precision: str) -> str:
-    """Returns a warning if a 16-bit precision does not pay off on this device, else "".
-
-    Raises a UserError if the device cannot compute in this precision.
-    """
+    """Returns a warning if a 16-bit precision does not pay off on this device, else ""."""
     if precision == FLOAT32 or tf.config.list_logical_devices("TPU"):
         return ""
     if _is_bfloat16_refused() and precision == BFLOAT16:
@@ -73,7 +70,6 @@ def product_gflops(precision: str) -> float:
 
 
 def measured_gflops() -> dict[str, float]:
-    """Returns the measurements of `product_gflops` in this process, by precision."""
     return dict(_measured)
 
 

@@ -16,10 +16,9 @@ OF_ALL_VARIABLES = ("apply", "_backend_update_step", "_apply_weight_decay")
 
 
 def number_collectives_anew() -> None:
-    """Makes the next `MirroredStrategy` use new keys for its collectives.
+    """Makes the next `MirroredStrategy` use new keys for its collectives, as TensorFlow's own tests do.
 
-    Otherwise, they could clash with the collectives of an earlier strategy in the same process, for example in a
-    notebook. TensorFlow's own tests do the same.
+    Otherwise, they could clash with those of an earlier strategy in the same process, for example in a notebook.
     """
     tf.distribute.MirroredStrategy._collective_key_base += 1000
 

@@ -16,10 +16,7 @@ from t2t_lite.registry import LEARNING_RATE_SCHEDULES
 
 
 def learning_rate(step: int | Array, hparams: HParams) -> Array:
-    """Returns the learning rate of update `step` (counted from 1) under the selected schedule: float32 scalar.
-
-    Raises a UserError if a plug-in's schedule returns None.
-    """
+    """Returns the learning rate of update `step` (counted from 1) under the selected schedule: float32 scalar."""
     rate = LEARNING_RATE_SCHEDULES[hparams.learning_rate_schedule](step, hparams)
     if rate is None:
         raise UserError(

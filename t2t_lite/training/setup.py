@@ -35,8 +35,6 @@ from t2t_lite.training.warm_start import warm_start
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """Everything that the training loop needs."""
-
     run_dir: RunDir  # the settings, the problem and the vocabularies
     data_dir: Path  # where the problem's data is
     manifest: Manifest  # the data's manifest
@@ -50,10 +48,7 @@ class Training:
 
 
 def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> Training:
-    """Checks settings and data, builds the model, and loads the last checkpoint or else the warm start, if any.
-
-    Takes the arguments of `train` and raises the same errors.
-    """
+    """Checks settings and data, builds the model, and loads the last checkpoint or else the warm start, if any."""
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
     check_training(problem, hparams, manifest, data_dir)
@@ -103,12 +98,7 @@ def build_model(
 ) -> tuple[Seq2SeqModel, Optimizer]:
     """Returns a built model with seeded weights, and its optimizer, on the devices of `strategy`.
 
-    Args:
-      hparams: the settings.
-      vocab_size: size of the target vocabulary.
-      strategy: the devices.
-      random_seed: fixes the initial weights.
-      inputs_vocab_size: size of the source vocabulary; None if both sides share one.
+    Without `inputs_vocab_size`, both sides share one vocabulary.
     """
     with strategy.scope():
         model = make_model(hparams, vocab_size, inputs_vocab_size, random_seed)
@@ -129,16 +119,6 @@ def bound_micro_batches(
     The limit is at most 1.25 times a device's share of a batch (2.5 times with batch_by=shapes), because few batches
     have more padding, and every run first tests the largest micro-batch. All workers use the smallest of their limits.
     A CPU computes several micro-batches at once, unless the longest sentence does not fit into memory several times.
-
-    Args:
-      hparams: the settings.
-      manifest: the data's manifest, which contains the sentence lengths.
-      inputs_size, targets_size: vocabulary sizes.
-      strategy: the devices.
-      options: the options of the run; uses max_tokens_per_replica, free_bytes and xla_compile.
-
-    Raises:
-      UserError: if not even one sentence fits.
     """
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
     # With batch_by=shapes, the two sides of a batch may differ more in length, because each shape sets both lengths.

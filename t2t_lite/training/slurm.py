@@ -15,10 +15,7 @@ _TASKS_PER_NODE, _PORTS_PER_TASK = 32, 16
 
 
 def use_slurm() -> None:
-    """Sets TF_CONFIG if it is not set and this process is one of several tasks that `srun` started.
-
-    Raises UserError if SLURM's variables cannot be read.
-    """
+    """Sets TF_CONFIG if it is not set and this process is one of several tasks that `srun` started."""
     if not os.environ.get("TF_CONFIG") and (config := tf_config_of_step(os.environ)):
         os.environ["TF_CONFIG"] = config
 
@@ -32,9 +29,6 @@ def tf_config_of_step(environment: Mapping[str, str]) -> str:
     """Returns the value of TF_CONFIG for this task of a job step; "" outside of a step with several tasks.
 
     The first task is the chief. The batch script itself, and `srun` with a single task, are not such steps.
-
-    Raises:
-      UserError: if SLURM's variables cannot be read, or a machine has too many tasks.
     """
     if not is_in_step(environment):
         return ""
@@ -63,11 +57,7 @@ def tf_config_of_step(environment: Mapping[str, str]) -> str:
 
 
 def expand_hosts(names: str) -> Iterator[str]:
-    """Yields the names in a list such as "a1,b[1-3,07]-ib0", in order.
-
-    Raises:
-      ValueError: if brackets are not balanced.
-    """
+    """Yields the names in a list such as "a1,b[1-3,07]-ib0". Raises ValueError if brackets are not balanced."""
     for name in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", names):
         parts = re.split(r"\[([^\]]*)\]", name)
         ranges = [list(_numbers(part)) if place % 2 else [part] for place, part in enumerate(parts)]

@@ -40,9 +40,6 @@ def make_strategy(
       xla_compile: whether steps are compiled; None: only on GPUs. If they are, a CPU computes one micro-batch at a
         time, with all cores.
       worker_timeout: seconds to wait for the other workers; 0: as long as TensorFlow does.
-
-    Raises:
-      UserError: if the requested devices do not exist, other workers do not come, or TensorFlow is already initialized.
     """
     if not virtual_devices and num_gpus is None:
         warn_if_unused(LOG.warning)
@@ -88,7 +85,6 @@ def num_parallel_micro_batches(strategy: tf.distribute.Strategy) -> int:
 
 
 def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether training runs on a single CPU device, without other workers."""
     is_alone = strategy.num_replicas_in_sync == 1 and not has_workers(strategy)
     return is_alone and kinds_of_devices(strategy) == ["CPU"]
 
@@ -136,10 +132,7 @@ def describe_devices(strategy: tf.distribute.Strategy) -> str:
 
 
 def describe_workers() -> str:
-    """Returns the addresses of all workers and their devices: "host1:2222 (8 GPUs), host2:2222 (8 GPUs)".
-
-    Call it after `make_strategy`, which connects the workers.
-    """
+    """Returns "host1:2222 (8 GPUs), host2:2222 (8 GPUs)". `make_strategy`, which connects the workers, comes first."""
     kinds: dict[tuple[str, int], list[str]] = {}
     for device in tf.config.list_logical_devices():
         if match := re.match(r"/job:(\w+)/replica:0/task:(\d+)/device:(CPU|GPU):", device.name):
@@ -153,7 +146,6 @@ def describe_workers() -> str:
 
 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether training runs in several processes, which must agree."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
@@ -181,8 +173,7 @@ def all_gather(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
 def divide_cores() -> None:
     """Limits each operation on a CPU to part of the cores, so that the others can compute another micro-batch.
 
-    Changing the number of threads changes how Eigen's matrix products round. Call it before TensorFlow computes
-    anything.
+    The number of threads changes how Eigen's matrix products round. Call it before TensorFlow computes anything.
     """
     if _divides_cores() and not tf.config.list_physical_devices("GPU"):
         with contextlib.suppress(RuntimeError):  # if TensorFlow has already computed something

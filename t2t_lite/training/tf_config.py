@@ -12,8 +12,6 @@ EVALUATOR = "evaluator"
 
 
 class Task(NamedTuple):
-    """What TF_CONFIG says about this process."""
-
     workers: list[str]  # the addresses of all tasks that train, the chief's first
     index: int  # the index of this process among them; 0 for an evaluator
     is_evaluator: bool  # whether this process evaluates checkpoints instead of training
@@ -21,10 +19,7 @@ class Task(NamedTuple):
 
 
 def workers_of_environment() -> tuple[list[str], int]:
-    """Returns (addresses of all workers, index of this worker); ([], 0) without TF_CONFIG or in an evaluator.
-
-    Raises a UserError if TF_CONFIG is invalid, see `task_of_environment`.
-    """
+    """Returns (addresses of all workers, index of this one); ([], 0) without TF_CONFIG or in an evaluator."""
     task = task_of_environment()
     return ([], 0) if task is None or task.is_evaluator else (task.workers, task.index)
 
@@ -34,8 +29,6 @@ def task_of_environment() -> Task | None:
 
     Its cluster consists of workers, of which the first is the chief, or of a chief and workers. Another task can be an
     evaluator, which the cluster may omit.
-
-    Raises a UserError if TF_CONFIG is not JSON with such tasks and the type and index of this one.
     """
     text = os.environ.get("TF_CONFIG", "")
     if not text:

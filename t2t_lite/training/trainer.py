@@ -39,22 +39,9 @@ def train(
     callbacks: Iterable[Callback] = (),
     display: Display | None = None,
 ) -> Ending:
-    """Trains up to step `hparams.train_steps`, starting from the last checkpoint if there is one.
+    """Trains up to step `hparams.train_steps`, from the last checkpoint if there is one.
 
-    Args:
-      run_dir: the return value of `prepare_run_dir`: settings, problem and vocabularies.
-      data_dir: where the problem's data is.
-      strategy: the devices.
-      options: see `TrainOptions`.
-      callbacks: objects that follow the run and can stop it.
-      display: shows the progress; None: the logger shows it.
-
-    Returns:
-      the last step, and why the run ended.
-
-    Raises:
-      UserError: if data or checkpoints are unusable, the settings do not fit the data, disk or memory is full, or loss
-        or gradients are no longer finite.
+    `run_dir` is from `prepare_run_dir`. Without a `display`, the logger shows the progress.
     """
     display = display or Display()
     with _lost_workers_reported(strategy):
@@ -137,7 +124,7 @@ FORMAT = 1
 
 
 def start_record(model: Seq2SeqModel, strategy: tf.distribute.Strategy) -> dict[str, object]:
-    """Returns what the log records when a run starts: devices, versions and the number of parameters.
+    """Returns what the log records when a run starts.
 
     `replicas` counts the devices of all workers, `devices` names the kinds of devices on this worker, and `cores`
     counts the logical processors of this machine. `matmul_gflops` has the measured speeds of matrix products by

@@ -28,8 +28,7 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     """Returns (the opened run directory, the path without suffix) of the checkpoint to start from.
 
     `path` is a run directory, which stands for its last checkpoint, or a checkpoint in a run directory, with or without
-    the suffix ".index". Raises a UserError if it is neither, if there is no checkpoint yet, if the run directory is
-    damaged, or if the checkpoint is an average, because no training step produced the weights of an average.
+    the suffix ".index". An average is refused, because no training step produced its weights.
     """
     path = Path(path)
     checkpoint = path.with_suffix("") if path.suffix == ".index" else path
@@ -46,7 +45,6 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
 
 
 def _trained(checkpoint: Path, path: Path) -> Path:
-    """Returns a checkpoint; raises UserError if it is an average."""
     try:
         storage.refuse_average(checkpoint)
     except UserError as error:
@@ -61,14 +59,8 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
     in both vocabularies; the symbols for padding, end and unknown match in all vocabularies that have them. Learned
     positions are loaded up to the shorter length. All other weights keep their initial values. Variables mirrored on
     several devices change on all of them. `vocabulary` and `inputs_vocabulary` are the files of the model's target and
-    source vocabularies; they are the same file if both sides share one.
-
-    Returns:
-      report lines: what was loaded, what was not, and why; a few dozen lines at most.
-
-    Raises:
-      UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model then
-        stays unchanged.
+    source vocabularies; they are the same file if both sides share one. Returns a few dozen report lines at most. After
+    an error, the model stays unchanged.
     """
     run_dir, checkpoint = resolve(path)
     arrays = storage.read(checkpoint, "model")
@@ -92,8 +84,6 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
 
 
 class _Rows(NamedTuple):
-    """The rows of a weight that have counterparts in the other run."""
-
     other_name: str  # the weight's name in the other run
     here: list[int]  # row numbers in this model
     there: list[int]  # the corresponding row numbers in the other run
@@ -111,7 +101,6 @@ class _Fit:
     unused: list[str] = dataclasses.field(default_factory=list)  # names of the checkpoint's weights
 
     def lines(self, checkpoint: Path, num_weights: int) -> list[str]:
-        """Returns the report for a model with `num_weights` weights."""
         counts = [f"{len(self.values) - len(self.in_part)} of {num_weights} weights loaded"]
         if self.in_part:
             counts.append(f"{len(self.in_part)} in part")

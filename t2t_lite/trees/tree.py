@@ -51,8 +51,7 @@ def tree_words(tree: Tree) -> list[str]:
 class TreeBuilder:
     """Builds trees from a sequence of brackets and words. Constituents without words are dropped.
 
-    Attributes:
-      open_labels: the labels of the open constituents, innermost last.
+    `open_labels` has the labels of the open constituents, innermost last.
     """
 
     def __init__(self) -> None:

@@ -28,10 +28,7 @@ class Malformed(NamedTuple):
 
 
 def treebank_files(path: Path) -> list[Path]:
-    """Returns the files of a treebank: the path itself, or a folder's files that end in `TREE_FILE_EXTENSIONS`, sorted.
-
-    Raises UserError if the path does not exist, or the folder contains no such file.
-    """
+    """Returns a treebank's files: the path, or a folder's files that end in `TREE_FILE_EXTENSIONS`, sorted."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -49,8 +46,7 @@ def treebank_files(path: Path) -> list[Path]:
 def read_trees(path: Path) -> Iterator[Tree | Malformed]:
     """Yields the clean trees of a file, plain or gzip, and a `Malformed` for each tree that cannot be read.
 
-    Reading continues after a malformed tree. Trees without words are left out. Raises UserError if the file does not
-    exist or is a damaged gzip file.
+    Reading continues after a malformed tree. Trees without words are left out.
     """
     not_utf8: set[int] = set()
     for group in _groups(path, not_utf8):

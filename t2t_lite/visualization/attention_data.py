@@ -55,7 +55,6 @@ def attention_data(
 
 
 def closest(layers: Sequence[int], wanted: int) -> int:
-    """Returns the layer closest to `wanted`."""
     return min(layers, key=lambda layer: abs(layer - wanted))
 
 

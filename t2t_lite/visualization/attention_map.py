@@ -27,9 +27,7 @@ class HasAttention(Protocol):
 
     def attention(
         self, line: Sequence[str], translation: Sequence[str], kind: str, layer: int | None, /
-    ) -> list[tuple[np.ndarray, list[str], list[str]]]:
-        """See `Translator.attention`; takes lists of texts."""
-        ...
+    ) -> list[tuple[np.ndarray, list[str], list[str]]]: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +45,6 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
-    """The attention weights of one layer for a pair of texts."""
-
     kind: str  # "encoder" or "decoder" for self-attention, "cross" for cross-attention
     layer: int  # the index of the layer, from 0
     weights: np.ndarray = dataclasses.field(repr=False)  # float [heads, queries, keys]; each row sums to 1
@@ -75,15 +71,11 @@ class AttentionMap:
 
 
 def make_map(kind: str, layer: int, weights: np.ndarray, queries: Sequence[str], keys: Sequence[str]) -> AttentionMap:
-    """Returns the map for one result of `Translator.attention`."""
     return AttentionMap(kind, layer, weights, _axis(queries), _axis(keys, starts=kind == "decoder"))
 
 
 def attention_map(model: HasAttention, line: str, output: str, kind: str, layer: int) -> AttentionMap:
-    """Returns the map of one layer (from 0; -1 is the last) for a line and its translation or tree.
-
-    Raises UserError if the layer does not exist, or the model provides no weights.
-    """
+    """Returns the map of one layer (from 0; -1 is the last) for a line and its translation or tree."""
     (attention,) = model.attention([line], [output], kind, layer)
     return make_map(kind, layer % model.attention_layers.get(kind, 1), *attention)
 
@@ -94,7 +86,7 @@ def chosen_layers(
     """Returns the chosen layers (from 0) for each kind. Leaves out kinds for which the model has no weights.
 
     `layers` may be negative: -1 is the last layer; None: all layers. If only some kinds have a layer, the others leave
-    it out. Raises UserError if the model has weights for none of the kinds, or if none of them has one of the layers.
+    it out.
     """
     having = model.attention_layers
     kinds = list(kinds)

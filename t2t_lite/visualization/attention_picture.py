@@ -27,7 +27,6 @@ _FRAME_HEIGHT = 640  # pixels, in a notebook
 
 
 def check_picture_file(file: Path, argument: str) -> None:
-    """Raises UserError if an attention picture cannot be written to `file`."""
     if file.suffix.lower() == ".html":
         check_html(argument)
         check_output(file, f"`{argument}={file}`")
@@ -172,7 +171,6 @@ class AttentionPicture:
 
 
 def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
-    """Returns the indices of the chosen heads out of `number` heads."""
     if heads is not None and not heads:
         raise UserError("`heads` is empty; omit it for all heads", status=2)
     for head in heads or ():
@@ -182,10 +180,7 @@ def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
 
 
 def find_query(each: AttentionMap, query: str | int, argument: str = "query") -> int:
-    """Returns the index of a query, which is given by its index or its text; of several matches, the first.
-
-    Raises UserError if there is no such query.
-    """
+    """Returns the index of a query, which is given by its index or its text; of several matches, the first."""
     labels = each.queries.labels
     if isinstance(query, str):
         word = query.strip(string.punctuation).lower()

@@ -21,7 +21,6 @@ _IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # such as figure_1 and axes_1, wh
 
 
 def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[str] = FORMATS) -> None:
-    """Raises UserError if a plot cannot be written to `file`. `argument` names the file in messages."""
     check_matplotlib(argument)
     check_output(file, f"`{argument}={file}`")
     if file.suffix.lower() not in formats:
@@ -29,7 +28,6 @@ def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[s
 
 
 def check_matplotlib(argument: str) -> None:
-    """Raises UserError if matplotlib is not installed. `argument` names the option that needs it."""
     check_installed("a plot", {"matplotlib": "matplotlib"}, "plot", omit=argument)
 
 

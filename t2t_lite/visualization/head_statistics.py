@@ -14,8 +14,6 @@ _TINY = 1e-12
 
 
 class Measure(NamedTuple):
-    """A measure of a head."""
-
     name: str
     label: str
     meaning: str
@@ -39,8 +37,6 @@ _MEASURED = {
 
 
 class HeadStatistics(NamedTuple):
-    """The measures of the heads of one layer."""
-
     kind: str  # the layer's kind of attention
     layer: int  # the index of the layer, from 0
     # the values of all heads, by the name of the measure; it contains only the measures of this kind of attention

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def check_html(argument: str) -> None:
-    """Raises UserError if a package for HTML is missing. `argument` names the option that needs it."""
     check_installed("an HTML file", {"jinja2": "Jinja"}, "plot", omit=argument)
 
 
@@ -22,7 +21,6 @@ def render(template: str, **values: object) -> str:
 
 
 def static_text(name: str) -> str:
-    """Returns the text of a file in `static/`."""
     return (resources.files("t2t_lite.visualization") / "static" / name).read_text(encoding="utf-8")
 
 

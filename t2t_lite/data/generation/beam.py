@@ -36,8 +36,6 @@ _open_vocabulary = functools.cache(open_vocabulary)
 
 @dataclass(frozen=True)
 class _Task:
-    """A job in a form that can be sent to workers on other machines."""
-
     problem: bytes
     usr_dir: str | None
     plan: Plan
@@ -66,9 +64,8 @@ class _Task:
 def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers: int) -> None:
     """Writes the missing shards of a split with Beam.
 
-    `runner` is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); `options` are flags for
-    the pipeline, separated by spaces; the text is divided into `num_workers` ranges, or RANGES if that is 0. Raises a
-    UserError if Beam is not installed or does not know the runner.
+    `runner` is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); `options` are flags for the
+    pipeline, separated by spaces; the text is divided into `num_workers` ranges, or RANGES if that is 0.
     """
     if not job.missing_shards() and job.name in job.manifest.splits:
         return
@@ -93,7 +90,6 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
 
 
 def check_runner(runner: str, options: str) -> None:
-    """Raises UserError if Beam is not installed or does not know the runner. See `write_split_with_beam`."""
     new_pipeline(runner, options)
 
 

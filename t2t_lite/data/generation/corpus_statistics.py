@@ -19,8 +19,6 @@ SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 @dataclass
 class CorpusStatistics:
-    """The results of a pass over the training text."""
-
     pairs: int  # number of pairs, including those that the problem drops
     first_pairs: list[Example]  # the first FIRST_PAIRS pairs
     # (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones
@@ -82,11 +80,7 @@ def corpus_statistics(
 def examine_corpus(
     problem: Problem, files: dict[str, Path], say: Callable[[str], None], report: Callable[[TextChecks], None]
 ) -> CorpusStatistics:
-    """Computes the statistics of a problem's training text and reports its defects.
-
-    `say` receives lines about progress; `report` receives the text checks if the problem requests them. Raises a
-    UserError if no pair is usable.
-    """
+    """Computes the statistics of a problem's training text and, if it requests checks, reports its defects."""
     problem.check_corpus(files, lambda line: say(f"{problem.data_name}: {line}"))
     checks = None
     if problem.checks_text:

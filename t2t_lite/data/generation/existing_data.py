@@ -32,17 +32,13 @@ def generation_settings(problem: Problem, max_cases: int) -> dict:
 
 
 def vocabulary_settings(problem: Problem, manifest: Manifest | None) -> dict:
-    """Returns the settings of a learned vocabulary: the manifest's, or the problem's without a manifest.
-
-    For data that is older than these settings, these are the values that were fixed then.
-    """
+    """Returns the manifest's settings, or the problem's without one; older data has the values fixed then."""
     if manifest is None:
         return {name: getattr(problem, name) for name in _BEFORE}
     return {name: manifest.settings.get(name, value) for name, value in _BEFORE.items()}
 
 
 def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_dir: Path) -> None:
-    """Raises UserError if the data was made with other settings."""
     if not manifest.settings:
         return
     if IMPORTED in manifest.settings:
@@ -75,7 +71,6 @@ def check_sources_in_place(manifest: Manifest, tmp_dir: Path, data_dir: Path) ->
 
 
 def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_dir: Path) -> None:
-    """Raises UserError if the data would overwrite one of its sources."""
     names = [*problem.vocab_filenames, *(name for split in SPLITS for name in text_filenames(problem, split))]
     names += [problem.shard_filename(split, shard) for split in SPLITS for shard in range(problem.shards_of(split))]
     sources = [*files.values(), *(Path(name) for name in split_paths(problem.vocab_file) if name)]

@@ -41,18 +41,7 @@ def generate(
 ) -> Manifest:
     """Generates the data of a problem. Complete files are kept, so an interrupted run can be resumed.
 
-    Args:
-      problem: the problem; a reversed problem uses the forward problem's data.
-      data_dir: the folder to write to.
-      tmp_dir: the folder with the source files; missing ones are downloaded into it.
-      say: receives lines about progress.
-      options: additional options; except for max_cases, they do not affect the data.
-
-    Returns:
-      the manifest.
-
-    Raises:
-      UserError: if sources are missing, damaged or changed, or `data_dir` contains unusable data.
+    A reversed problem uses the forward problem's data. Of the options, only max_cases affects the data.
     """
     options = options or GenerateOptions()
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)
@@ -110,8 +99,6 @@ def _folder(data_dir: Path) -> Iterator[None]:
 
 @dataclasses.dataclass
 class _Pass:
-    """The steps of one run of data generation, in order."""
-
     problem: Problem
     files: dict[str, Path]
     data_dir: Path

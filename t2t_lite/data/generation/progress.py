@@ -9,10 +9,7 @@ SECONDS = 10  # between two lines
 
 
 class PairProgress:
-    """Reports the number of pairs, out of `total` if known, at intervals.
-
-    Each line starts with `what`, for example "wmt_ende: train: counting".
-    """
+    """Reports the number of pairs at intervals. Lines start with `what`, such as "wmt_ende: train: counting"."""
 
     def __init__(self, what: str, say: Callable[[str], None], total: int | None = None) -> None:
         self._what, self._say, self._total = what, say, total

@@ -22,8 +22,6 @@ LONGER = "longer"  # the longer side of a pair, which training compares with max
 
 @dataclass
 class Statistics:
-    """Statistics of pairs and their records."""
-
     # number of dropped pairs by drop reason
     dropped: collections.Counter[str] = field(default_factory=collections.Counter)
     # number of kept pairs whose source is also in another split, by split
@@ -49,7 +47,6 @@ class Statistics:
         return self
 
     def as_json(self) -> StatisticsEntry:
-        """Returns a JSON-compatible dict, the inverse of `from_json`."""
         return {
             "dropped": dict(sorted(self.dropped.items())),
             "overlap": dict(sorted(self.overlap.items())),
@@ -60,7 +57,6 @@ class Statistics:
 
     @classmethod
     def from_json(cls, stored: StatisticsEntry) -> "Statistics":
-        """Returns statistics from the dict of `as_json`."""
         lengths = stored["lengths"]
         return cls(
             collections.Counter(stored["dropped"]),
@@ -78,13 +74,8 @@ def encode_pairs(
 ) -> tuple[list[bytes], Statistics]:
     """Returns (the records of the pairs that the problem keeps, in order; the statistics of all pairs).
 
-    Args:
-      problem: the problem.
-      split: the split of the pairs.
-      pairs: the pairs.
-      vocabularies: the vocabularies of inputs and targets.
-      held_out: the sources of other splits as `comparison_texts` returns them, by split; pairs with such a source are
-        counted.
+    `held_out` has the sources of other splits, as `comparison_texts` returns them; pairs with such a source are
+    counted.
     """
     statistics, kept, compared = Statistics(), [], []
     for pair in pairs:

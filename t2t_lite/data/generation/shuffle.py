@@ -57,14 +57,6 @@ def make_plan(
     sources: Mapping[str, str],
     max_cases: int,
 ) -> Plan:
-    """Returns the plan of one split of a problem.
-
-    Args:
-      total: number of pairs, if known.
-      vocabularies: the vocabularies of inputs and targets.
-      sources: the checksum of each source by name.
-      max_cases: maximum number of pairs in the train split; 0: all.
-    """
     num_shards = problem.shards_of(split)
     return Plan(
         split,

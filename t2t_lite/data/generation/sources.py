@@ -15,10 +15,7 @@ from t2t_lite.files import INCOMPLETE, file_sha256
 
 
 def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
-    """Returns the paths of a problem's sources by name. Existing files are used and never modified.
-
-    Raises a UserError if a source is missing and cannot be downloaded, or has the wrong checksum.
-    """
+    """Returns the paths of a problem's sources by name. Existing files are used and never modified."""
     check_obtainable(problem, tmp_dir)
     paths = {}
     for source in problem.sources:
@@ -83,7 +80,6 @@ def source_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data_dir: Path) -> None:
-    """Raises UserError if the data in `data_dir` was made from other sources."""
     digests = source_digests(files)
     for name in sorted(digests.keys() | recorded.keys()):
         if name not in digests or name not in recorded:

@@ -22,10 +22,7 @@ def text_exists(problem: Problem, split: str, data_dir: Path) -> bool:
 
 
 def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_dir: Path) -> list[Example]:
-    """Writes a split as text, one sentence per line, in source order. Returns its first FIRST_PAIRS pairs.
-
-    Raises a UserError if a sentence contains a line break.
-    """
+    """Writes a split, one sentence per line, in source order. Returns its first FIRST_PAIRS pairs."""
     first_pairs = []
     paths = [data_dir / name for name in text_filenames(problem, split)]
     with contextlib.ExitStack() as stack:
@@ -44,10 +41,7 @@ def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_
 
 
 def held_out_sources(problem: Problem, split: str, data_dir: Path) -> dict[str, frozenset[str]]:
-    """Returns the sources of the splits that a split is compared with: train with dev and test, test with dev.
-
-    They are without tags, see `comparison_texts`.
-    """
+    """Returns the sources, without tags, to compare with: those of dev and test for train, of dev for test."""
     side = comparison_side(problem)
     return {
         other: frozenset(comparison_texts(problem, read_lines(data_dir / problem.text_filename(other, side))))

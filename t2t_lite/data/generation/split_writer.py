@@ -32,8 +32,6 @@ def split_pairs(problem: Problem, split: str, files: dict[str, Path], max_cases:
 
 @dataclasses.dataclass(frozen=True)
 class SplitJob:
-    """The generation of one split."""
-
     problem: Problem
     plan: Plan  # how the records are distributed
     files: dict[str, Path]  # the sources by name
@@ -83,8 +81,7 @@ class SplitJob:
     def check(self, statistics: Statistics) -> None:
         """Compares the number of pairs with the published number and reports a difference.
 
-        Raises a UserError if no pair is left, or the number differs for a test split, whose scores would not be
-        comparable.
+        A difference in a test split is an error, because its scores would not be comparable.
         """
         name = self.problem.data_name
         if not statistics.examples:

@@ -86,8 +86,6 @@ _MARKUP = {ENTITY: find_entity, TAG: find_tag, INVISIBLE: find_invisible}
 
 @dataclass
 class Finding:
-    """One kind of defect."""
-
     kind: str  # a description of the defect
     dropped: bool  # whether pairs with the defect are dropped
     count: int = 0  # number of pairs with the defect
@@ -107,13 +105,8 @@ class TextChecks:
     """Checks the pairs of a training text one by one, and compares them with dev and test.
 
     `splits` maps "dev" and "test" to their pairs, if they have their own files. `symbols` are those of the sources, see
-    `without_tags`.
-
-    Attributes:
-      pairs: number of pairs.
-      lines: number of lines on each side.
-      words: for each side, "inputs" or "targets", a histogram of the number of words per usable text.
-      reversed_splits: the names of the `splits` in which most pairs seem to have the opposite direction.
+    `without_tags`. `words` has for each side a histogram of the number of words per usable text. `reversed_splits` are
+    the splits in which most pairs seem to have the opposite direction.
     """
 
     def __init__(
@@ -196,7 +189,6 @@ class TextChecks:
         return findings + [each for each in rare if each.count]
 
     def stretches_apart(self) -> list[Stretch]:
-        """Returns the stretches of lines whose two sides do not seem to correspond."""
         return self._alignment.stretches()
 
     @property
@@ -225,7 +217,6 @@ class _Split:
 
 
 def in_split(split: str) -> str:
-    """Returns the description of a training pair whose source is also in another split."""
     return f"its source is also in {split}"
 
 
@@ -241,7 +232,6 @@ def without_tags(text: str, symbols: tuple[str, ...]) -> str:
 
 @functools.lru_cache
 def _tags(symbols: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Returns a pattern for the tags at the start of a text, with the space after them; None: there are no tags."""
     longest_first = sorted(filter(str.strip, symbols), key=len, reverse=True)
     # A symbol that is a word is not the start of a longer word.
     tag = rf"(?:{'|'.join(map(re.escape, longest_first))})(?:\s+|(?<=\W))"
@@ -279,10 +269,7 @@ class _DistinctCount:
 
 @functools.lru_cache(maxsize=1)  # the same pair is often hashed twice in a row
 def pair_hash(pair: Example) -> int:
-    """Returns a 64-bit hash of a pair that is stable across processes.
-
-    Only the first HASHED_CHARACTERS of each text count, because a sample keeps no more.
-    """
+    """Returns a stable hash of HASHED_CHARACTERS of each text, because a sample keeps no more."""
     return text_hash(f"{pair.inputs[:HASHED_CHARACTERS]}\x1f{pair.targets[:HASHED_CHARACTERS]}")
 
 

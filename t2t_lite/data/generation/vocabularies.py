@@ -23,8 +23,7 @@ def make_vocabularies(
 ) -> list[str]:
     """Learns or imports one vocabulary per side or a shared one. Returns the file names, inputs before targets.
 
-    `manifest` is from an interrupted run, whose file names are kept; None: a new run. Raises a UserError if
-    --vocab_file does not fit the problem, or a vocabulary made from other text exists.
+    `manifest` is from an interrupted run, whose file names are kept; None: a new run.
     """
     imported = _imported(problem)
     # All vocabularies are learned before any is renamed, so that an interruption leaves both or none.
@@ -76,7 +75,6 @@ def _imported(problem: Problem) -> list[str]:
 
 
 def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manifest, data_dir: Path) -> None:
-    """Raises UserError if the vocabularies differ from those in the manifest."""
     for vocabulary, made_with in zip(vocabularies, manifest.vocabularies):
         if vocabulary.sha256 != made_with["sha256"]:
             raise UserError(

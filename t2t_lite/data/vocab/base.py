@@ -113,8 +113,7 @@ class Vocabulary(ABC):
         """Converts the ids of one text to the texts of its tokens, up to the end symbol and without padding.
 
         Their concatenation is the text, but some vocabularies put a space before the first word. In a run of byte
-        tokens, the first token gets the text of the whole run, and the others get "". Raises a UserError if an id is
-        outside the vocabulary.
+        tokens, the first token gets the text of the whole run, and the others get "".
         """
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in (max(ids, default=0), min(ids, default=0)):
@@ -144,7 +143,6 @@ def with_end_symbol(ids: "tf.RaggedTensor") -> "tf.RaggedTensor":
 
 
 def as_ragged(rows: Sequence[Sequence[int]]) -> "tf.RaggedTensor":
-    """Returns rows of ids as int32 [batch, (length)]."""
     import tensorflow as tf
 
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))

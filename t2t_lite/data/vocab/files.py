@@ -56,9 +56,6 @@ def train_vocabulary(
       byte_fallback, character_coverage: for "bpe", see `train_bpe`.
       normalize_whitespace: for "bpe" and "wordpiece": whether the vocabulary encodes every run of Unicode white space
         as one blank, and drops it at both ends of a text. Otherwise, these kinds keep all blanks.
-
-    Raises:
-      UserError: if there is no text, it has more distinct characters than `size` allows, or the kind is unknown.
     """
     kinds = ("bpe", "wordpiece", "characters", "bytes", "words")
     if kind not in kinds:

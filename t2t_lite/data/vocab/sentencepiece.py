@@ -39,10 +39,7 @@ sentencepiece.set_min_log_level(2)
 
 
 class SentencePieceVocabulary(Vocabulary):
-    """A SentencePiece model whose ids 0, 1, 2 are padding, end and unknown.
-
-    Raises a UserError if the file is not such a model.
-    """
+    """A SentencePiece model whose ids 0, 1, 2 are padding, end and unknown."""
 
     starts_with_blank = True  # SentencePiece's own decode drops all spaces at the start of a text
 
@@ -80,7 +77,6 @@ class SentencePieceVocabulary(Vocabulary):
         return bool(dict(_fields(rules)).get(_CHARACTER_MAP))
 
     def decode(self, ids: np.ndarray | Sequence[Sequence[int]]) -> list[str]:
-        """See `Vocabulary`."""
         texts = super().decode(ids)
         if not self._denormalizes:
             return texts
@@ -89,7 +85,6 @@ class SentencePieceVocabulary(Vocabulary):
         return [self._processor.decode([token for token in row if token != PAD_ID]) for row in ended]
 
     def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
-        """See `Vocabulary`."""
         if not self._denormalizes:
             return super().decode_in_graph(ids)
         import tensorflow as tf
@@ -116,12 +111,10 @@ class SentencePieceVocabulary(Vocabulary):
         return proto
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`."""
         # One by one, because for a list, SentencePiece starts a thread, which takes ten times as long as a short text.
         return [self._processor.encode(text, out_type=int, add_eos=True) for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
         import tensorflow as tf
 
         if tf.executing_eagerly():
@@ -135,7 +128,6 @@ class SentencePieceVocabulary(Vocabulary):
         return as_ragged(self.ids_of(texts))
 
     def resources(self) -> list[object]:
-        """See `Vocabulary`."""
         return [self._tokenizer]
 
     def _text_of(self, token: int) -> str:
@@ -166,9 +158,6 @@ def train_bpe(
         none. Without it, all characters get tokens.
       normalize_whitespace: whether the model replaces runs of Unicode white space with a blank, and removes it at both
         ends of a text, in this package and outside of it.
-
-    Raises:
-      UserError: if the text has more distinct characters than `size` allows, or a text cannot be a symbol.
     """
     for symbol in symbols:
         is_byte = byte_fallback and re.fullmatch("<0x[0-9A-F]{2}>", symbol)

@@ -50,11 +50,9 @@ class SubwordVocabulary(Vocabulary):
         return [*SYMBOLS[:_RESERVED], *self._own[_RESERVED:]]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`."""
         return [[*(id for run in split_runs(text) for id in self._ids_of_run(run)), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         return with_end_symbol(self._ops.encode(texts))
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
@@ -62,18 +60,13 @@ class SubwordVocabulary(Vocabulary):
         return as_ragged(self.ids_of(texts))
 
     def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
-        """Converts int32 [batch, length], padded with 0, to strings [batch], like `decode`."""
         return self._ops.decode(ids)
 
     def ends_run(self, token: int) -> bool:
-        """See `Vocabulary`."""
         return token >= _RESERVED and self._own[token].endswith(END_OF_RUN)
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
-        """See `Vocabulary`.
-
-        A run's first subword gets the space before the run and, if the run has escapes, the text of the whole run.
-        """
+        """Gives a run's first token the space before the run and, if the run has escapes, all its text."""
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in ids:
             if not 0 <= token < self.size:
@@ -127,7 +120,6 @@ class SubwordVocabulary(Vocabulary):
 
 @functools.lru_cache(10_000)
 def is_alphanumeric(character: str) -> bool:
-    """Returns whether a character is a letter or a number in Unicode; False for ""."""
     return bool(character) and unicodedata.category(character)[0] in "LN"
 
 
@@ -150,7 +142,6 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def is_subword_list(content: bytes) -> bool:
-    """Returns whether a file begins like a tensor2tensor subword file."""
     return content.lstrip(b"'\"").startswith(b"<pad>")
 
 

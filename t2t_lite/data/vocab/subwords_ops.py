@@ -80,7 +80,6 @@ class SubwordOps:
         return tf.where(characters == END_OF_RUN, "\\u", known)
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Converts ids [batch, length] to strings [batch]."""
         before_end = tf.math.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) == 0
         joined = tf.strings.reduce_join(tf.gather(self._texts, tf.where(before_end, ids, PAD_ID)), axis=1)
         runs = tf.strings.split(joined, END_OF_RUN)
@@ -96,7 +95,6 @@ class SubwordOps:
         return _joined(runs.with_flat_values(tf.strings.join([blanks, texts])))
 
     def _unescaped(self, runs: tf.Tensor) -> tf.Tensor:
-        """Returns the texts of escaped runs, strings [runs]."""
         runs = tf.strings.regex_replace(runs, r"\\\\", _BACKSLASH)
         runs = tf.strings.regex_replace(runs, r"\\u", END_OF_RUN)
         runs = tf.strings.regex_replace(runs, r"\\0*([0-9]{1,7});", _NUMBER + rb"\1" + _NUMBER)

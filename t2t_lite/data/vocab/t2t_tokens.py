@@ -57,7 +57,6 @@ class T2tTokenVocabulary(Vocabulary):
         return [token if token and last[token] == id else f"{token}<{id}>" for id, token in enumerate(self._own)]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`. Raises a UserError if a word is unknown and there is no unknown token."""
         rows = [[self._ids.get(token, self.unknown_id) for token in text.split()] for text in texts]
         for row, text in zip(rows, texts):
             if None in row:
@@ -67,7 +66,6 @@ class T2tTokenVocabulary(Vocabulary):
         return [[*(id for id in row if id is not None), EOS_ID] for row in rows]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         import tensorflow as tf
 
         ids = self._table.lookup(tf.strings.split(tf.strings.regex_replace(texts, _WHITE_SPACE, " ")))
@@ -78,11 +76,9 @@ class T2tTokenVocabulary(Vocabulary):
             return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
-        """See `Vocabulary`. Raises a UserError if a word is unknown and there is no unknown token."""
         return as_ragged(self.ids_of(texts))
 
     def resources(self) -> list[object]:
-        """See `Vocabulary`."""
         return [self._table]
 
     @functools.cached_property
@@ -110,15 +106,12 @@ class T2tByteVocabulary(Vocabulary):
         super().__init__(path)
 
     def tokens(self) -> list[str]:
-        """Returns a name for every token by id; the names of bytes are <0x00> to <0xFF>."""
         return [*SYMBOLS[: len(_RESERVED)], *(f"<0x{byte:02X}>" for byte in range(256))]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`."""
         return [[*(byte + len(_RESERVED) for byte in text.encode("utf-8", errors="replace")), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         from t2t_lite.data.vocab.wordpiece import FIRST_BYTE
         from t2t_lite.data.vocab.wordpiece_ops import byte_ids
 
@@ -138,7 +131,6 @@ def is_token_list(content: bytes) -> bool:
 
 
 def token_list(content: bytes) -> bytes:
-    """Converts a tensor2tensor file, with one token per line, to the content of a vocabulary file."""
     own = [line.strip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
     return json_content("t2t_tokens", own)
 

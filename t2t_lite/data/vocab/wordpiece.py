@@ -83,15 +83,12 @@ class TokenListVocabulary(Vocabulary):
         self._ids_of_text = kinds[self._kind]()
 
     def tokens(self) -> list[str]:
-        """Returns a name for every token by id; the names of bytes are <0x00> to <0xFF>."""
         return [*SYMBOLS, *(f"<0x{byte:02X}>" for byte in range(256)), *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`."""
         return [[*self._ids_of_text(text), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         return with_end_symbol(self._ops(texts))
 
     @functools.cached_property
@@ -131,12 +128,10 @@ class PlainListVocabulary(Vocabulary):
         return [*SYMBOLS, *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`."""
         lines = [text.lower() for text in texts] if self._lowercase else texts
         return [[*(id for word in _words(line) for id in self._ids_of_word(word)), EOS_ID] for line in lines]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         import tensorflow as tf
 
         texts = tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
@@ -210,10 +205,7 @@ class _Words:
 
 
 def longest_first(word: str, ids: Mapping[str, int]) -> list[int]:
-    """Returns the ids of a word: its longest token, then the longest "##..." of the rest, and so on.
-
-    Returns [] if no token matches at some point, or the word is too long.
-    """
+    """Returns a word's longest token, then the longest "##..." of the rest, and so on; [] if that fails."""
     if len(word.encode("utf-8", errors="replace")) > _MAX_WORD_BYTES:
         return []
     token_ids, start = [], 0

@@ -21,9 +21,8 @@ def train_tokens(
 ) -> bytes:
     """Learns a vocabulary of kind "wordpiece", "characters" or "bytes" and returns its file content.
 
-    `size` is the number of tokens, including the first 259; fewer if the text does not yield enough. Symbols are texts
-    that are always one WordPiece token. "bytes" needs no texts. Raises a UserError if `size` leaves no room for tokens,
-    or a text cannot be a symbol.
+    `size` includes the first 259 tokens; there are fewer if the text does not yield enough. Symbols are texts that are
+    always one WordPiece token. "bytes" needs no texts.
     """
     for symbol in symbols if kind == "wordpiece" else ():
         if (

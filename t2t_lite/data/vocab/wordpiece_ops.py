@@ -88,10 +88,7 @@ def byte_ids(texts: tf.Tensor) -> tf.RaggedTensor:
 def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.RaggedTensor:
     """Joins the ids of each text's parts, with byte tokens for parts without tokens: int32 [batch, (length)].
 
-    Args:
-      parts: strings [batch, (parts)].
-      ids: int32 [all parts, (tokens)], the ids of the flat values of `parts`.
-      unknown: the id that marks a part without tokens.
+    `parts` is [batch, (parts)]; `ids` is int32 [all parts, (tokens)]; `unknown` marks a part without tokens.
     """
     is_known = tf.not_equal(ids, unknown)
     has_tokens = tf.reduce_all(is_known, axis=1)

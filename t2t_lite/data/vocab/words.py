@@ -39,16 +39,13 @@ class WordVocabulary(Vocabulary):
         self._ids = {word.encode(): id for id, word in enumerate(self._own, start=len(SYMBOLS))}
 
     def tokens(self) -> list[str]:
-        """Returns every word by id; ids 0 to 2 are symbols."""
         return [*SYMBOLS, *self._own]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Vocabulary`."""
         # As bytes, because TensorFlow splits only at ASCII whitespace.
         return [[*(self._ids.get(word, UNKNOWN_ID) for word in _text_bytes(text).split()), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol."""
         import tensorflow as tf
 
         return with_end_symbol(self._table.lookup(tf.strings.split(texts)))
@@ -63,7 +60,6 @@ class WordVocabulary(Vocabulary):
             return tf.lookup.StaticHashTable(words, UNKNOWN_ID)
 
     def resources(self) -> list[object]:
-        """See `Vocabulary`."""
         return [self._table]
 
     def _text_of(self, token: int) -> str:

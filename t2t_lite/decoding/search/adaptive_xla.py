@@ -50,7 +50,6 @@ class AdaptiveSearcher:
     def __call__(
         self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
     ) -> SearchResult:
-        """Searches for the outputs of one batch, see `Searcher`."""
         if self.is_compiled(source_ids):
             return self._compiled(source_ids, inputs, check)
         shape, start = self._compiled.padded_shape(source_ids), time.perf_counter()

@@ -196,7 +196,6 @@ class BeamSearch:
         return SearchResult(*(tf.gather(part, order, batch_dims=1) for part in finished))
 
     def _next(self, step: Step, state: BeamState, inputs: SearchInputs) -> BeamState:
-        """Runs one step: extends all hypotheses by one token."""
         logits, decoder_state, attention = step(state.last, state.position, state.decoder_state, state.ancestry)
         if not tf.TensorShape([None, self.beam_size, self.vocab_size]).is_compatible_with(logits.shape):
             raise ValueError(f"logits have shape {logits.shape}, not [batch, {self.beam_size}, {self.vocab_size}]")

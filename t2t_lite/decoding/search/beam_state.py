@@ -42,8 +42,6 @@ class SearchInputs(NamedTuple):
 
 
 class BeamState(NamedTuple):
-    """The state of a search between two positions."""
-
     position: tf.Tensor  # int32 [], index of the next token
     ids: tf.Tensor  # int32 [batch, beam, max_length], tokens of the alive hypotheses, 0 from `position` on
     last: tf.Tensor  # int32 [batch, beam], the last token of every alive hypothesis, 0 at the start

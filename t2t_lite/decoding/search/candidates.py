@@ -34,7 +34,9 @@ def best_candidates(
     """Returns the extensions with the highest merits: log-probabilities minus the `penalty`.
 
     The best tokens of each hypothesis are selected from the raw logits, and only these are normalized. The result
-    equals top_k over all beam * vocabulary merits of a sentence, which are never written to memory.
+    equals top_k over all beam * vocabulary merits of a sentence, which are never written to memory. It has 2 * beam
+    candidates: at most beam of them end, so at least beam stay alive. With one beam there is one candidate, because in
+    greedy search the best token alone decides whether the hypothesis ends.
 
     Args:
       logits: float32 [batch, beam, vocab].
@@ -42,10 +44,6 @@ def best_candidates(
       log_probs: float32 [batch, beam], of the alive hypotheses.
       never: token ids to exclude. They are masked after the selection, which is cheaper than a pass over all logits.
       penalty: float32 [batch, vocab], lowers the merits of tokens but not their log-probabilities; None: no penalty.
-
-    Returns:
-      2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam there is one candidate,
-      because in greedy search the best token alone decides whether the hypothesis ends.
     """
     beam_size, vocab_size = static_size(logits, 1), static_size(logits, 2)
     wanted = 1 if beam_size == 1 else 2 * beam_size

@@ -30,7 +30,6 @@ class MinLength:
     eos_id: int = 1  # the end symbol
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        """See `Constraint`."""
         del unconstrained
         too_early = state.position + 1 < inputs.constraint_inputs["min_lengths"]
         end = tf.range(tf.shape(logits)[2]) == self.eos_id
@@ -44,7 +43,6 @@ class NoRepeatNgram:
     size: int  # n, at least 1
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        """See `Constraint`."""
         del unconstrained, inputs
         ids, position, shape = state.ids, state.position, tf.shape(logits)
         starts = tf.maximum(tf.shape(ids)[2] - self.size + 1, 0)  # number of n-grams that fit into max_length
@@ -75,7 +73,6 @@ class Prefix:
     word_starts: bytes = b""
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        """See `Constraint`."""
         logits = forbid(logits, self.never)
         prefixes = inputs.constraint_inputs["prefixes"]
         here = tf.range(tf.shape(prefixes)[1]) == state.position

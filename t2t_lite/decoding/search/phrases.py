@@ -27,8 +27,6 @@ MISSING = 1e5
 
 
 class PhraseState(NamedTuple):
-    """How much of the required phrases each hypothesis contains."""
-
     at: Array  # bool [batch, beam, places], whether the last tokens are those of the phrase up to this place
     complete: Array  # bool [batch, beam, places], at a phrase's last place: whether its last word has ended
 
@@ -125,7 +123,6 @@ class Phrases:
         return Candidates(*(tf.concat(parts, 1) for parts in zip(candidates, more)))
 
     def extended(self, state: BeamState, candidates: Candidates, attention: Array, inputs: SearchInputs) -> PhraseState:
-        """See `Feature`."""
         del attention
         places = _places(inputs)
         at, complete = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.features["phrases"])

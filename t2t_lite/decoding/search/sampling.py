@@ -10,8 +10,6 @@ from t2t_lite.decoding.search.candidates import Candidates
 
 
 class Sampling(NamedTuple):
-    """Sampling settings."""
-
     temperature: float  # divides the logits: above 1 the distribution is flatter, below 1 sharper
     top_k: int = 0  # sample from the top_k most probable tokens (Fan et al. 2018); 0: from all
     top_p: float = 1.0  # sample from the smallest set of tokens with total probability top_p (Holtzman et al. 2020)

@@ -54,17 +54,14 @@ class Coverage:
     beta: float  # see `coverage_penalty`
 
     def start(self, inputs: SearchInputs, beam_size: int) -> tf.Tensor:
-        """See `Feature`."""
         batch, length = tf.unstack(tf.shape(inputs.source_mask))
         return tf.zeros([batch, beam_size, length])
 
     def extended(self, state: BeamState, candidates: "Candidates", attention: Array, inputs: SearchInputs) -> tf.Tensor:
-        """See `Feature`."""
         del inputs
         return tf.gather(state.features["coverage"] + attention, candidates.parents, batch_dims=1)
 
     def score(self, extended: tf.Tensor, inputs: SearchInputs) -> tf.Tensor:
-        """See `Feature`."""
         return coverage_penalty(extended, inputs.source_mask[:, tf.newaxis], self.beta)
 
 
@@ -75,9 +72,6 @@ def coverage_penalty(coverage: tf.Tensor, source_mask: tf.Tensor, beta: float) -
       coverage: float32 [..., source], sum_j p_ij: the attention that each source token received from all output tokens.
       source_mask: bool, broadcastable to `coverage`, True = a token, False = padding.
       beta: strength of the penalty, unitless; 0.2 is common.
-
-    Returns:
-      float32 [...].
 
     Source: Wu et al. 2016, "Google's Neural Machine Translation System", section 7, equation 14
     (https://arxiv.org/abs/1609.08144).

@@ -23,8 +23,6 @@ _PART_SECONDS = 0.25
 
 
 class Batch(NamedTuple):
-    """A batch during its search."""
-
     encoded_source: EncodedSource
     state: BeamState
     inputs: SearchInputs

@@ -81,7 +81,7 @@ class Searcher:
 
         The sources are int32 [batch, source length], padded with 0; the inputs are NumPy arrays, with the same fields
         set in each call. `source_mask` is set here. `check` is called several times a second; an exception from it ends
-        the search. Raises UserError if the search does not fit into memory.
+        the search.
         """
         count, size = len(source_ids), len(source_ids)
         if self._xla_compile:
@@ -158,7 +158,6 @@ class _Results:
         self._beam_size = beam_size
 
     def add(self, rows: np.ndarray, parts: Sequence[np.ndarray]) -> None:
-        """Adds the hypotheses of the sentences `rows`; `parts` are the arrays of a `SearchResult`."""
         for place, row in enumerate(rows):
             self._by_row[row] = [part[place] for part in parts]
 
@@ -197,7 +196,6 @@ def _smallest(size: int, count: int) -> int:
 
 
 def _padded_length(length: int) -> int:
-    """Returns the length to which a source of `length` tokens is padded."""
     return max(MIN_SOURCE_LENGTH, 2 ** int(np.ceil(np.log2(max(1, length)))))
 
 

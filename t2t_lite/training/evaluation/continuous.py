@@ -31,7 +31,7 @@ def evaluate_continuously(
     """Evaluates all checkpoints of a run that have not been evaluated yet, and then new checkpoints as they appear.
 
     Ends after the checkpoint of the run's last step, or after `options.eval_wait_secs` without a new checkpoint.
-    `display` shows the results; None: the logger shows them. Raises a UserError if the data is unusable.
+    Without a `display`, the logger shows the results.
     """
     hparams = run_dir.hparams
     inputs_size, targets_size = vocab_sizes(run_dir, check_data(data_dir, run_dir.problem))

@@ -34,8 +34,6 @@ Show: TypeAlias = Callable[[float, float, str], None]
 
 
 class Sample(NamedTuple):
-    """One line of the split and its translation or parse."""
-
     source: str
     output: str
     reference: str
@@ -87,15 +85,13 @@ def decode_lines(decoder: Translator | Parser, lines: Sequence[str], **options: 
 class Evaluator:
     """Evaluates a model, built on the devices of `strategy`, on all pairs in a split, whatever their length.
 
+    `samples` are some `Sample`s from the last evaluation, if it decoded.
+
     Args:
       options: with eval_decode, one device of the chief also translates or parses the split, controlled by
         decode_hparams and eval_lines; eval_metric is computed in addition to the problem's metric.
       limit: the limit on the size of micro-batches, as in training; None: derived from the options.
       metrics: additional output metrics.
-      interruption: ends evaluations when a signal asks for it; None: nothing ends them early.
-
-    Attributes:
-      samples: some `Sample`s from the last evaluation, if it decoded.
     """
 
     def __init__(

@@ -26,7 +26,6 @@ def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
 
 
 def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> None:
-    """Raises UserError if `name` is not a metric, or is an output metric that cannot score the problem's outputs."""
     metric = metric_named(name, argument)
     needs = metric_needs(metric)
     if needs not in (TOKENS, metric_needs(problem.metric)):
@@ -38,7 +37,6 @@ def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> 
 
 
 def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
-    """Raises UserError if changes to a problem's search settings are invalid, or do not fit the problem."""
     if problem.decode_hparams.changed(decode_hparams).only_trees and not problem.writes_trees:
         raise UserError(
             f"only_trees=True is for parsing, but '{problem.name}' is not a parsing problem; omit only_trees", status=2
@@ -61,7 +59,6 @@ def is_evaluation_due(directory: Path, step: int) -> bool:
 
 
 def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> None:
-    """Adds the scores of one checkpoint to `evaluations.json`."""
     everything = read_evaluations(directory) | {step: figures}
     lines = ",\n".join(f'"{step}": {json.dumps(everything[step])}' for step in sorted(everything))
     write_text(Path(directory) / "evaluations.json", f"{{\n{lines}\n}}\n")

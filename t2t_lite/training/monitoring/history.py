@@ -13,8 +13,6 @@ Columns: TypeAlias = dict[str, list[float]]
 
 
 class Log(NamedTuple):
-    """The lines of log.jsonl."""
-
     lines: list[dict[str, Any]]
     damaged: int  # number of lines that are not JSON objects; a killed process leaves one as its last line
 

@@ -93,7 +93,6 @@ class Progress:
                 self._display.end_evaluation()
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        """Shows and records the scores and samples from an `Evaluator`."""
         more = "".join(f", dev {figure_label(name)} {figures[name]:.2f}" for name in figures if is_of_outputs(name))
         perplexity = f"{_formatted(figures['perplexity'], 2)} per token"
         self.say(
@@ -135,7 +134,6 @@ class JsonLog:
         self._write({"part": "start", "step": step, **about})
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        """Writes one report; `part` is "train" or "eval", and `samples` are the `Sample`s of an evaluation."""
         values: dict[str, object] = dict(figures)
         if samples:
             values["samples"] = [sample._asdict() for sample in samples]
@@ -157,7 +155,6 @@ class EventLog(JsonLog):
         super().__init__(directory / "log.jsonl")
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        """Writes one report, see `JsonLog`."""
         with self._writers[part].as_default():
             for name, value in figures.items():
                 tf.summary.scalar(name, value, step=step)

@@ -35,7 +35,6 @@ class Throughput:
         self.restart()
 
     def restart(self) -> None:
-        """Discards everything accumulated so far, and restarts the clock."""
         self._since, self._steps, self._learning = time.monotonic(), 0, 0
         self._smoothed = self._plain = self._learned_tokens = self._tokens = self._positions = self._norm = 0.0
         self._waited, self._waited_by_worker = 0.0, np.zeros(0)
@@ -50,12 +49,9 @@ class Throughput:
         self.restart()
 
     def add(self, report: StepReport, waited: float, waited_by_worker: Sequence[float] | np.ndarray = ()) -> None:
-        """Counts one step.
+        """Counts one step. `waited` is how long this process waited for the batch, in seconds.
 
-        Args:
-          report: the statistics of the step.
-          waited: seconds that this process waited for the batch.
-          waited_by_worker: the same for each worker, in an earlier step; [] without other workers.
+        `waited_by_worker` is the same for each worker, in an earlier step; [] without other workers.
         """
         self._steps += 1
         self._waited += waited

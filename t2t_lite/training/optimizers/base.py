@@ -62,7 +62,6 @@ class Optimizer(abc.ABC):
         Args:
           gradients: for each variable, the gradient of the global batch's loss times the loss scale, summed over
             replicas.
-          loss_scale: the loss scale, float32 scalar.
           norm: the global norm of the gradients of the unscaled loss, float32 scalar; clip_norm limits it.
           good: bool scalar; if false, nothing changes. The gradients must be finite even then. None: true.
         """
@@ -136,7 +135,6 @@ class Optimizer(abc.ABC):
             self._exchange()
 
     def restart_averages(self) -> None:
-        """Restarts the moving averages from the current weights."""
         for average, variable in zip(self.averages, self.variables):
             average.assign(variable)
 

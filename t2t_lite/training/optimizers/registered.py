@@ -23,10 +23,7 @@ _SETTINGS = {
 
 
 def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) -> Optimizer:
-    """Returns the optimizer that the settings select. Call it in the scope of the strategy.
-
-    Raises a UserError if training cannot use a plug-in's optimizer.
-    """
+    """Returns the optimizer that the settings select. Call it in the scope of the strategy."""
     rule = OPTIMIZERS[hparams.optimizer](hparams)
     _check(rule, f"the optimizer '{hparams.optimizer}'")
     if hparams.weight_decay and not rule.weight_decay:
@@ -74,7 +71,6 @@ def sgd(hparams: HParams) -> keras.optimizers.Optimizer:
 
 
 def _check(rule: object, what: str) -> None:
-    """Raises UserError if training cannot use an optimizer; `what` names the optimizer in the message."""
     if not isinstance(rule, keras.optimizers.Optimizer):
         raise UserError(
             f"{what} is {type(rule).__name__}, not a keras.optimizers.Optimizer; register a function that takes the "

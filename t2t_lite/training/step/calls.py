@@ -13,8 +13,6 @@ from t2t_lite.training.step.train_step import TrainStep
 
 
 class MadeStep(NamedTuple):
-    """A completed step."""
-
     number: int  # counted from 1
     report: StepReport
     epoch: int  # of its batch, counted from 0
@@ -43,8 +41,7 @@ class StartedSteps(NamedTuple):
 class StepCalls:
     """Runs training steps on a dataset from `distribute_batches` whose batches contain "epoch" and "position".
 
-    Each call takes time on the host, for which accelerators may have to wait. With `is_several`, one call can make
-    several steps.
+    With `is_several`, one call can make several steps, because accelerators may have to wait for the host at each call.
     """
 
     def __init__(self, train_step: TrainStep, data: tf.distribute.DistributedDataset, is_several: bool) -> None:

@@ -45,7 +45,7 @@ class EvalSums:
         """Returns the sums over all batches and workers. The workers communicate only once, at the end.
 
         `on_done` is called after each micro-batch with the average number of target tokens per micro-batch of its
-        batch, over all devices. An exception from `on_done` ends the evaluation.
+        batch, over all devices. An exception from it ends the evaluation.
         """
         totals = np.zeros(4)
         for batch in batches:

@@ -23,19 +23,13 @@ def loss_and_gradients(
     first_row: tf.Tensor,
     scale: tf.Tensor,
 ) -> list[tf.Tensor]:
-    """Returns [figures, *gradients of the weights] for a micro-batch.
+    """Returns [figures, *dense gradients of the weights] for a micro-batch; see `micro_batch_figures`.
 
     Args:
-      model: the model to train.
-      weights: its trainable weights.
-      random_seed: the seed for dropout.
       inputs, targets: int32 [rows, length].
-      step: int64, the number of the step, counted from 0.
+      step: int64, counted from 0.
       first_row: int64, index of the first row in the global batch, see `DropoutSeeds`.
       scale: float32, the factor for the summed loss.
-
-    Returns:
-      the figures, see `micro_batch_figures`, and the dense gradients.
     """
     with tf.GradientTape() as tape:
         for weight in weights:
@@ -84,5 +78,4 @@ class SharedGradients:
         return [variable.value.read_value() for variable in self._variables]
 
     def __call__(self, weights: list[tf.Tensor], *batch: tf.Tensor) -> list[tf.Tensor]:
-        """Returns [figures, *packs] of a micro-batch, see `loss_and_gradients`."""
         return self._graph(weights, *batch)

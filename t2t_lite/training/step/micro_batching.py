@@ -91,10 +91,9 @@ def distribute_batches(
     batches are dicts of "inputs" and "targets", int32 [rows, length], and any scalars. They are a dataset, which every
     worker produces as a whole, or a function that returns the dataset of a host's rows, see `pipeline.batches`.
 
-    Returns:
-      a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
-      padded with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row in the
-      global batch, and "tokens", float32: the number of real target tokens in the whole global batch.
+    The result has "inputs" and "targets" as int32 [micro-batches, rows, length], padded with empty rows, which have no
+    loss. It adds "first_row", int64: the index of a share's first row in the global batch, and "tokens", float32: the
+    number of real target tokens in the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -170,15 +169,11 @@ class OnMicroBatches(Generic[OnReplica]):
 
 
 def batch_signature(strategy: tf.distribute.Strategy, *specs: object) -> list | None:
-    """Returns the signature of a graph that takes a batch; None on a TPU.
-
-    A TPU needs static shapes, so it gets one graph for each of the few shapes that `MicroBatches` produces.
-    """
+    """Returns the signature of a graph for a batch; None on a TPU, which gets one graph for each static shape."""
     return None if isinstance(strategy, tf.distribute.TPUStrategy) else list(specs)
 
 
 def num_micro_batches(batch: DistributedBatch) -> int:
-    """Returns the number of micro-batches on each replica for a batch from `distribute_batches`."""
     return static_size(first_replica(batch["targets"]), 0)
 
 

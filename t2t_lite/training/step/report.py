@@ -29,6 +29,5 @@ def step_figures(sums: tf.Tensor, norm: tf.Tensor, is_finite: tf.Tensor) -> tf.T
 
 
 def step_report(figures: np.ndarray) -> StepReport:
-    """Returns the report of a step from its figures, see `step_figures`."""
     smoothed, plain, tokens, positions, *requests, norm, finite = figures.tolist()
     return StepReport(LossSums(smoothed, plain, tokens), positions, norm, bool(finite), np.array(requests))

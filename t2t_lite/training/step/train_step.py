@@ -42,15 +42,10 @@ class TrainStep:
         return step_report(self.start(batch, tf.zeros([0])).numpy())
 
     def start(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
-        """Starts one step on the devices and returns its figures, which GPUs may still be computing.
+        """Starts one step on the devices and returns its `step_figures`, which GPUs may still be computing.
 
-        Args:
-          batch: a global batch.
-          requests: numbers that each replica sends, such as 1.0 for "stop", float32 [requests]; the report has their
-            sums over all replicas.
-
-        Returns:
-          the figures, see `step_figures`.
+        `requests` are numbers that each replica sends, such as 1.0 for "stop", float32 [requests]; the report has their
+        sums over all replicas.
         """
         return self._graphs(batch, requests)
 
