@@ -92,10 +92,6 @@ class RecordIndex:
         lasts = self._rows["end"][np.maximum(self._starts[1:] - 1, 0)] if len(self._rows) else 0
         return np.where(self._counts > 0, lasts, 0).tolist()
 
-    @property
-    def number_of_shards(self) -> int:
-        return len(self._shards)
-
     def __len__(self) -> int:
         return len(self._rows)
 

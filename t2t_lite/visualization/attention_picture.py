@@ -83,6 +83,7 @@ class AttentionPicture:
         )
 
     def to_html(self) -> str:
+        """Returns a self-contained HTML document."""
         data = self.data()
         title = self.pairs[0][0] if len(self.pairs) == 1 else f"{len(self.pairs)} sentences"
         return render("attention.html", title=f"Attention: {encodable(title)}", version=t2t_lite.__version__, data=data)
