@@ -534,7 +534,7 @@ def exported(lines: list[str]) -> Entries:
     answer = model.signatures["serving_default"](tf.constant(lines))
     yield (
         "export/saved_model/answers",
-        {name: digest(value.numpy().tobytes()) for name, value in sorted(answer.items())},
+        {name: digest(repr(value.numpy().tolist())) for name, value in sorted(answer.items())},
     )
     translator = t2t.Translator.from_export("ctranslate2")
     yield "python/translate", digest(json.dumps(translator.translate(lines)))
@@ -562,8 +562,8 @@ def evaluation() -> Entries:
     }.items():
         yield name, json.loads(normal(run("eval", *flags, "--json", "--xla_compile=False")))
     tuning = ["--tune=alpha=0.2/1,beam_size=1/3", "--xla_compile=False"]
-    run("eval", "--output_dir=run", *tuning)
-    yield "tuning", json.loads(normal(Path("run/decode_hparams.json").read_text()))
+    yield "tuning", masked(run("eval", "--output_dir=run", *tuning))  # its choice; the scores are those of "dev"
+    yield "tuning/files", [path.read_text() for path in Path("run").glob("decode_hparams.json")]
     yield "run_files", sorted(masked(str(path.relative_to("run"))) for path in Path("run").rglob("*"))
     run("decoder", "--output_dir=run", "--decode_from_file=text/test.en", "--decode_to_file=out.txt")
     run("decoder", "--output_dir=other", "--decode_from_file=text/test.en", "--decode_to_file=out2.txt")
@@ -708,12 +708,14 @@ def signatures() -> Entries:
             listed = getattr(thing, "__all__", [each for each in dir(thing) if not each.startswith("_")])
             yield f"names/{name}", sorted(listed)
         elif callable(thing):
-            yield f"signature/{name}", str(inspect.signature(thing))
+            yield f"signature/{name}", re.sub(" at 0x[0-9a-f]+", "", str(inspect.signature(thing)))
             if inspect.isclass(thing):
                 methods = {each: value for each, value in inspect.getmembers(thing) if not each.startswith("_")}
                 for each, value in methods.items():
                     if (getattr(value, "__module__", "") or "").startswith("t2t_lite"):  # not what Keras adds
-                        shown = str(inspect.signature(value)) if callable(value) else "value"
+                        shown = (
+                            re.sub(" at 0x[0-9a-f]+", "", str(inspect.signature(value))) if callable(value) else "value"
+                        )
                         yield f"signature/{name}.{each}", shown
 
 
