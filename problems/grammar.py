@@ -267,7 +267,10 @@ class Sampler(random.Random):
             english, german, case, kind = self.choice(words.PLACES[group])
             phrases["place"] = self._phrase(kind, case, "definite").behind(german, english)
         if not verb.option("stative") and self._chance(0.35):
-            phrases["time"] = Phrase(*self.choice(list(words.TIMES[tense].items())))
+            time = self.choice(list(words.TIMES[tense]))
+            if clause.negated and time == "every day":  # behind "nicht", where the other times cannot stand
+                time = "today"
+            phrases["time"] = Phrase(time, words.TIMES[tense][time])
 
     def _predicate(self, subject: Phrase) -> Phrase:
         adjective = self._adjective(subject.kind, "state", unlike=subject.english)

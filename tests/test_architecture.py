@@ -17,7 +17,7 @@ from t2t_lite.scoring.metric import figure_name
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
-LINES = 44_081
+LINES = 44_089
 FOLDERS = {
     "t2t_lite": "t2t_lite",
     "problems": "t2t_lite.problems",

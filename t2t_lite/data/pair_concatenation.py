@@ -16,7 +16,7 @@ class PairConcatenation:
     def __call__(
         self, inputs: tf.RaggedTensor, targets: tf.RaggedTensor, seed: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Takes and returns int32 [pairs, (length)] with end symbols. The seed is int64 [2]. Works in graphs."""
+        """Appends another pair to some pairs, int32 [pairs, (length)] with end symbols. The seed is int64 [2]."""
         sides = inputs, targets
         pairs = inputs.nrows()
         draws = tf.random.stateless_uniform([2, pairs], seed, dtype=tf.float64)

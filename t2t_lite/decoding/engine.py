@@ -81,6 +81,7 @@ class Engine(Protocol):
     """A model that decodes lines, scores outputs and returns attention weights. Its methods are thread-safe.
 
     Attributes:
+      name: its name in `ENGINES`.
       model_name: the name of the model in reports.
       max_positions: the longest sequence on either side, in tokens; None: unlimited.
       positions_limit: the name of that limit in messages.

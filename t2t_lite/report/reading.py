@@ -332,7 +332,10 @@ def _examples(scores: SplitScores) -> Examples | None:
 def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> ExampleLine:
     source, output, reference = (str(lines[stored["line"] - 1]) for lines in texts)
     sources, outputs = source.split(), output.split()
-    links = {int(target): sources[int(place)] for place, target in _LINK.findall(stored.get("alignment") or "")}
-    is_shown = links and len(outputs) <= _MOST_WORDS
-    words = [(word, links.get(place, "")) for place, word in enumerate(outputs)] if is_shown else []
+    links = {int(target): int(place) for place, target in _LINK.findall(stored.get("alignment") or "")}
+    # A tokenizer that normalizes texts may find words where `split` finds none.
+    is_shown = links and len(outputs) <= _MOST_WORDS and max(links) < len(outputs)
+    words = []
+    if is_shown and max(links.values()) < len(sources):
+        words = [(word, sources[links[place]] if place in links else "") for place, word in enumerate(outputs)]
     return ExampleLine(stored["line"], number(stored["score"]), text(source), text(output), text(reference), words)

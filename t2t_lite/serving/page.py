@@ -27,7 +27,6 @@ _HEADERS = {
 
 
 def add_page(app: FastAPI, answering: Answering) -> None:
-
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
         html = render(

@@ -53,14 +53,17 @@ def test_each_file_has_the_bytes_of_the_decoder_alone_and_is_decoded_once(corpus
     assert "28 lines of 5 files in " in result.stderr
     assert outputs_in(tmp_path / "out") == alone
 
-    # A file whose output is missing, and one whose output comes from other text, are decoded again.
+    # A file whose output is missing goes on after the block of five lines that an interrupted run has left, and one
+    # whose output comes from other text is decoded again.
     (tmp_path / "out" / "b.txt").unlink()
+    (tmp_path / "out" / "b.txt.blocks").mkdir()
+    (tmp_path / "out" / "b.txt.blocks" / f"{1:012d}").write_bytes(b"".join(alone["b.txt"].splitlines(True)[:5]))
     record = json.loads((tmp_path / "out" / "decoded.json").read_text())
     record["inputs"]["a.txt"] = "another digest"
     (tmp_path / "out" / "decoded.json").write_text(json.dumps(record))
     (tmp_path / "out" / "a.txt").write_text("old\n")
     result = command("decoder", *flags, "--batch_lines=5")
-    assert "5 files, 3 of them are already decoded\n" in result.stderr and "16 lines of 2 files" in result.stderr
+    assert "5 files, 3 of them are already decoded\n" in result.stderr and "11 lines of 2 files" in result.stderr
     assert outputs_in(tmp_path / "out") == alone
     # Blocks that an interrupted run has left are not joined with those of another text.
     (tmp_path / "out" / "a.txt.blocks").mkdir()

@@ -113,7 +113,8 @@ class Vocabulary(ABC):
         """Converts the ids of one text to the texts of its tokens, up to the end symbol and without padding.
 
         Their concatenation is the text, but some vocabularies put a space before the first word. In a run of byte
-        tokens, the first token gets the text of the whole run, and the others get "".
+        tokens, the first token gets the text of the whole run, and the others get "". Raises a UserError if an id is
+        outside the vocabulary.
         """
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in (max(ids, default=0), min(ids, default=0)):

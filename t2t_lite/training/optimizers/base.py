@@ -62,6 +62,7 @@ class Optimizer(abc.ABC):
         Args:
           gradients: for each variable, the gradient of the global batch's loss times the loss scale, summed over
             replicas.
+          loss_scale: float32 scalar.
           norm: the global norm of the gradients of the unscaled loss, float32 scalar; clip_norm limits it.
           good: bool scalar; if false, nothing changes. The gradients must be finite even then. None: true.
         """
