@@ -55,12 +55,7 @@ class WithoutSeeds(keras.layers.Layer):
     ("registry", "setting", "entry", "message"),
     [
         (SELF_ATTENTION_TYPES, "self_attention_type", lambda *a, **k: None, "must return a Keras layer, not NoneType"),
-        (
-            SELF_ATTENTION_TYPES,
-            "self_attention_type",
-            lambda *a, **k: Without(**k),
-            "no method start_cache",
-        ),
+        (SELF_ATTENTION_TYPES, "self_attention_type", lambda *a, **k: Without(**k), "no method start_cache"),
         (FEED_FORWARD_TYPES, "feed_forward_type", lambda *a, **k: WithoutSeeds(**k), "must take `seeds`"),
         (FEED_FORWARD_TYPES, "feed_forward_type", lambda *a, **k: Without(), "must pass name and dtype"),
         (NORM_TYPES, "norm_type", lambda **k: None, "must return a Keras layer"),
@@ -319,10 +314,7 @@ class NoScore(Metric):
     ("entry", "message"),
     [
         (NoScore, "metric 'wrong': the score is None, not a number; return a number from score()"),
-        (
-            lambda hypotheses, references: 1.0,
-            "metric 'wrong' is not a class derived from Metric",
-        ),
+        (lambda hypotheses, references: 1.0, "metric 'wrong' is not a class derived from Metric"),
     ],
 )
 def test_a_metric_that_does_not_score_is_a_one_line_error(command, registered, tmp_path, entry, message):
