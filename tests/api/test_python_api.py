@@ -321,6 +321,7 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
     second = {"num_samples": 3, "sampling_keep_top_k": 5, "random_seed": 4, "first_line": 2}
     alone = translator.sample(lines[1], **second)
     assert [each.text for each in alone] == [each.text for each in samples[1]]
+    assert translator.sample(lines, num_samples=3, sampling_keep_top_k=5, random_seed=5) != samples
 
 
 @pytest.mark.parametrize(
@@ -330,10 +331,7 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
         ({"num_shards": 0}, "`num_shards=0` is out of range"),
         ({"max_cases": -5}, "`max_cases=-5` is out of range"),
         ({"vocab_size": "400"}, "`vocab_size` takes a whole number, not '400'"),
-        (
-            {"normalize_whitespace": True},
-            "`normalize_whitespace=True` applies to BPE and WordPiece",
-        ),
+        ({"normalize_whitespace": True}, "`normalize_whitespace=True` applies to BPE and WordPiece"),
         ({"problem": "text_pairs", "train_source": (x for x in "ab")}, "`train_source` is of the type generator; pass"),
         ({"problem": "text_pairs", "train_source": ["a", {}]}, "`train_source` is of the type dict; pass a text, a"),
     ],

@@ -150,17 +150,6 @@ def test_an_average_written_by_another_process_meanwhile_is_kept(tmp_path, monke
     assert [step for step, _ in list_checkpoints(tmp_path, "average")] == [200, 210]
 
 
-def test_checkpoints_are_ordered_by_number_not_alphabetically(tmp_path):
-    _, state = make()
-    for step in (9, 10, 100):
-        state.optimizer.iterations.assign(step)
-        state.save(tmp_path, keep_max=2)
-    assert [step for step, _ in list_checkpoints(tmp_path)] == [10, 100]
-    _, other = make()
-    other.restore(tmp_path)
-    assert other.step == 100
-
-
 def test_saving_leaves_no_file_under_an_unfinished_name(saved):
     directory, _, _ = saved
     assert sorted(path.name for path in directory.iterdir()) == ["ckpt-2.data-00000-of-00001", "ckpt-2.index"]
@@ -175,13 +164,6 @@ def test_a_checkpoint_without_an_index_file_is_ignored(saved):
     _, other = make()
     other.restore(directory)
     assert other.step == 2
-
-
-def test_files_of_an_interrupted_save_are_not_listed(saved):
-    directory, _, _ = saved
-    for name in ("incomplete-ckpt-9.index", "ckpt-9.data-00000-of-00001", "ckpt-x.index"):
-        (directory / name).write_bytes(b"")
-    assert [step for step, _ in list_checkpoints(directory)] == [2]
 
 
 @pytest.mark.parametrize(
@@ -212,14 +194,23 @@ def cut_short(file):
     file.write_bytes(file.read_bytes()[:100])
 
 
+def remove(file):
+    file.unlink()
+
+
 def flip_a_byte(file):
     content = bytearray(file.read_bytes())
     content[8] ^= 0xFF  # in the first variable; TensorFlow's own records at the end are not read
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [cut_short, flip_a_byte])
-@pytest.mark.parametrize("ending", [".data-00000-of-00001", ".index"])
+DATA = ".data-00000-of-00001"
+
+
+@pytest.mark.parametrize(
+    ("damage", "ending"),
+    [(cut_short, DATA), (cut_short, ".index"), (flip_a_byte, DATA), (flip_a_byte, ".index"), (remove, DATA)],
+)
 def test_a_damaged_checkpoint_is_an_error_that_names_it(saved, ending, damage):
     directory, _, state = saved
     damage(directory / ("ckpt-2" + ending))
@@ -228,13 +219,6 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(saved, ending, damage):
     assert str(directory / "ckpt-2") in str(caught.value)
     assert "damaged" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_data_file_is_reported_as_damaged(saved):
-    directory, _, state = saved
-    (directory / "ckpt-2.data-00000-of-00001").unlink()
-    with pytest.raises(UserError, match="ckpt-2 is damaged"):
-        state.restore(directory)
 
 
 def test_leftovers_of_a_killed_run_do_not_prevent_the_next_save(saved):

@@ -205,10 +205,7 @@ def test_a_reversed_part_swaps_its_sides_and_tags_come_before_the_source():
     forward = [Example(f"<to> {inputs}", targets) for inputs, targets in pairs_of(get_problem(PEARS))]
     backward = [Example(f"<fro> {targets}", inputs) for inputs, targets in pairs_of(get_problem(PEARS))]
     assert sorted(pairs_of(mixture)) == sorted(forward + backward)
-    assert pairs_of(mixture, "dev") == [
-        ("<to> pear dev 0", "0 DEV PEAR"),
-        ("<fro> 0 DEV PEAR", "pear dev 0"),
-    ]
+    assert pairs_of(mixture, "dev") == [("<to> pear dev 0", "0 DEV PEAR"), ("<fro> 0 DEV PEAR", "pear dev 0")]
     assert mixture.symbols == ("<to>", "<fro>")
 
 
@@ -314,7 +311,7 @@ class Stop(Exception):
 
 # The first pass counts; in the second, the first 32,768 pairs are kept before the rest is encoded.
 @pytest.mark.slow
-@pytest.mark.parametrize("where", [1, 2, "learning", "train", "dev"])
+@pytest.mark.parametrize("where", [2, "train"])
 def test_an_interrupted_generation_resumes_and_ends_with_the_same_bytes(tmp_path, where):
     kind = mixture_of(Part(MANY, 2, tag="<many>"), Part(APPLES, 0.5), Part(f"{PEARS}_rev", 0.5))
     passes = itertools.count(1)

@@ -65,9 +65,7 @@ def flat(epoch):
     return list(itertools.chain.from_iterable(epoch))
 
 
-@pytest.mark.parametrize(
-    "seed, batch_by", [pytest.param(None, "targets", marks=pytest.mark.slow), (1, "targets"), (1, "both")]
-)
+@pytest.mark.parametrize("seed, batch_by", [(None, "targets"), (1, "both")])
 def test_multi30k_batches_are_full_with_little_padding(multi30k_data, seed, batch_by, capsys):
     dataset = batches(get_problem("multi30k_ende"), multi30k_data, "train", seed=seed, batch_by=batch_by, **MULTI30K)
     tokens, positions, real = [], collections.Counter(), collections.Counter()
@@ -90,14 +88,7 @@ def test_multi30k_batches_are_full_with_little_padding(multi30k_data, seed, batc
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "split, seed",
-    [
-        pytest.param("train", 1, marks=pytest.mark.slow),
-        pytest.param("train", None, marks=pytest.mark.slow),
-        ("dev", None),
-    ],
-)
+@pytest.mark.parametrize("split, seed", [("train", 1), ("dev", None)])
 def test_every_pair_of_multi30k_occurs_exactly_once_per_epoch(multi30k_data, split, seed):
     problem = get_problem("multi30k_ende")
     found = collections.Counter(flat(epoch_of(problem, multi30k_data, split, seed=seed, **MULTI30K)))

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
-from t2t_lite.config import HParams
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.pipeline import batches
@@ -171,14 +170,3 @@ def test_a_damaged_manifest_entry_is_an_error_that_names_the_file(spelled, entry
     with pytest.raises(UserError, match="damaged") as caught:
         read_manifest(spelled, Spelled())
     assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize("is_reversed", [False, True])
-def test_tied_embeddings_of_both_sides_need_a_shared_vocabulary(is_reversed):
-    with pytest.raises(UserError) as caught:
-        Spelled(is_reversed).check_hparams(HParams(tied_embeddings="all"))
-    assert "`hparams=tied_embeddings=decoder`" in str(caught.value) and "\n" not in str(caught.value)
-    assert f"'{Spelled(is_reversed).name}'" in str(caught.value)
-    for tied in ("decoder", "none"):
-        Spelled(is_reversed).check_hparams(HParams(tied_embeddings=tied))
-    SpelledTogether(is_reversed).check_hparams(HParams(tied_embeddings="all"))

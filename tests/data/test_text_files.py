@@ -15,6 +15,9 @@ def read(content):
     return list(lenient_lines(io.BytesIO(content), "input", warnings.append)), warnings
 
 
+CONTROLS = "".join(chr(code) for code in [*range(32), *range(127, 160)] if chr(code) != "\n")
+
+
 def random_bytes(rng):
     """Returns random bytes, many of which are line ends or parts of a character."""
     parts = [b"\n", b"\r", b"\r\n", b"a", b" ", b"\0", b"\xef\xbb\xbf", "ä€😀".encode(), b"\xe2\x82", b"\xff"]
@@ -22,64 +25,27 @@ def random_bytes(rng):
     return b"".join(rng.choices(parts, k=rng.randrange(40)))
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        (b"", []),
-        (b"\n", [""]),
-        (b"\n\n", ["", ""]),
-        (b"a", ["a"]),
-        (b"a\n", ["a"]),
-        (b"a\nb", ["a", "b"]),
-        (b"a\r\nb\r\n", ["a", "b"]),
-        (b"a\r\nb\n\r\n", ["a", "b", ""]),
-        (b"a\n\n\nb\n", ["a", "", "", "b"]),
-        (b"\n\na", ["", "", "a"]),
-        (b"a\n ", ["a", " "]),
-        (b" a \t\n", [" a \t"]),
-    ],
-)
-def test_lines_end_at_lf_or_crlf(content, lines):
-    assert read(content) == (lines, [])
+# Lines end at LF or CR LF only.
+LINES = [
+    *((b"", []), (b"\n", [""]), (b"\n\n", ["", ""]), (b"a", ["a"]), (b"a\n", ["a"]), (b"a\nb", ["a", "b"])),
+    *((b"a\r\nb\r\n", ["a", "b"]), (b"a\r\nb\n\r\n", ["a", "b", ""]), (b"a\n\n\nb\n", ["a", "", "", "b"])),
+    *((b"\n\na", ["", "", "a"]), (b"a\n ", ["a", " "]), (b" a \t\n", [" a \t"])),
+    # A lone carriage return is part of its line.
+    *((b"a\rb\nc\n", ["a\rb", "c"]), (b"\ra\n", ["\ra"]), (b"a\r\r\n", ["a\r"]), (b"\r\n\r", ["", "\r"])),
+    (b"a\r", ["a\r"]),
+    # So are the other line separators of Python, and control characters.
+    *((f"a{sign}b\n{sign}\nc{sign}", [f"a{sign}b", sign, f"c{sign}"]) for sign in "\x85\u2028\u2029\v\f\x1c\x1d\x1e"),
+    (f"{CONTROLS}\nnext\n", [CONTROLS, "next"]),
+    # A byte-order mark at the start is removed, also in files that cat joined, but not within a line.
+    *((b"\xef\xbb\xbfa\nb\n", ["a", "b"]), (b"\xef\xbb\xbf\nb\n", ["", "b"]), (b"\xef\xbb\xbf", [""])),
+    ("\ufeffa\n\ufeffb\n\ufeff\n\ufeff\ufeffc", ["a", "b", "", "c"]),
+    ("a\ufeff\nb\ufeffc\n", ["a\ufeff", "b\ufeffc"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        (b"a\rb\nc\n", ["a\rb", "c"]),
-        (b"\ra\n", ["\ra"]),
-        (b"a\r\r\n", ["a\r"]),
-        (b"\r\n\r", ["", "\r"]),
-        (b"a\r", ["a\r"]),
-    ],
-)
-def test_a_lone_carriage_return_is_part_of_its_line(content, lines):
-    assert read(content) == (lines, [])
-
-
-@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029", "\v", "\f", "\x1c", "\x1d", "\x1e"])
-def test_other_line_separators_of_python_do_not_split_a_line(character):
-    assert len(f"a{character}b".splitlines()) == 2
-    assert read(f"a{character}b\n{character}\nc{character}".encode()) == (
-        [f"a{character}b", character, f"c{character}"],
-        [],
-    )
-
-
-def test_control_characters_are_kept():
-    text = "".join(chr(code) for code in [*range(32), *range(127, 160)] if chr(code) != "\n")
-    assert read(f"{text}\nnext\n".encode()) == ([text, "next"], [])
-
-
-def test_a_byte_order_mark_at_the_start_is_removed():
-    assert read(b"\xef\xbb\xbfa\nb\n") == (["a", "b"], [])
-    assert read(b"\xef\xbb\xbf\nb\n") == (["", "b"], [])
-    assert read(b"\xef\xbb\xbf") == ([""], [])
-
-
-def test_a_byte_order_mark_in_files_that_cat_joined_is_removed_but_not_within_a_line():
-    assert read("\ufeffa\n\ufeffb\n\ufeff\n\ufeff\ufeffc".encode()) == (["a", "b", "", "c"], [])
-    assert read("a\ufeff\nb\ufeffc\n".encode()) == (["a\ufeff", "b\ufeffc"], [])
+@pytest.mark.parametrize(("content", "lines"), LINES, ids=ascii)
+def test_a_text_has_these_lines(content, lines):
+    assert read(content.encode() if isinstance(content, str) else content) == (lines, [])
 
 
 @pytest.mark.parametrize(
@@ -106,17 +72,9 @@ def test_lines_around_one_that_is_not_utf8_are_unchanged():
     lines, warnings = read(b"\xff\n\xc3\xa4\n\xc3\n\xa4\n\xe2\x82\xac")
     assert lines == ["\ufffd", "ä", "\ufffd", "\ufffd", "€"]
     assert [warning.partition(": ")[0] for warning in warnings] == [f"input, line {number}" for number in (1, 3, 4)]
-
-
-def test_the_byte_order_mark_is_removed_from_a_first_line_that_is_not_utf8():
-    lines, warnings = read(b"\xef\xbb\xbfa\xff\n")
-    assert (lines, len(warnings)) == (["a\ufffd"], 1)
-
-
-def test_a_warning_names_the_error_and_its_position():
-    assert read(b"ab\xffc\n")[1] == [
-        "input, line 1: not UTF-8 (invalid start byte at byte 2); invalid bytes become U+FFFD"
-    ]
+    # The byte-order mark is removed from such a line, too, and a warning names the position.
+    warning = "input, line 1: not UTF-8 (invalid start byte at byte 2); invalid bytes become U+FFFD"
+    assert read(b"\xef\xbb\xbfa\xff\n")[0] == ["a\ufffd"] and read(b"ab\xffc\n")[1] == [warning]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])

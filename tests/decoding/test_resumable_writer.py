@@ -79,23 +79,14 @@ def test_the_number_of_answers_must_be_the_number_of_files(tmp_path):
 def test_a_run_stopped_after_any_block_resumes_to_the_same_bytes(tmp_path, names, blocks):
     paths = [tmp_path / name for name in names]
     work(paths, blocks=blocks)
+    for path in paths if blocks < BLOCKS else ():  # half a block more than is recorded
+        with open(partial_of(path), "ab") as file:
+            file.write(b"\x1f\x8bhalf of wh")
     _, rest, _ = start(paths)
     assert list(rest) == LINES[blocks * BLOCK :]
     work(paths)
     assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, names)
     assert names_in(tmp_path) == sorted([*names, "undisturbed"])
-
-
-@NAMES
-@pytest.mark.parametrize("blocks", range(BLOCKS))
-def test_half_a_block_beyond_the_recorded_size_is_discarded(tmp_path, names, blocks):
-    paths = [tmp_path / name for name in names]
-    work(paths, blocks=blocks)
-    for path in paths:
-        with open(partial_of(path), "ab") as file:
-            file.write(b"\x1f\x8bhalf of wh")
-    work(paths)
-    assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, names)
 
 
 @NAMES

@@ -73,18 +73,6 @@ def extra_lengths_of_batches(lines, vocabulary, batch_size=8, extra_length=50):
     return [longest[number] - length + extra_length for number, length in enumerate(lengths)]
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", KINDS)
-def test_exports_translate_alike(imported, translators, t2t_dir, tmp_path, kind):
-    lines = lines_of(t2t_dir / "in.txt")
-    expected = translators[kind].translate(lines)
-    t2t.export(imported[kind], tmp_path / "ct2", format="ctranslate2")
-    t2t.export(imported[kind], tmp_path / "saved", format="saved_model")
-    assert t2t.Translator.from_export(tmp_path / "ct2").translate(lines) == expected
-    outputs = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"](tf.constant(lines))["outputs"]
-    assert [text.decode() for text in outputs.numpy()[:, 0]] == expected
-
-
 def test_a_warm_start_takes_every_weight(imported):
     from t2t_lite.models.building import make_model
     from t2t_lite.run_dir import open_run_dir

@@ -78,6 +78,7 @@ def decoder(refused, tmp_path):
     "flags, said",
     [
         (("--problem=grammar_edne",), "unknown problem 'grammar_edne' (--problem); did you mean 'grammar_ende'"),
+        (("--problem=grammar_edne_rev",), "unknown problem 'grammar_edne' (--problem); did you mean 'grammar_ende'"),
         (("--hparams_set=transformer_tinny",), "unknown hparam set 'transformer_tinny' (--hparams_set); did you mean"),
         (("--model=transfromer",), "unknown model 'transfromer' (--model); did you mean 'transformer'?"),
         (("--trian_steps=5",), "unknown flag --trian_steps; did you mean '--train_steps'"),
@@ -163,13 +164,10 @@ def test_wrong_command_lines_of_the_other_commands_are_refused(refused, tmp_path
     assert "--data_dir" in refused("datagen", "--problem=grammar_ende", status=2)
     assert "--n: takes a whole number from 1 " in refused("avg", f"--output_dir={tmp_path}", "--n=0", status=2)
     assert "--output_dir" in refused("decoder", status=2)
-    assert "did you mean '--lowercase'" in refused("score", "--hypothesis=a", "--reference=b", "--lower", status=2)
-
-
-def test_a_mistyped_required_flag_is_an_error_with_the_nearest_name(refused, tmp_path):
     assert "did you mean '--problem'" in refused(
         "datagen", "--problme=grammar_ende", f"--data_dir={tmp_path / 'data'}", status=2
     )
+    assert "did you mean '--lowercase'" in refused("score", "--hypothesis=a", "--reference=b", "--lower", status=2)
 
 
 def test_debug_shows_the_traceback(process, tmp_path):
@@ -188,19 +186,18 @@ def test_debug_shows_the_traceback(process, tmp_path):
         (b"", b"", "empty"),
         (b"a\n", b"caf\xe9\n", "reference, line 1: not UTF-8"),
         (None, b"a\n", "no such file"),
+        ("folder", b"a\n", "directory"),
     ],
 )
 def test_files_that_cannot_be_scored_are_errors(refused, tmp_path, hypothesis, reference, said):
     for name, content in (("hypothesis", hypothesis), ("reference", reference)):
-        if content is not None:
+        if content == "folder":
+            (tmp_path / name).mkdir()
+        elif content is not None:
             (tmp_path / name).write_bytes(content)
     message = refused("score", f"--hypothesis={tmp_path / 'hypothesis'}", f"--reference={tmp_path / 'reference'}")
     assert said in message
     assert "empty" in said or str(tmp_path) in message
-
-
-def test_a_folder_instead_of_a_file_is_an_error(refused, tmp_path):
-    assert str(tmp_path) in refused("score", f"--hypothesis={tmp_path}", f"--reference={tmp_path}")
 
 
 def test_unreadable_text_to_decode_is_an_error(work, decoder):
@@ -239,14 +236,10 @@ def test_a_data_dir_without_data_of_the_problem_is_an_error(work, trainer, kind)
         assert f"generate it with: t2t-lite-datagen --problem=grammar_ende --data_dir={data_dir}" in message
 
 
-@pytest.mark.parametrize("kind", ["cut short", "missing"])
-def test_a_damaged_shard(work, trainer, kind):
+def test_a_damaged_shard(work, trainer):
     shard = work / "data" / "grammar_ende-train-00003-of-00010"
-    content = shard.read_bytes()
-    shard.unlink()
-    if kind == "cut short":
-        shard.write_bytes(content[:-100])
-    message = trainer(output_dir="new", fresh=kind == "cut short")
+    shard.write_bytes(shard.read_bytes()[:-100])
+    message = trainer(output_dir="new", fresh=True)
     assert str(shard) in message and "t2t-lite-datagen" in message
 
 
@@ -284,9 +277,10 @@ def test_settings_that_drop_every_pair(work, trainer):
 
 
 def test_a_run_directory_made_with_other_settings(work, trainer):
-    message = trainer("--hparams=hidden_size=64,num_heads=2")
-    assert str(work / "run") in message and "hidden_size: 32, not 64" in message
-    assert "pass another --output_dir" in message
+    message = trainer("--hparams=hidden_size=64,num_heads=2,label_smoothing=0", "--train_steps=7")
+    assert str(work / "run") in message and "pass another --output_dir" in message
+    assert "hidden_size: 32, not 64" in message and "label_smoothing: 0.1, not 0.0" in message
+    assert "train_steps" not in message
 
 
 def test_a_run_directory_made_with_another_problem(work, trainer):
@@ -294,21 +288,10 @@ def test_a_run_directory_made_with_another_problem(work, trainer):
     assert "'grammar_ende', not 'grammar_ende_rev'" in message
 
 
-def test_an_output_dir_that_is_a_file(work, trainer):
-    (work / "file").write_text("")
-    assert str(work / "file") in trainer(output_dir="file")
-
-
 def test_a_vocabulary_that_does_not_match_the_checkpoint(work, decoder):
     train_vocabulary(["another text"] * 5, 100, work / "run" / VOCABULARY)
     message = decoder(f"--decode_from_file={work / 'in.txt'}", f"--decode_to_file={work / 'out.txt'}")
     assert str(work / "run" / VOCABULARY) in message and "trained with" in message
-
-
-def test_a_missing_run_directory_is_an_error(work, refused):
-    for name, flags in (("avg", ()), ("decoder", (f"--decode_from_file={work / 'in.txt'}",))):
-        message = refused(name, f"--output_dir={work / 'none'}", *flags)
-        assert f"--output_dir={work / 'none'} is not a run directory" in message
 
 
 def test_a_run_without_a_checkpoint(work, decoder, refused):
@@ -335,14 +318,10 @@ def test_a_checkpoint_that_does_not_fit_the_settings(work, decoder):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("content", [b"", b"half", None], ids=["empty", "half", "missing"])
-def test_a_damaged_checkpoint(work, decoder, content):
+def test_a_damaged_checkpoint(work, decoder):
     data = work / "run" / "ckpt-6.data-00000-of-00001"
-    if content is None:
-        data.unlink()
-    else:
-        data.write_bytes(data.read_bytes()[:1000] if content else b"")
-    message = decoder(fresh=content == b"half")
+    data.write_bytes(data.read_bytes()[:1000])
+    message = decoder(fresh=True)
     assert str(work / "run" / "ckpt-6") in message and "damaged" in message
 
 

@@ -76,18 +76,6 @@ def test_help_describes_the_command_and_every_flag(command, name):
     assert sorted(described) == sorted(set(re.findall(r"^  (?:-h, )?(--\w+)", result.stdout, flags=re.MULTILINE)))
 
 
-def test_registry_help_lists_problems_sets_and_models_with_descriptions(command):
-    result = command("trainer", "--registry_help")
-    assert (result.returncode, result.stderr) == (0, "")
-    for line in (
-        r"  grammar_ende +English to German",
-        r"  multi30k_ende +English to German",
-        r"  transformer_base +The paper's base model",
-        r"  transformer +The paper's encoder-decoder",
-    ):
-        assert re.search(f"^{line}", result.stdout, flags=re.MULTILINE)
-
-
 def test_a_run_directory_holds_checkpoints_settings_vocabulary_and_event_files(small_run, grammar_data):
     names = {path.name for path in small_run.iterdir()}
     checkpoints = {f"ckpt-{step}{end}" for step in (2, 4, 6) for end in (".index", ".data-00000-of-00001")}
@@ -153,12 +141,6 @@ def test_training_with_more_steps_resumes_from_the_last_checkpoint(
     assert not re.search(r"BLEU|\x1b", result.stdout)
 
 
-def test_a_new_average_replaces_the_previous_one_and_keeps_the_checkpoints(averaged):
-    names = sorted(path.name for path in averaged.iterdir() if path.name.startswith("average"))
-    assert names == ["average-6.data-00000-of-00001", "average-6.index"]
-    assert sorted(path.name for path in averaged.glob("ckpt-*.index")) == [f"ckpt-{step}.index" for step in (2, 4, 6)]
-
-
 def test_the_decoder_writes_one_line_per_input_line_in_order(translated):
     lines = translated[0].split("\n")
     assert len(lines) == len(ODD_LINES) + 1 and lines[-1] == ""
@@ -201,19 +183,6 @@ def test_a_checkpoint_can_be_chosen_and_crlf_is_not_part_of_the_text(averaged, c
     assert result.stderr == f"using {averaged / 'ckpt-2'}\n"
     first, second, third, end = result.stdout.split("\n")
     assert (second, end) == ("", "") and first == third
-
-
-def test_score_prints_bleu_and_chrf_with_signatures(command, process, tmp_path):
-    (tmp_path / "hypothesis").write_text("The cat sat on the mat.\nA Dog runs away.\n")
-    (tmp_path / "reference").write_text("The cat sat on the mat.\nA dog runs away.\n")
-    flags = [f"--{name}={tmp_path / name}" for name in ("hypothesis", "reference")]
-    result = process("score", *flags)
-    assert (result.returncode, result.stderr) == (0, "")
-    bleu, chrf = result.stdout.splitlines()
-    assert re.match(r"BLEU\|nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:2\.\S+ = \d", bleu)
-    assert re.match(r"chrF2\|nrefs:1\|case:mixed\|\S+ = \d", chrf)
-    lowercase = command("score", *flags, "--lowercase").stdout
-    assert "case:lc" in lowercase and " = 100.00 " in lowercase
 
 
 @pytest.mark.heavy

@@ -11,15 +11,10 @@ import time
 import pytest
 from support.commands import start_process
 
-# Compiling takes seconds and changes no text (tests/decoding/test_searcher.py, test_translator.py).
+# Compiling takes seconds and changes no text (tests/decoding/search/test_searcher.py).
 PLAIN = "--xla_compile=False"
 SETTINGS = ("--decode_hparams=beam_size=2,extra_length=4", PLAIN)
-SENTENCES = [
-    "The dog sleeps.",
-    "A man sees the small dog.",
-    "She sings.",
-    "I know the man who sleeps in the garden.",
-]
+SENTENCES = ["The dog sleeps.", "A man sees the small dog.", "She sings.", "I know the man who sleeps in the garden."]
 # Content of files found in practice, as bytes of a line without its end.
 HOSTILE = [
     b"The dog sleeps.",

@@ -1,7 +1,5 @@
 """Stopped and killed training runs resume with bitwise equal results."""
 
-import json
-import math
 import re
 import resource
 import signal
@@ -131,34 +129,6 @@ def test_a_kill_loses_only_the_steps_since_the_last_checkpoint(small_flags, gram
     last = steps_saved(tmp_path)[-1]
     assert last < STEPS
     assert f"resuming from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path)
-
-
-WARMUP, DECAY_STEPS, PEAK = 4, 40, 0.003
-ADAMW_AND_COSINE = (
-    f"optimizer=adamw,learning_rate={PEAK},learning_rate_warmup_steps={WARMUP},learning_rate_schedule=cosine,"
-    f"learning_rate_decay_steps={DECAY_STEPS},weight_decay=0.1,clip_norm=1.0"
-)
-
-
-@pytest.mark.heavy
-def test_a_killed_run_resumes_exactly_with_adamw_and_cosine(small_flags, grammar_data, command, tmp_path):
-    flags = [f"{flag},{ADAMW_AND_COSINE}" if flag.startswith("--hparams=") else flag for flag in small_flags]
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = trainer(flags, grammar_data, killed)
-    wait_until(lambda: len(steps_saved(killed)) >= 2, process)
-    process.kill()
-    process.communicate()
-    last = steps_saved(killed)[-1]
-    assert last < STEPS
-    for output_dir in (killed, whole):
-        result = command(*flags_of(flags, grammar_data, output_dir))
-        assert result.returncode == 0, result.stderr
-        assert (f"resuming from {killed / f'ckpt-{last}'}" in result.stdout) == (output_dir == killed)
-    assert_same_end(killed, whole)
-    reports = [json.loads(line) for line in (whole / "log.jsonl").read_text().splitlines()]
-    rates = {report["step"]: report["learning_rate"] for report in reports if "learning_rate" in report}
-    cosine = (1 + math.cos(math.pi * (STEPS - WARMUP) / (DECAY_STEPS - WARMUP))) / 2
-    assert rates[STEPS] == pytest.approx(PEAK * cosine, rel=1e-5)
 
 
 @pytest.mark.heavy

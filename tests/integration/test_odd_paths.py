@@ -10,7 +10,7 @@ import t2t_lite as t2t
 from t2t_lite.files import split_paths
 
 TINY = "hidden_size=16,filter_size=32,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=256"
-# Nested into each other, because a model for each of them would take minutes.
+# Nested into each other in two groups, because a model for each of them would take minutes.
 NAMES = {
     "patterns": ["lr=[0.1]", "[x] y", "a\\b", "*", "?", "[!a]", "[", "]", "{a,b}", "a*b"],
     "lists": ["pc,d", ",", "a,b,c", "a, b", "x=1,y=2", "=", "a=b", ";", "a:b", "|"],
@@ -22,10 +22,10 @@ NAMES = {
 }
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=["patterns,lists,shells", "formats,blanks,ours,letters"])
 def folder(request, tmp_path):
-    """A folder whose path consists of the odd names of one kind."""
-    path = tmp_path.joinpath(*NAMES[request.param])
+    """A folder whose path consists of the odd names of several kinds."""
+    path = tmp_path.joinpath(*(name for kind in request.param.split(",") for name in NAMES[kind]))
     path.mkdir(parents=True)
     return path
 

@@ -86,17 +86,6 @@ def test_line_counts_are_compared_and_split_off_pairs_are_reported(generated):
         assert re.search(rf"no {split} files: 23 pairs of the training text become the {split} split", generated)
 
 
-def test_the_manifest_counts_dropped_pairs(own_text, generated):
-    folder, _ = own_text
-    splits = json.loads((folder / "data" / "manifest.text_pairs.json").read_text())["splits"]
-    dropped = dict(splits["train"]["dropped"])
-    for split in ("dev", "test"):
-        dropped.pop(f"its source is also in {split}", None)
-    assert dropped == {kind: DEFECTS for kind, done in KINDS.items() if done == "dropped"}
-    total = sum(made["examples"] for made in splits.values())
-    assert total + sum(splits["train"]["dropped"].values()) == 500
-
-
 @pytest.mark.slow
 def test_a_model_trains_on_own_text_and_translates(own_text, generated, command):
     folder, _ = own_text
@@ -107,26 +96,6 @@ def test_a_model_trains_on_own_text_and_translates(own_text, generated, command)
     assert json.loads((folder / "run" / "run.json").read_text())["target_language"] == "de"  # as the data records
     decoded = command("decoder", run, "--xla_compile=False", stdin=b"A man.\nTwo dogs.\n")
     assert decoded.returncode == 0 and len(decoded.stdout.splitlines()) == 2
-
-
-def test_repeating_the_command_does_nothing_and_a_changed_file_is_refused(own_text, generated, command, tmp_path):
-    folder, _ = own_text
-    flags = [
-        f"--train_source={folder / 'my.en'}",
-        f"--train_target={folder / 'my.de'}",
-        f"--data_dir={folder / 'data'}",
-        "--target_language=de",
-    ]
-    again = command("datagen", "--problem=text_pairs", *flags)
-    assert again.returncode == 0 and "nothing to do" in again.stdout
-    content = (folder / "my.de").read_bytes()
-    (folder / "my.de").write_bytes(content[:-20])
-    try:
-        changed = command("datagen", "--problem=text_pairs", *flags)
-    finally:
-        (folder / "my.de").write_bytes(content)
-    assert changed.returncode == 1 and len(changed.stderr.splitlines()) == 1
-    assert f"{folder / 'my.de'} is not the source that the data" in changed.stderr
 
 
 @pytest.mark.parametrize("which", ["split", "shard"])

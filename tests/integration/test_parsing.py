@@ -220,12 +220,6 @@ def test_a_better_search_is_remembered_once_it_is_confirmed(made, command, tmp_p
     assert found["decoded"][-1]["p_corrected"] < 0.05 and found["decoded"][-1]["score"] > found["current"]["score"]
 
 
-def test_a_search_with_only_trees_needs_no_repair(made, decode):
-    finished, trees = decode(settings="beam_size=2,only_trees=True")
-    check_trees(trees, sentences_of(made[0]))
-    assert f"0 of {len(trees)} trees (0.0%) needed repair" in finished.stderr
-
-
 def test_trees_are_drawn_as_svg_and_text(made, decode, tmp_path):
     finished, trees = decode(f"--draw_trees={tmp_path / 'trees.svg'}")
     assert f"drew {len(trees)} trees in {tmp_path / 'trees.svg'}" in finished.stderr
@@ -283,13 +277,6 @@ def test_all_hypotheses_and_scores_of_given_trees_are_written(made, command, tmp
     (tmp_path / "pairs.tsv").write_text("the dog sees the cat .\t(TOP (S\n")
     refused = command("decoder", f"--output_dir={made[1]}", f"--score_file={tmp_path / 'pairs.tsv'}")
     assert refused.returncode == 1 and "line 1" in refused.stderr and "not a tree" in refused.stderr
-
-
-def test_parser_can_be_used_in_a_program(made):
-    parser = Parser.from_run_dir(made[1], decode_hparams="beam_size=1", warn=lambda line: None)
-    trees = parser.translate(sentences_of(made[0])[:3])
-    check_trees(trees, sentences_of(made[0])[:3])
-    assert parser.parsed == 3
 
 
 def test_a_resumed_run_reports_the_repairs_of_all_lines(made, tmp_path):

@@ -101,7 +101,7 @@ def test_wrong_usage_is_one_line(command, flags, message):
 
 
 @pytest.mark.heavy
-def test_a_stopped_reproduction_goes_on_and_writes_the_table(command, process, grammar_data, tmp_path):
+def test_a_stopped_reproduction_goes_on_and_writes_the_table(command, grammar_data, tmp_path):
     flags = ["--table=3", "--scale=tiny", "--rows=base", "--seeds=1", f"--data_dir={grammar_data}"]
     flags.append(f"--output_dir={tmp_path}")
     started = subprocess.Popen([program("reproduce"), *flags], env=user_environment(), stdout=subprocess.DEVNULL)
@@ -112,7 +112,7 @@ def test_a_stopped_reproduction_goes_on_and_writes_the_table(command, process, g
     started.send_signal(signal.SIGTERM)
     assert started.wait() == 128 + signal.SIGTERM
     assert not (tmp_path / "table3.tiny.md").exists()
-    done = process("reproduce", *flags)
+    done = command("reproduce", *flags)
     assert done.returncode == 0, done.stderr
     assert f"{run.name}: trainer" in done.stdout and f"{run.name}: eval" in done.stdout
     log = (tmp_path / f"{run.name}.log").read_text()
@@ -129,6 +129,6 @@ def test_a_stopped_reproduction_goes_on_and_writes_the_table(command, process, g
     scores = {figure["name"]: figure["score"] for figure in stored["figures"]}
     assert float(row["sacreBLEU (dev)"]) == scores["bleu"] > 0
     assert float(row["PPL (dev)"]) == scores["perplexity"] < 100
-    again = process("reproduce", *flags)
+    again = command("reproduce", *flags)
     assert again.returncode == 0 and f"{run.name}: " not in again.stdout
     assert "1 runs took" in again.stdout

@@ -215,11 +215,6 @@ def test_mistakes_are_one_line_errors(command, paths, flags, message):
     assert message.format(**paths) in result.stderr and len(result.stderr.splitlines()) == 1
 
 
-def test_a_file_whose_name_has_a_comma_is_one_file(score, files, tmp_path):
-    name = write(tmp_path / "a,b", files["a"])
-    assert "BLEU" in score(f"--hypothesis={name}", f"--reference={name}")
-
-
 @pytest.mark.slow
 def test_help_explains_the_metrics_and_nothing_imports_tensorflow(process, paths, tmp_path):
     for module in ("tensorflow", "keras"):

@@ -62,14 +62,6 @@ def test_a_fully_masked_row_gives_the_mean_of_the_values(heads):
     np.testing.assert_allclose(mixed[1, :, 0], heads[2][1].mean(axis=1), atol=1e-6)
 
 
-def test_queries_are_divided_by_the_square_root_of_the_depth_of_a_head():
-    layer = MultiHeadAttention(16, 4)
-    layer.build((None, None, 16))
-    layer.query.assign(np.eye(16))
-    x = np.random.default_rng(5).normal(size=(1, 3, 16)).astype("float32")
-    np.testing.assert_allclose(np.array(layer.queries(x))[0, 1], x[0, :, 4:8] / 2.0, atol=1e-6)
-
-
 def test_weights_are_float32_for_bfloat16_heads(heads):
     from keras import ops
 

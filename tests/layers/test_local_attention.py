@@ -68,42 +68,6 @@ def test_padding_is_not_attended_to(how, neighborhood_size, causal, paper, atten
         np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", LENGTHS)
-def test_local_attention_supports_rotary_positions(length, causal, paper, attention_by_loops):
-    layer = make(paper, causal, 4, rotary=True)
-    x = random(1, length, HIDDEN)
-    expected = attention_by_loops(layer, x[0].astype("float64"), neighborhood(length, 4, causal), rotary=True)
-    np.testing.assert_allclose(np.array(layer(x))[0], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_batch_and_length_may_be_unknown_in_a_graph(causal, paper, traced):
-    layer = make(paper, causal, 4, rotary=True)
-    run = traced(layer, HIDDEN)
-    for rows, length in ((1, 1), (2, 3), (1, 4), (3, 8), (2, 11)):
-        x, mask = random(rows, length, HIDDEN), everything(length, rows)
-        mask[0, 0, 0, 2:] = False
-        np.testing.assert_allclose(run(x, mask), layer(x, mask), atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("neighborhood_size", SIZES)
-def test_a_position_influences_only_its_neighborhood(neighborhood_size, causal, paper):
-    length = 19
-    layer = make(paper, causal, neighborhood_size)
-    x = random(1, length, HIDDEN)
-    before = np.array(layer(x))[0]
-    allowed = neighborhood(length, neighborhood_size, causal)
-    for position in range(length):
-        changed = x.copy()
-        changed[0, position] += 1.0
-        change = np.abs(np.array(layer(changed))[0] - before).max(axis=1)
-        assert (change[~allowed[:, position]] <= 1e-6).all()
-        assert (change[allowed[:, position]] > 1e-4).all()
-
-
 def test_dropout_acts_only_with_seeds_and_keeps_the_mean_of_the_weights():
     rate, batch, length = 0.3, 20, 30
     layer = LocalSelfAttention(HIDDEN, HEADS, False, 8, dropout=rate)
@@ -128,33 +92,12 @@ def test_dropout_acts_only_with_seeds_and_keeps_the_mean_of_the_weights():
 # Stepping.
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rotary", [False, True])
-@pytest.mark.parametrize("neighborhood_size", SIZES)
-def test_stepping_equals_one_pass_when_cache_slots_are_reused(neighborhood_size, rotary, paper, stepped):
-    layer = make(paper, True, neighborhood_size, rotary=rotary)
-    x = random(2, 2 * neighborhood_size + 3, HIDDEN)
-    np.testing.assert_allclose(stepped(layer, x), layer(x), atol=1e-5)
-
-
-def test_stepping_works_for_a_sentence_shorter_than_the_neighborhood(paper, stepped):
-    layer = make(paper, True, 8, key_size=5, value_size=2)
-    x = random(2, 3, HIDDEN)
-    np.testing.assert_allclose(stepped(layer, x, room=1), layer(x), atol=1e-5)
-
-
 def test_the_cache_length_is_the_neighborhood(paper, descending_beams):
     layer = make(paper, True, 4, key_size=5, value_size=2)
     cache = layer.start_cache(2, 3, 100)
     for position, ancestry, _ in descending_beams(2, 3, 7):
         assert [tuple(part.shape) for part in cache] == [(2, HEADS, 5, 12), (2, HEADS, 12, 2)]
         _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, ancestry)
-
-
-@pytest.mark.parametrize("neighborhood_size", [2, 4, 16])
-@pytest.mark.parametrize("rotary", [False, True])
-def test_steps_follow_the_beam_ancestry(rotary, neighborhood_size, paper, follows_its_ancestors):
-    follows_its_ancestors(make(paper, True, neighborhood_size, rotary=rotary), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -169,16 +112,6 @@ def test_attention_weights_are_zero_outside_the_neighborhood(causal, paper):
     assert not weights[0][:, (far < -layer.before) | (far > layer.after)].any() and not weights[1, :, :6, 6:].any()
     values = np.array(layer.heads(x, np.arange(9))[1][1])
     np.testing.assert_allclose(layer.combine_heads(weights @ values)[0], layer(x, mask[:, None, None, :])[0], atol=1e-5)
-
-
-def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(paper, stepped):
-    exact, layer = (make(paper, True, 4, rotary=True, dtype=dtype) for dtype in ("float32", "mixed_bfloat16"))
-    x = random(2, 11, HIDDEN)
-    result = layer(x)
-    assert result.dtype == "bfloat16"
-    # 8 significant bits; values and their sums are about 1.
-    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=0.06)
-    np.testing.assert_allclose(stepped(layer, tf.cast(x, "bfloat16")), exact(x), atol=0.06)
 
 
 # Memory.

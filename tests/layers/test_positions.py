@@ -28,15 +28,6 @@ def test_sines_and_cosines_are_interleaved_with_the_literal_rates():
     np.testing.assert_allclose(row, [math.sin(3.0), math.cos(3.0), math.sin(0.03), math.cos(0.03)], atol=1e-6)
 
 
-def test_position_zero_alternates_zero_and_one():
-    assert np.array(sinusoids(np.array([0]), 6)).tolist() == [[0, 1, 0, 1, 0, 1]]
-
-
-def test_a_position_has_the_same_encoding_alone_and_among_others():
-    together = np.array(sinusoids(np.arange(9), 16))
-    np.testing.assert_array_equal(np.array(sinusoids(np.array([7]), 16))[0], together[7])
-
-
 def test_an_odd_width_is_refused():
     with pytest.raises(ValueError, match="hidden_size 7 is odd"):
         sinusoids(np.arange(3), 7)
@@ -81,19 +72,6 @@ def test_a_rotation_multiplies_channel_pairs_as_complex_numbers(size):
         turned = number * cmath.exp(1j * positions[place] * 10000.0 ** (-2 * i / size))
         np.testing.assert_allclose(result[row, head, place, i], turned.real, atol=1e-4)
         np.testing.assert_allclose(result[row, head, place, i + size // 2], turned.imag, atol=1e-4)
-
-
-def test_the_product_of_rotated_vectors_depends_only_on_their_distance():
-    query, key = np.random.default_rng(1).normal(size=(2, 1, 1, 1, 8)).astype("float32")
-
-    def product(query_position, key_position):
-        turned = [rotate(x, np.array([at])) for x, at in ((query, query_position), (key, key_position))]
-        return float((np.array(turned[0]) * np.array(turned[1])).sum())
-
-    for distance in (-3, 0, 4):
-        products = [product(start + distance, start) for start in (3, 10, 100)]
-        np.testing.assert_allclose(products, products[0], atol=1e-4)
-    assert abs(product(3, 0) - product(0, 3)) > 1e-3  # the sign of the distance matters, too
 
 
 # Learned positions.

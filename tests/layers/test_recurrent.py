@@ -69,49 +69,9 @@ def test_a_padded_sentence_gives_the_result_of_a_loop_over_it_alone(causal, hidd
         np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_more_padding_changes_nothing(causal, paper):
-    layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)
-    x = random(1, LENGTH, HIDDEN)
-    alone = np.array(layer(x))
-    padded = np.pad(x, ((0, 0), (0, 4), (0, 0)), constant_values=3.0)
-    result = np.array(layer(padded, padding_mask((LENGTH,), LENGTH + 4)))
-    np.testing.assert_allclose(result[:, :LENGTH], alone, atol=1e-6)
-
-
-def test_only_a_causal_layer_is_blind_to_later_positions(paper):
-    x = random(1, LENGTH, HIDDEN)
-    changed = x.copy()
-    changed[0, 3] += 1.0
-    causal, both = (built(Recurrent(HIDDEN, causal), paper, HIDDEN) for causal in (True, False))
-    change = np.abs(np.array(causal(changed)) - np.array(causal(x)))[0].max(axis=1)
-    assert (change[:3] < 1e-6).all() and (change[3:] > 1e-4).all()
-    assert (np.abs(np.array(both(changed)) - np.array(both(x)))[0].max(axis=1) > 1e-4).all()
-
-
-def test_stepping_equals_one_pass(paper, stepped):
-    layer = built(Recurrent(HIDDEN, causal=True), paper, HIDDEN)
-    x = random(3, LENGTH, HIDDEN)
-    for room in (0, 3):
-        np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
-
-
 def test_the_cache_is_one_state_for_any_sentence_length(paper):
     layer = built(Recurrent(HIDDEN, causal=True), paper, HIDDEN)
     assert layer.start_cache(3, 2, 100).shape == (3, 2, HIDDEN)
-
-
-def test_steps_follow_the_beam_ancestry(paper, follows_its_ancestors):
-    follows_its_ancestors(built(Recurrent(HIDDEN, causal=True), paper, HIDDEN), HIDDEN)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_batch_and_length_may_be_unknown_in_a_graph(causal, paper, traced):
-    layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)
-    run = traced(layer, HIDDEN)
-    for rows, length in ((3, LENGTH), (1, 1)):
-        x, mask = random(rows, length, HIDDEN), padding_mask(LENGTHS[:rows], length)
-        np.testing.assert_allclose(run(x, mask), layer(x, mask), atol=1e-6)
 
 
 @pytest.mark.slow
@@ -132,15 +92,3 @@ def test_every_variable_is_trainable_and_gets_a_gradient(causal, paper):
 
     for gradient in gradients():
         assert np.isfinite(gradient).all() and (np.abs(gradient) > 0).any()
-
-
-def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(paper, stepped):
-    exact, layer = (
-        built(Recurrent(HIDDEN, True, dtype=dtype), paper, HIDDEN) for dtype in ("float32", "mixed_bfloat16")
-    )
-    x = random(2, LENGTH, HIDDEN)
-    result = layer(x)
-    assert result.dtype == "bfloat16"
-    # 8 significant bits; states lie between -1 and 1.
-    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=0.06)
-    np.testing.assert_allclose(stepped(layer, tf.cast(x, "bfloat16")), exact(x), atol=0.06)

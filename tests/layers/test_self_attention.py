@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from support.layers import built, random
 from support.seeds import seeds_of
 
@@ -43,12 +42,6 @@ def test_without_a_padding_mask_there_is_no_padding(options, paper):
     everything = np.ones((2, 1, 1, LENGTH), bool)
     np.testing.assert_array_equal(layer(x), layer(x, everything))
     np.testing.assert_array_equal(layer.attention(x), layer.attention(x, everything))
-
-
-def test_a_causal_layer_needs_no_padding_mask(paper):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal=True), paper, HIDDEN)
-    x = random(2, LENGTH, HIDDEN)
-    np.testing.assert_array_equal(layer(x, PADDING_MASK), layer(x))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -134,39 +127,6 @@ def test_rotary_attention_rotates_queries_and_keys_as_complex_numbers(key_size, 
         np.testing.assert_allclose(result[row], expected, atol=1e-5)
 
 
-def test_rotary_attention_adds_no_parameters():
-    plain, rotary = (SelfAttention(HIDDEN, HEADS, causal=True, rotary=rotary) for rotary in (False, True))
-    for layer in (plain, rotary):
-        layer.build((None, None, HIDDEN))
-    assert rotary.count_params() == plain.count_params() == 4 * HIDDEN**2
-
-
-@pytest.mark.parametrize("shift", [1, 40])
-def test_rotary_attention_depends_only_on_distances(shift, paper):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=True), paper, HIDDEN)
-    x = random(1, LENGTH, HIDDEN)
-    positions = np.arange(LENGTH)
-    everything = np.ones((1, 1, 1, LENGTH), bool)
-    outputs = []
-    for moved in (positions, positions + shift):
-        queries, keys_values = layer.heads(x, moved)
-        outputs.append((np.array(queries), np.array(layer.attend(queries, keys_values, everything, moved, moved))))
-    (queries, here), (moved_queries, there) = outputs
-    assert np.abs(moved_queries - queries).max() > 0.1
-    np.testing.assert_allclose(there, here, atol=1e-5)
-    np.testing.assert_allclose(here, layer(x, everything), atol=1e-6)
-
-
-def test_rotary_attention_depends_on_order_and_plain_attention_does_not(paper):
-    x = random(1, LENGTH, HIDDEN)
-    swapped = x[:, [0, 2, 1, *range(3, LENGTH)]]
-    everything = np.ones((1, 1, 1, LENGTH), bool)
-    for rotary, least, most in ((False, 0.0, 1e-5), (True, 1e-3, np.inf)):
-        layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=rotary), paper, HIDDEN)
-        change = np.abs(np.array(layer(swapped, everything))[0, 0] - np.array(layer(x, everything))[0, 0]).max()
-        assert least <= change < most
-
-
 # Relative positions: equations 3 and 4 of Shaw et al. 2018.
 
 
@@ -212,34 +172,6 @@ def test_relative_attention_is_equations_3_and_4(sizes, far, causal, paper):
         np.testing.assert_allclose(result[row], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
-def test_pairs_beyond_the_maximum_distance_share_the_outermost_vectors(name, paper):
-    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=False, max_relative_position=FAR), paper, HIDDEN)
-    x = random(1, LENGTH, HIDDEN)
-    everything = np.ones((1, 1, 1, LENGTH), bool)
-    before = np.array(layer(x, everything))[0]
-    vectors = getattr(layer, name)
-    changed = np.array(vectors)
-    changed[-1] += 1.0  # the vector of keys FAR or more positions after the query
-    vectors.assign(changed)
-    change = np.abs(np.array(layer(x, everything))[0] - before).max(axis=1)
-    assert (change[: LENGTH - FAR] > 1e-3).all()
-    assert (change[LENGTH - FAR :] < 1e-6).all()
-
-
-@pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
-def test_a_causal_layer_does_not_use_vectors_of_later_positions(name, paper):
-    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=True, max_relative_position=FAR), paper, HIDDEN)
-    x = random(1, LENGTH, HIDDEN)
-    vectors = getattr(layer, name)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(layer(x) * random(1, LENGTH, HIDDEN, seed=1))
-    gradient = np.array(tf.convert_to_tensor(tape.gradient(loss, vectors.value)))
-    assert (gradient[FAR + 1 :] == 0.0).all()
-    used = gradient[: FAR + 1] if name == "relative_values" else gradient[:FAR]
-    assert (np.abs(used).max(axis=1) > 1e-4).all()
-
-
 # Stepping, graphs and precision.
 
 
@@ -253,19 +185,6 @@ def make_layers(causal, **how):
         "relative": RelativeSelfAttention(HIDDEN, HEADS, causal, FAR, **how),
         "relative, own sizes": RelativeSelfAttention(HIDDEN, HEADS, causal, FAR, key_size=5, value_size=2, **how),
     }
-
-
-@pytest.mark.parametrize("room", [0, 3])
-@pytest.mark.parametrize("kind", make_layers(True))
-def test_stepping_equals_one_pass(kind, room, paper, stepped):
-    layer = built(make_layers(True)[kind], paper, HIDDEN)
-    x = random(2, LENGTH, HIDDEN)
-    np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", make_layers(True))
-def test_steps_follow_the_beam_ancestry(kind, paper, follows_its_ancestors):
-    follows_its_ancestors(built(make_layers(True)[kind], paper, HIDDEN), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -286,26 +205,3 @@ def test_attention_weights_are_those_applied_to_the_values(kind, causal, paper):
     if not isinstance(layer, RelativeSelfAttention):  # it adds vectors of distances to the values
         values = np.array(layer.heads(x, np.arange(LENGTH))[1][1])
         np.testing.assert_allclose(layer.combine_heads(weights @ values), layer(x, mask), atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", make_layers(True))
-def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(kind, paper, stepped):
-    exact, layer = (
-        built(make_layers(True, dtype=dtype)[kind], paper, HIDDEN) for dtype in ("float32", "mixed_bfloat16")
-    )
-    x = random(2, LENGTH, HIDDEN)
-    result = layer(x)
-    assert result.dtype == "bfloat16"
-    # 8 significant bits; values and their sums are about 1.
-    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=0.06)
-    np.testing.assert_allclose(stepped(layer, tf.cast(x, "bfloat16"), room=2), exact(x), atol=0.06)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kind", make_layers(True))
-def test_batch_and_length_may_be_unknown_in_a_graph(kind, causal, paper, traced):
-    layer = built(make_layers(causal)[kind], paper, HIDDEN)
-    run = traced(layer, HIDDEN)
-    for rows, length in ((2, LENGTH), (1, 2)):
-        x, mask = random(rows, length, HIDDEN), PADDING_MASK[:rows, :, :, :length]
-        np.testing.assert_allclose(run(x, mask), layer(x, mask), atol=1e-6)

@@ -7,7 +7,6 @@ import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generation.generate import GenerateOptions, generate
-from t2t_lite.data.manifest import check_data
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
@@ -106,16 +105,6 @@ def test_text_is_read_in_every_supported_format(tmp_path, made, texts, ending, e
     assert targets.decode() == "".join(f"{pair[1]}\n" for pair in DEV)
 
 
-@pytest.mark.parametrize("shorter", ["source", "target"])
-def test_lines_missing_in_the_other_file_are_dropped_and_counted(made, texts, given, tmp_path, shorter):
-    flags = given(train=some_pairs(1, 20), dev=DEV, test=TEST)
-    write(tmp_path / f"train.{shorter}.txt", [pair[shorter == "target"] for pair in some_pairs(1, 17)])
-    manifest = made(**flags)
-    assert texts("train") == sorted(some_pairs(1, 17))
-    assert manifest.splits["train"]["dropped"] == {"a line that the other file does not have": 3}
-    assert manifest.train_pairs == 20
-
-
 def test_unusable_lines_are_dropped_from_every_split_and_counted(tmp_path, made, texts):
     good = b"one\teins\ntwo\tzwei\n"
     bad = b"three\nfour\t\n \tfive\n\nsix\tcaf\xe9\nseven\tsieben\tmore\n"
@@ -129,39 +118,6 @@ def test_unusable_lines_are_dropped_from_every_split_and_counted(tmp_path, made,
             EMPTY: 3,
             "a line that is not UTF-8": 1,
         }
-
-
-def test_the_checks_are_reported_with_line_numbers_of_the_file(made, given):
-    pairs = some_pairs(1, 40)
-    pairs[3] = ("", "vier")
-    pairs[6] = pairs[1]
-    pairs[10] = ("x" * 2001, "y" * 2001)
-    pairs[12] = ("same", "same")
-    pairs[19] = ("twenty", " ")
-    pairs[30] = pairs[1]
-    reported = []
-    made(**given(train=pairs), report=reported.append)
-    (checks,) = reported
-    assert checks.pairs == 40 and checks.lines == {"inputs": 40, "targets": 40}
-    assert {(finding.kind, finding.count, tuple(finding.lines), finding.dropped) for finding in checks.findings()} == {
-        (EMPTY, 2, (4, 20), True),
-        ("a side of more than 2000 characters", 1, (11,), True),
-        ("a repeated pair", 2, (7, 31), False),
-        ("both sides are the same", 1, (13,), False),
-        ("the sides seem to be swapped", 0, (), False),
-    }
-
-
-def test_the_reversed_problem_uses_the_same_data(made, given, tmp_path, snapshot):
-    flags = given(train=some_pairs(1, 60))
-    made(**flags)
-    before = snapshot(tmp_path)
-    said = []
-    made(**flags, name="text_pairs_rev", say=said.append)
-    assert snapshot(tmp_path) == before and "nothing to do" in said[-1]
-    problem = get_problem("text_pairs_rev")
-    assert check_data(tmp_path / "data", problem).splits["train"]["examples"] == 54
-    assert problem.in_direction(("forward source", "forward target")) == ("forward target", "forward source")
 
 
 # Rules.
@@ -333,14 +289,6 @@ def test_only_the_split_without_files_is_split_off(made, texts, given, own):
     assert len(texts(other)) == 5 and len(texts("train")) == 95
     assert sorted(texts(other) + texts("train")) == sorted(pairs)
     assert any(f"no {other} files" in line for line in said) and not any(f"no {own} files" in line for line in said)
-
-
-def test_no_pairs_are_split_off_if_all_splits_have_files(made, texts, given):
-    said = []
-    manifest = made(**given(train=some_pairs(1, 40) + DEV, dev=DEV, test=TEST), say=said.append)
-    assert texts("train") == sorted(some_pairs(1, 40) + DEV)
-    assert texts("dev") == DEV and texts("test") == TEST
-    assert manifest.splits["train"]["dropped"] == {} and not [line for line in said if "become the" in line]
 
 
 @pytest.mark.parametrize("name", ["text_pairs", "text_mixture"])

@@ -1,8 +1,5 @@
 """Errors of `text_pairs`: wrong flags, too little text, and text that differs from that of existing data."""
 
-import gzip
-import itertools
-
 import pytest
 
 from t2t_lite.data.generation.generate import GenerateOptions, generate
@@ -77,18 +74,7 @@ def test_incompatible_flags_are_refused(flags, split, kinds, named):
 
 
 @pytest.mark.parametrize("name", ["max_characters", "max_ratio", "held_out", "split_seed"])
-@pytest.mark.parametrize(
-    "value",
-    [
-        "many",
-        "-1",
-        "1.5",
-        "",
-        "1e3",
-        " ",
-        "²",
-    ],
-)
+@pytest.mark.parametrize("value", ["many", "-1", "1.5", "", "1e3", " ", "²"])
 def test_a_value_that_is_not_a_whole_number_is_refused(flags, name, value):
     with pytest.raises(UserError) as caught:
         get_problem("text_pairs", **flags, **{name: value})
@@ -109,28 +95,15 @@ def test_missing_training_text_is_an_error_that_names_the_flags(made, flags, tmp
 # Text.
 
 
-def test_a_missing_file_is_an_error_that_names_it(made, flags, tmp_path):
+def test_a_missing_file_or_a_folder_instead_of_one_is_an_error_that_names_it(made, flags, tmp_path):
     for name in ("train_source", "train_target", "dev_tsv", "test_tsv"):
         missing = tmp_path / f"no.{name}"
         with pytest.raises(UserError) as caught:
             made(**flags | {name: str(missing)})
         assert one_line(caught) == f"no such file: {missing}"
-
-
-def test_a_folder_instead_of_a_file_is_refused(made, flags, tmp_path):
     with pytest.raises(UserError) as caught:
         made(**flags | {"dev_tsv": str(tmp_path)})
     assert str(tmp_path) in one_line(caught)
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_a_damaged_gzip_file_is_an_error_that_names_it(made, flags, tmp_path, split):
-    path = tmp_path / "text.gz"
-    path.write_bytes(gzip.compress(some_lines(500, "a\tb").encode())[:-20])
-    flags = {"train_tsv": str(path)} if split == "train" else flags | {f"{split}_tsv": str(path)}
-    with pytest.raises(UserError) as caught:
-        made(**flags)
-    assert str(path) in one_line(caught) and "gzip" in str(caught.value)
 
 
 def write_tsv(path, pairs):
@@ -189,12 +162,13 @@ def change(path, how):
         path.write_text("".join(lines) + some_lines(1, "more"))
 
 
-HOW = ["truncated", "changed", "longer"]
-
-
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("side", ["source", "target"])
-@pytest.mark.parametrize("until", ["train", "dev", None], ids=["train is made", "dev is made", "all is made"])
+@pytest.mark.parametrize(
+    ("how", "side", "until"),
+    [
+        *(("truncated", "source", "train"), ("changed", "target", "train"), ("longer", "source", "dev")),
+        *(("truncated", "target", "dev"), ("changed", "source", None), ("longer", "target", None)),
+    ],
+)
 def test_changed_text_is_refused_by_name_and_accepted_when_restored(made, flags, tmp_path, snapshot, how, side, until):
     made("undisturbed", **flags)
 
@@ -251,8 +225,7 @@ def test_the_vocabulary_of_an_interrupted_run_is_not_used_for_other_text(made, f
 
 
 @pytest.mark.parametrize(
-    "first, second",
-    itertools.permutations([{}, {"max_ratio": "3"}, {"max_ratio": "4"}], 2),
+    "first, second", [({}, {"max_ratio": "3"}), ({"max_ratio": "3"}, {"max_ratio": "4"}), ({"max_ratio": "4"}, {})]
 )
 @pytest.mark.parametrize("finished", [True, False])
 def test_other_pair_rules_for_existing_data_are_refused(made, flags, tmp_path, snapshot, first, second, finished):

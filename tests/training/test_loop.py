@@ -83,13 +83,12 @@ def test_the_best_checkpoint_outlives_later_ones(chosen):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", ["loss", "accuracy"])
-def test_an_ended_run_has_only_the_best_checkpoints_and_the_last(run, grammar_data, tmp_path, metric):
-    options = {"keep_best_n": 2, "keep_checkpoint_max": 2, "save_checkpoints_steps": 2, "eval_metric": metric}
+def test_an_ended_run_has_only_the_best_checkpoints_and_the_last(run, grammar_data, tmp_path):
+    options = {"keep_best_n": 2, "keep_checkpoint_max": 2, "save_checkpoints_steps": 2}
     run(SMALL.replace(train_steps=8), grammar_data, tmp_path, PROBLEM, **options)
     evaluations = read_evaluations(tmp_path)
     assert list(evaluations) == [2, 4, 6, 8]
-    assert steps_of(tmp_path) == sorted({*best_steps(evaluations, metric, 2), 6, 8})
+    assert steps_of(tmp_path) == sorted({*best_steps(evaluations, "loss", 2), 6, 8})
 
 
 def test_the_log_has_a_line_for_each_start_and_report(chosen):
@@ -219,18 +218,6 @@ def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp
     assert steps_of(tmp_path) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.slow
-def test_a_training_that_diverges_ends_with_its_batch_saved(run, grammar_data, tmp_path):
-    hparams = SMALL.replace(learning_rate_constant=1e30, train_steps=50)
-    with pytest.raises(UserError, match=r"5 steps in a row, .* were not finite.*not-finite-\d+\.npz") as caught:
-        run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=100)
-    assert "\n" not in str(caught.value)
-    (kept,) = tmp_path.glob("not-finite-*.npz")
-    batch = np.load(kept)
-    assert batch["targets"].ndim == 3
-    assert math.isclose(np.count_nonzero(batch["targets"]), 512, rel_tol=0.2)
-
-
 @pytest.mark.parametrize(
     "has_gpus, expected",
     [
@@ -269,9 +256,7 @@ def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
 
 @pytest.mark.heavy  # test_train_step.py tests the same for a single step
 @pytest.mark.parametrize(
-    "changes",
-    [{"residual_dropout": 0.0}, {"residual_dropout": 0.3, "batch_by": "shapes", "optimizer": "sgd"}],
-    ids=str,
+    "changes", [{"residual_dropout": 0.0}, {"residual_dropout": 0.3, "batch_by": "shapes", "optimizer": "sgd"}], ids=str
 )
 def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, grammar_data, tmp_path, changes):
     hparams = SMALL.replace(**changes)

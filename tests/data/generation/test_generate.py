@@ -107,11 +107,6 @@ def test_a_second_run_changes_nothing_and_reports_it(whole, snapshot):
     assert said == [f"letters: already in {whole}, nothing to do"]
 
 
-def test_regenerating_gives_the_same_bytes(whole, tmp_path):
-    generate(Letters(), tmp_path, tmp_path / "none", say=silent)
-    assert contents_of(tmp_path) == contents_of(whole)
-
-
 def test_two_problems_share_a_data_directory(whole, tmp_path):
     class Numerals(Letters):
         pass

@@ -1,7 +1,4 @@
 import hashlib
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -129,49 +126,11 @@ def test_every_id_can_be_decoded(vocabulary):
     assert len(vocabulary.decode(ids)[0]) > 100
 
 
-def test_an_id_beyond_the_vocabulary_is_an_error_that_gives_it(vocabulary):
-    with pytest.raises(UserError, match=f"{vocabulary.size} tokens but no id {vocabulary.size}"):
-        vocabulary.decode([[vocabulary.size]])
-
-
-def test_encoding_works_in_a_graph(vocabulary):
-    dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(4).map(vocabulary.encode)
-    rows = [row for batch in dataset for row in batch.to_list()]
-    assert rows == vocabulary.encode(tf.constant(TEXTS)).to_list()
-
-
-@pytest.mark.slow
-def test_training_twice_gives_the_same_bytes_in_any_process(tmp_path):
-    texts = [f"word {i * 7919 % 1000} and {i * 104729 % 977}" for i in range(1000)]
-    code = (
-        "import json, sys, pathlib; import t2t_lite.data.vocab as vocab\n"
-        "vocab.train_vocabulary(iter(json.load(sys.stdin)), 100, pathlib.Path(sys.argv[1]))\n"
-    )
-    command = [sys.executable, "-c", code, tmp_path / "a"]
-    subprocess.run(command, input=json.dumps(texts).encode(), check=True, capture_output=True)
-    train_vocabulary(iter(texts), 100, tmp_path / "b")
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    for name in "cd":
-        train_vocabulary(iter(TEXTS), 300, tmp_path / name)
-    assert (tmp_path / "c").read_bytes() == (tmp_path / "d").read_bytes()
-
-
 def test_a_text_with_few_tokens_makes_a_smaller_vocabulary(tmp_path):
     train_vocabulary(["a b", "b a"], 100, tmp_path / "v")
     vocabulary = open_vocabulary(tmp_path / "v")
     assert 5 <= vocabulary.size < 100
     assert round_trip(vocabulary, ["a b a"]) == ["a b a"]
-
-
-@pytest.mark.parametrize(
-    "texts, size", [([], 100), (["", ""], 100), (TEXTS, 20)], ids=["no text", "blank", "too small"]
-)
-def test_a_vocabulary_that_cannot_be_trained_is_a_plain_error_and_leaves_no_file(tmp_path, texts, size):
-    with pytest.raises(UserError) as caught:
-        train_vocabulary(texts, size, tmp_path / "v")
-    assert list(tmp_path.iterdir()) == []
-    for inner in ("INTERNAL", ".cc(", "\n"):
-        assert inner not in str(caught.value)
 
 
 @pytest.mark.parametrize("error", [UserError("en.txt, line 2: not UTF-8"), ValueError("own"), KeyboardInterrupt()])

@@ -102,18 +102,11 @@ def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, ki
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "kind, size",
-    [
-        pytest.param("wordpiece", 4000, marks=pytest.mark.heavy),
-        ("characters", 300),
-        ("bytes", 259),
-    ],
-)
+@pytest.mark.parametrize("kind, size", [("wordpiece", 4000), ("characters", 300), ("bytes", 259)])
 def test_every_line_of_multi30k_survives_a_round_trip_with_a_vocabulary_of_some(multi30k_dir, tmp_path, kind, size):
     every = all_lines(multi30k_dir)
     assert len(every) == 3 * (29_000 + 1014 + 1000)
-    train_vocabulary(all_lines(multi30k_dir, splits=["train"])[::3], size, tmp_path / "v", kind)
+    train_vocabulary(all_lines(multi30k_dir, splits=["train"])[::12], size, tmp_path / "v", kind)
     vocabulary = open_vocabulary(tmp_path / "v")
     assert 0.95 * size <= vocabulary.size <= size
     assert different(vocabulary, every) == []
@@ -134,10 +127,9 @@ def test_ids_are_within_the_size_and_only_the_last_is_a_symbol(of_kind, lines, k
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("every", [4, 1])
 @pytest.mark.parametrize("kind", KINDS)
-def test_plain_python_encode_all_encode_and_a_graph_give_the_same_ids(of_kind, multi30k_dir, kind, every):
-    texts = [*AWKWARD, "a\0b", "x" * 99, f"a {'x' * 100} b", *all_lines(multi30k_dir)[::every]]
+def test_plain_python_encode_all_encode_and_a_graph_give_the_same_ids(of_kind, multi30k_dir, kind):
+    texts = [*AWKWARD, "a\0b", "x" * 99, f"a {'x' * 100} b", *all_lines(multi30k_dir)]
     ids, rows = of_kind(kind).encode(tf.constant(texts)), of_kind(kind).encode_all(texts)
     assert ids.dtype == rows.dtype == tf.int32
     assert ids.to_list() == rows.to_list() == of_kind(kind).ids_of(texts)
@@ -211,30 +203,33 @@ def test_an_invalid_symbol_is_an_error_that_names_it(tmp_path, kind, symbols):
 
 
 @pytest.mark.heavy
-def test_another_process_learns_the_same_wordpieces(tmp_path):
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
+def test_another_process_learns_the_same_tokens(tmp_path, kind):
     texts = [f"{i * 7919 % 1000:x} and {i * 104729 % 977:b}" for i in range(1000)]
     code = (
         "import json, sys, pathlib, t2t_lite.data.vocab as vocab\n"
-        "vocab.train_vocabulary(json.load(sys.stdin), 600, pathlib.Path(sys.argv[1]), 'wordpiece')\n"
+        "vocab.train_vocabulary(json.load(sys.stdin), 600, pathlib.Path(sys.argv[1]), sys.argv[2])\n"
     )
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"  # different from that of this process
-    arguments = [sys.executable, "-c", code, tmp_path / "1"]
+    arguments = [sys.executable, "-c", code, tmp_path / "1", kind]
     environment = os.environ | {"PYTHONHASHSEED": seed}
     subprocess.run(arguments, input=json.dumps(texts).encode(), check=True, capture_output=True, env=environment)
-    train_vocabulary(texts, 600, tmp_path / "2", "wordpiece")
+    train_vocabulary(texts, 600, tmp_path / "2", kind)
     assert open_vocabulary(tmp_path / "1").size > 400
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
 
 
 NO_TEXT = [(kind, 1000, texts) for kind in ("bpe", "wordpiece", "characters") for texts in ([], ["", ""])]
 NO_ROOM = [("wordpiece", FIRST, ["a b"]), ("characters", FIRST, ["a b"]), ("bpe", 5, ["a b c d e"])]
+NO_ROOM += [("bpe", 20, ["a long text of many characters: äöü, 世界"])]
 
 
 @pytest.mark.parametrize("kind, size, texts", [*NO_TEXT, *NO_ROOM, ("unigram", 999, ["a"])])
 def test_a_vocabulary_that_cannot_be_learned_is_an_error_and_leaves_no_file(tmp_path, kind, size, texts):
-    with pytest.raises(UserError):
+    with pytest.raises(UserError) as caught:
         train_vocabulary(texts, size, tmp_path / "v", kind)
     assert list(tmp_path.iterdir()) == []
+    assert not any(inner in str(caught.value) for inner in ("INTERNAL", ".cc(", "\n"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -263,10 +258,8 @@ WHITE_SPACE = "0009-000D 0020 0085 00A0 1680 2000-200A 2028 2029 202F 205F 3000"
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
 def test_white_space_is_normalized_if_the_vocabulary_says_so(lines, of_kind, tmp_path, kind):
-    for name in ("first", "second"):
-        train_vocabulary(lines, SIZES[kind], tmp_path / name, kind, ["<2de>"], normalize_whitespace=True)
-    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
-    vocabulary, lossless = open_vocabulary(tmp_path / "first"), of_kind(kind)
+    train_vocabulary(lines, SIZES[kind], tmp_path / "v", kind, ["<2de>"], normalize_whitespace=True)
+    vocabulary, lossless = open_vocabulary(tmp_path / "v"), of_kind(kind)
     ranges = [[int(end, 16) for end in part.split("-")] for part in WHITE_SPACE.split()]
     blanks = [chr(code) for ends in ranges for code in range(ends[0], ends[-1] + 1)]
     texts = [

@@ -105,26 +105,6 @@ def test_a_search_for_the_best_output_only_stops_earlier(alpha):
     assert most[1] < most[0]
 
 
-def test_without_diversity_all_groups_find_the_same_outputs():
-    model = Random(sentences=8, vocab_size=7, length=8)
-    two = model.search(4, groups=2, diversity_strength=0.0)
-    alone = model.search(2)
-    for part, expected in zip(two, alone):
-        # Both groups find the same outputs, and the results are ordered by score.
-        np.testing.assert_allclose(part, np.repeat(expected, 2, axis=1), rtol=1e-5)
-
-
-def test_with_diversity_groups_begin_differently_and_report_scores_without_the_penalty():
-    model = Random(sentences=8, vocab_size=7, length=8)
-    result = model.search(4, groups=4, diversity_strength=100.0)
-    first = np.sort(result.ids[:, :, 0], axis=1)
-    assert (np.diff(first, axis=1) > 0).all()
-    assert (np.diff(result.scores, axis=1) <= 0).all()
-    for sentence, beam in np.ndindex(8, 4):
-        tokens = tuple(result.ids[sentence, beam, : result.lengths[sentence, beam]].numpy())
-        np.testing.assert_allclose(result.log_probs[sentence, beam], model.log_prob(sentence, tokens), atol=1e-4)
-
-
 def plain_diverse_search(model, sentence, width, groups, strength):
     """Vijayakumar et al. 2016, equation 3, with lists: [(log_prob, tokens)] of all groups, each best first by score.
 
@@ -170,21 +150,6 @@ def test_groups_find_what_a_plain_diverse_search_finds(width, groups, strength, 
         )
 
 
-def test_a_group_with_several_beams_keeps_the_best_by_penalized_score():
-    probabilities = np.array([0, 0, 0, 0.30, 0.25, 0.20, 0.15, 0.10])
-
-    def step(ids, position, state, ancestry):
-        logits = np.log(np.maximum(probabilities, 1e-30)).astype("float32")
-        return tf.broadcast_to(logits, [1, 4, 8]), state, None
-
-    rules = {"groups": 2, "diversity_strength": 0.5}
-    search = BeamSearch(8, 4, 0.6, **rules)
-    sentences = SearchInputs(limits=tf.constant([3]))
-    loop = search._next(step, search.start(sentences, (), 3), sentences)
-    assert [set(loop.last.numpy()[0, group].tolist()) for group in (slice(0, 2), slice(2, 4))] == [{3, 4}, {3, 5}]
-    np.testing.assert_allclose(np.exp(np.sort(loop.log_probs.numpy()[0, 2:])), [0.20, 0.30], rtol=1e-5)
-
-
 # Tokens that outputs never contain.
 
 
@@ -227,15 +192,6 @@ def test_a_prefix_may_contain_forbidden_tokens():
             if log_prob > -1e8
         ]
         assert rest and not any({0, 2} & set(tokens) for tokens in rest)
-
-
-def test_the_first_group_is_not_affected_by_the_others():
-    model = Random(sentences=8, vocab_size=7, length=8)
-    diverse = model.search(4, groups=2, diversity_strength=0.5)
-    alone = model.search(2)
-    for sentence in range(8):
-        found = {tuple(row) for row in diverse.ids[sentence].numpy()}
-        assert {tuple(row) for row in alone.ids[sentence].numpy()} <= found
 
 
 def samples_of(model, count, sampling, seed=0):

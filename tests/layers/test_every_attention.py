@@ -1,0 +1,89 @@
+"""What all kinds of self-attention have in common: stepping, graphs of unknown length, 16-bit precision."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.layers import built, random
+
+from t2t_lite.layers.convolution import Convolution
+from t2t_lite.layers.local_attention import LocalSelfAttention
+from t2t_lite.layers.recurrent import Recurrent
+from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
+
+HIDDEN, HEADS, LENGTH = 12, 3, 11
+LENGTHS = (11, 4, 1)
+FAR = 2  # shorter than the sentences
+OWN_SIZES = {"key_size": 5, "value_size": 2}
+
+
+def local(causal, size, **how):
+    return LocalSelfAttention(HIDDEN, HEADS, causal, size, **how)
+
+
+def convolution(causal, kernel_size, dilation, separable, **how):
+    return Convolution(HIDDEN, causal, kernel_size, separable=separable, dilation=dilation, **how)
+
+
+# name: makes a layer, causal or not
+KINDS = {
+    "plain": lambda causal, **how: SelfAttention(HIDDEN, HEADS, causal, **how),
+    "own sizes": lambda causal, **how: SelfAttention(HIDDEN, HEADS, causal, **OWN_SIZES, **how),
+    "rotary": lambda causal, **how: SelfAttention(HIDDEN, HEADS, causal, rotary=True, **how),
+    "rotary, own sizes": lambda causal, **how: SelfAttention(
+        HIDDEN, HEADS, causal, rotary=True, key_size=2, value_size=5, **how
+    ),
+    "relative": lambda causal, **how: RelativeSelfAttention(HIDDEN, HEADS, causal, FAR, **how),
+    "relative, own sizes": lambda causal, **how: RelativeSelfAttention(HIDDEN, HEADS, causal, FAR, **OWN_SIZES, **how),
+    "recurrent": lambda causal, **how: Recurrent(HIDDEN, causal, **how),
+    # Neighborhoods whose cache slots are reused once and several times, and one that is longer than the sentence.
+    **{
+        f"local {size}{', rotary' * rotary}": lambda causal, size=size, rotary=rotary, **how: local(
+            causal, size, rotary=rotary, **how
+        )
+        for size in (2, 4, 8, 16)
+        for rotary in (False, True)
+    },
+    "local, own sizes": lambda causal, **how: local(causal, 8, **OWN_SIZES, **how),
+    **{
+        f"convolution {part}": lambda causal, part=part, **how: convolution(causal, *part, **how)
+        for part in itertools.product((1, 3, 5), (1, 2, 3), (False, True))
+    },
+}
+EACH = pytest.mark.parametrize("kind", KINDS)
+
+
+@EACH
+def test_stepping_equals_one_pass(kind, paper, stepped):
+    layer = built(KINDS[kind](True), paper, HIDDEN)
+    for length, room in ((LENGTH, 0), (3, 3)):
+        x = random(2, length, HIDDEN)
+        np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
+
+
+@EACH
+def test_steps_follow_the_beam_ancestry(kind, paper, follows_its_ancestors):
+    follows_its_ancestors(built(KINDS[kind](True), paper, HIDDEN), HIDDEN)
+
+
+@EACH
+@pytest.mark.parametrize("causal", [False, True])
+def test_batch_and_length_may_be_unknown_in_a_graph(kind, causal, paper, traced):
+    layer = built(KINDS[kind](causal), paper, HIDDEN)
+    run = traced(layer, HIDDEN)
+    for rows, length in ((3, LENGTH), (2, 3), (1, 1)):
+        x, mask = random(rows, length, HIDDEN), np.arange(length)[None, :] < np.array(LENGTHS[:rows])[:, None]
+        np.testing.assert_allclose(run(x, mask[:, None, None]), layer(x, mask[:, None, None]), atol=1e-6)
+
+
+@EACH
+def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(kind, paper, stepped):
+    exact, layer = (built(KINDS[kind](True, dtype=dtype), paper, HIDDEN) for dtype in ("float32", "mixed_bfloat16"))
+    x = random(2, LENGTH, HIDDEN)
+    result = layer(x)
+    assert result.dtype == "bfloat16"
+    # 8 significant bits; values and their sums are about 1, and a few units in convolutions.
+    atol = 0.1 if "convolution" in kind else 0.06
+    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=atol)
+    np.testing.assert_allclose(stepped(layer, tf.cast(x, "bfloat16"), room=2), exact(x), atol=atol)
