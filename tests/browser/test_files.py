@@ -81,7 +81,8 @@ def test_the_file_draws_the_weights_and_begins_as_asked(attention_file, open_pag
     assert set(drawn) == {str(len(weights) - 1)}
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (375, "dark")])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1100])
 def test_files_are_accessible_fit_and_run_no_text(
     attention_file, report_file, open_page, check_accessible, scheme, width
 ):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from support.models import SMALL_MODEL
 
 from t2t_lite.checkpoints import storage
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
@@ -41,6 +42,10 @@ def copy_data(shared_folders):
     return shared_folders.get("copy_data", lambda folder: generate(problem, folder, folder, say=lambda line: None))
 
 
+def last_arrays(run_dir):
+    return storage.read(list_checkpoints(run_dir)[-1][1], "model")
+
+
 def all_arrays(path):
     """Everything in a checkpoint: weights, optimizer state and progress."""
     reader = tf.train.load_checkpoint(str(path))
@@ -48,8 +53,13 @@ def all_arrays(path):
 
 
 @pytest.mark.heavy
-def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(run, copy_data, tmp_path):
-    settings = SMALL.replace(bpe_dropout=0.2, pair_concatenation=0.5, token_dropout=0.1, rdrop_alpha=1.0)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"bpe_dropout": 0.2, "pair_concatenation": 0.5, "token_dropout": 0.1, "rdrop_alpha": 1.0}],
+    ids=["plain", "small data"],
+)
+def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(run, changes, copy_data, tmp_path):
+    settings = SMALL.replace(**changes)
     run(settings, copy_data, tmp_path / "through")
     run(settings.replace(train_steps=20), copy_data, tmp_path / "stopped")
     run(settings, copy_data, tmp_path / "stopped")
@@ -64,13 +74,40 @@ def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for
 
 
 @pytest.mark.heavy
-def test_another_seed_makes_another_run_and_cannot_resume_one(run, copy_data, tmp_path):
-    for seed in (1, 2):
-        run(SMALL.replace(train_steps=2), copy_data, tmp_path / str(seed), random_seed=seed)
-    one, two = (storage.read(tmp_path / name / "ckpt-2", "model") for name in ("1", "2"))
+def test_the_seed_makes_a_run_reproducible_and_another_seed_differs(run, copy_data, tmp_path):
+    short = SMALL.replace(train_steps=3)
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        run(short, copy_data, tmp_path / name, random_seed=seed)
+    one, again, two = (last_arrays(tmp_path / name) for name in ("one", "again", "two"))
+    assert all(np.array_equal(one[name], again[name]) for name in one)
     assert any(not np.array_equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.heavy
+def test_resuming_with_another_seed_is_refused(run, copy_data, tmp_path):
+    run(SMALL.replace(train_steps=1), copy_data, tmp_path)
     with pytest.raises(UserError, match="`random_seed=1`, not 2"):
-        run(SMALL.replace(train_steps=3), copy_data, tmp_path / "1", random_seed=2)
+        run(SMALL.replace(train_steps=2), copy_data, tmp_path, random_seed=2)
+
+
+@pytest.mark.heavy
+def test_checkpoints_are_saved_by_steps_and_the_oldest_removed(run, copy_data, tmp_path):
+    run(SMALL.replace(train_steps=9), copy_data, tmp_path, save_checkpoints_steps=2, keep_checkpoint_max=3)
+    assert [step for step, _ in list_checkpoints(tmp_path)] == [6, 8, 9]
+
+
+@pytest.mark.heavy
+def test_reported_figures_are_in_the_event_files(run, copy_data, tmp_path, logged):
+    run(SMALL.replace(train_steps=6), copy_data, tmp_path, log_step_count_steps=3)
+    tags = {"train": set(), "eval": set()}
+    for part, found in tags.items():
+        for path in (tmp_path / part).iterdir():
+            for event in tf.compat.v1.train.summary_iterator(str(path)):
+                found.update((value.tag, event.step) for value in event.summary.value)
+    assert {("loss", 3), ("loss", 6), ("learning_rate", 6), ("target_tokens_per_second", 6)} <= tags["train"]
+    assert {("loss", 6), ("perplexity", 6)} <= tags["eval"]
+    printed = "\n".join(logged())
+    assert "step 3/6  epoch 1  loss " in printed and "target tokens/s" in printed and "dev perplexity" in printed
 
 
 @pytest.mark.heavy
@@ -84,7 +121,7 @@ def test_training_learns_to_copy_and_the_translator_copies_unseen_sentences(run,
 
 @pytest.mark.heavy
 def test_bfloat16_loss_stays_within_two_percent_of_float32_over_200_steps(run, multi30k_data, tmp_path):
-    hparams = HPARAMS["transformer_multi30k"]().replace(train_steps=200, batch_tokens=256)
+    hparams = HPARAMS["transformer_multi30k"]().replace(train_steps=200, batch_tokens=512)
     curves = {}
     for precision in ("float32", "mixed_bfloat16"):
         output_dir = tmp_path / precision
