@@ -63,11 +63,12 @@ def test_n_best_lists_prefixes_and_ensembles_contain_the_phrases(translator):
         assert len({hypothesis.text for hypothesis in beams}) == len(beams) >= 1
         assert_all_phrases([hypothesis.text for hypothesis in beams], [phrases] * len(beams))
         assert all(hypothesis.score > -100 for hypothesis in beams)
-    prefixes = ["Der Hund ", "", "", "Das", ""]
-    found = translator.translate(LINES, prefixes=prefixes, phrases=PHRASES)
-    assert_all_phrases(found, PHRASES)
+    prefixes = ["Der Hundemann ", "", "", "Das", ""]
+    wanted = [["Hundemann", "alter Mann"], *PHRASES[1:]]
+    found = translator.translate(LINES, prefixes=prefixes, phrases=wanted)
+    assert_all_phrases(found, wanted)
     assert all(text.startswith(prefix) for text, prefix in zip(found, prefixes))
-    assert found[0].count("Hund") == 1  # that of the prefix counts
+    assert found[0].count("Hundemann") == 1  # that of the prefix counts; a word that the model itself never writes
     two = Translator(
         Ensemble([translator.model, translator.model]),
         translator.vocabulary,
