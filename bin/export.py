@@ -26,7 +26,7 @@ def make_parser() -> cli.CommandParser:
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
-    from t2t_lite.api.export import export
+    from t2t_lite.exporting.export import export
     from t2t_lite.plugins import load_all
 
     load_all(arguments.t2t_usr_dir)

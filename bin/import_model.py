@@ -24,7 +24,7 @@ def make_parser() -> cli.CommandParser:
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
-    from t2t_lite.api.importing import import_model
+    from t2t_lite.importing.import_model import import_model
     from t2t_lite.plugins import load_all
 
     load_all(arguments.t2t_usr_dir)

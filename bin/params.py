@@ -36,10 +36,10 @@ def make_parser() -> cli.CommandParser:
 
 
 def _run(flags: Sequence[str]) -> None:
+    from t2t_lite.cost.flops import cost_model
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import HPARAMS, MODELS
-    from t2t_lite.training.cost import cost_model
     from t2t_lite.visualization.figures import COLORS, check_plot_file
 
     parser = make_parser()

@@ -8,11 +8,11 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from t2t_lite.api.training import check_evaluation, train
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options, given, parse_with_problem, trust_plugins
 from t2t_lite.data.problem import get_problem
+from t2t_lite.run_training import check_evaluation, train
 from t2t_lite.training.launcher import Launcher, is_launched
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.slurm import is_in_step, use_slurm
@@ -157,7 +157,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from t2t_lite.run_dir import open_run_dir, wait_for_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir, wait_for_run_dir
     from t2t_lite.system.quiet import import_tensorflow
 
     wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)

@@ -421,10 +421,10 @@ def frozen_runs(is_float32: bool) -> Entries:
 @part
 def cost() -> Entries:
     """The micro-batch sizes, parameters, FLOPs and bytes of every set at three lengths."""
+    from t2t_lite.cost.flops import cost_model
+    from t2t_lite.cost.memory import choose_max_tokens
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import HPARAMS
-    from t2t_lite.training.cost import cost_model
-    from t2t_lite.training.memory import choose_max_tokens
 
     load_all()
     for name in HPARAMS.names():

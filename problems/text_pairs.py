@@ -15,8 +15,8 @@ from t2t_lite.data.problem import LANGUAGES, SPLITS, Example, OwnFile, Problem, 
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, file_sha256, make_folder, partial_path, split_paths
+from t2t_lite.options import parse_switch
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.settings import parse_switch
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
 _SHORT = 40  # the length ratio is checked only if the longer side has more characters than this

@@ -8,57 +8,55 @@ Names are imported on first use, so this import takes milliseconds. TensorFlow i
 import importlib
 from typing import TYPE_CHECKING
 
-from t2t_lite import built_in, registry
+from t2t_lite import registry
 
 if TYPE_CHECKING:
     from t2t_lite import layers, losses, models, schedules
-    from t2t_lite.api.attention import draw_attention
-    from t2t_lite.api.checkpoints import AveragedCheckpoints, average_checkpoints
-    from t2t_lite.api.data import GeneratedData, generate_data
-    from t2t_lite.api.evaluation import EvaluationResult, evaluate, measure_heads, score_split
-    from t2t_lite.api.export import export
-    from t2t_lite.api.importing import import_data, import_model
-    from t2t_lite.api.models import load_model
-    from t2t_lite.api.settings import get_hparams
-    from t2t_lite.api.training import TrainResult, train
-    from t2t_lite.config import DecodeHParams, HParams
+    from t2t_lite.config import DecodeHParams, HParams, get_hparams
+    from t2t_lite.data.generation.generate_data import GeneratedData, generate_data
     from t2t_lite.data.problem import Example, Problem, get_problem
+    from t2t_lite.decoding.loading import load_model
     from t2t_lite.decoding.translator import Hypothesis, Translator
     from t2t_lite.display import Display, log_to_stdout
     from t2t_lite.errors import UserError
+    from t2t_lite.evaluation.evaluate import EvaluationResult, evaluate, measure_heads, score_split
     from t2t_lite.evaluation.split_scores import SplitScores
+    from t2t_lite.exporting.export import export
+    from t2t_lite.importing.import_model import import_data, import_model
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
     from t2t_lite.report.writing import write_report
+    from t2t_lite.run_training import TrainResult, train
+    from t2t_lite.runs.averaging import AveragedCheckpoints, average_checkpoints
     from t2t_lite.training.callbacks import Callback
+    from t2t_lite.visualization.attention import draw_attention
 
 __version__ = "0.10.0"
 
 # Maps each module to the public names that it defines. A module that lists its own name is itself public.
 _NAMES = {
-    "api.attention": "draw_attention",
-    "api.checkpoints": "AveragedCheckpoints average_checkpoints",
-    "api.data": "GeneratedData generate_data",
-    "api.evaluation": "EvaluationResult evaluate measure_heads score_split",
-    "api.export": "export",
-    "api.importing": "import_data import_model",
-    "api.models": "load_model",
-    "report.writing": "write_report",
-    "api.settings": "get_hparams",
-    "api.training": "TrainResult train",
-    "config": "DecodeHParams HParams",
+    "config": "DecodeHParams HParams get_hparams",
+    "data.generation.generate_data": "GeneratedData generate_data",
     "data.problem": "Example Problem get_problem",
+    "decoding.loading": "load_model",
     "decoding.translator": "Hypothesis Translator",
     "display": "Display log_to_stdout",
     "errors": "UserError",
+    "evaluation.evaluate": "EvaluationResult evaluate measure_heads score_split",
     "evaluation.split_scores": "SplitScores",
+    "exporting.export": "export",
+    "importing.import_model": "import_data import_model",
     "layers": "layers",
     "losses": "losses",
     "models": "models",
     "parsing.parser": "Parser",
     "registry": "HPARAMS MODELS PROBLEMS",
+    "report.writing": "write_report",
+    "run_training": "TrainResult train",
+    "runs.averaging": "AveragedCheckpoints average_checkpoints",
     "schedules": "schedules",
     "training.callbacks": "Callback",
+    "visualization.attention": "draw_attention",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -122,5 +120,4 @@ def _load_all_once() -> None:
     plugins.load_all_once()
 
 
-assert built_in  # importing it registers the built-in objects
 registry.set_loader(_load_all_once)

@@ -4,10 +4,7 @@ import logging
 import math
 import sys
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from t2t_lite.data.generation.text_checks import TextChecks
+from typing import Any
 
 LOG = logging.getLogger("t2t_lite")
 
@@ -26,8 +23,8 @@ class Display:
         """Shows a user's text unchanged."""
         self.say(text)
 
-    def text_checks(self, checks: "TextChecks") -> None:
-        """Shows what the checks of the user's text found."""
+    def text_checks(self, checks: Any) -> None:  # noqa: ANN401  display stands below data
+        """Shows what the checks of the user's text found, a `TextChecks` of `t2t_lite.data.generation.text_checks`."""
         for finding in checks.findings():
             if finding.count:
                 lines = ", ".join(map(str, finding.lines))

@@ -12,8 +12,8 @@ import pytest
 from support.import_rules import ALSO, BASIS, RULES, RULES_AT_LOADING
 from support.import_table import PAGE, import_table
 
+from t2t_lite.metric import figure_name
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import figure_name
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.

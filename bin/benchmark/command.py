@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options
 from t2t_lite.config import PRECISIONS
-from t2t_lite.training.cost import RATES, find_rate
+from t2t_lite.cost.flops import RATES, find_rate
 from t2t_lite.training.options import TrainOptions
 
 # Default data sizes. The paper does not report average sentence lengths, so these (in tokens, including the end symbol)

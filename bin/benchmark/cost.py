@@ -5,10 +5,7 @@ from collections.abc import Mapping
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
-from t2t_lite.plugins import load_all
-from t2t_lite.registry import HPARAMS
-from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
-from t2t_lite.training.cost import (
+from t2t_lite.cost.flops import (
     ASSUMED_UTILISATION,
     Rate,
     cost_model,
@@ -16,6 +13,9 @@ from t2t_lite.training.cost import (
     find_rate,
     training_step_flops,
 )
+from t2t_lite.plugins import load_all
+from t2t_lite.registry import HPARAMS
+from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
 
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import nearest
 from t2t_lite.files import split_paths
-from t2t_lite.settings import parse_bool
+from t2t_lite.options import parse_bool
 
 
 def path(text: str) -> str:

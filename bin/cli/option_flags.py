@@ -66,7 +66,7 @@ def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
 
 def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
     from t2t_lite.plugins.trust import trust
-    from t2t_lite.run_dir import trust_run_plugins
+    from t2t_lite.runs.run_dir import trust_run_plugins
 
     if not arguments.trust_plugins:
         return

@@ -7,8 +7,8 @@ import typing
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.metric import figure_name, metric_needs
 from t2t_lite.registry import HPARAMS, METRICS, PROBLEMS, REGISTRIES, REGISTRIES_OF_SETTINGS, Registry
-from t2t_lite.scoring.metric import figure_name, metric_needs
 
 _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPARAMS)]
 

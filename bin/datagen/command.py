@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from t2t_lite.api.data import generate_data
-from t2t_lite.api.importing import import_data
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.option_flags import add_options, given, parse_with_problem
+from t2t_lite.data.generation.generate_data import generate_data
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.errors import UserError
+from t2t_lite.importing.import_model import import_data
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -41,9 +41,9 @@ def fixed_model(arguments: argparse.Namespace, settings: DecodeHParams) -> dict[
 
     Sets --checkpoint_path to the checkpoint of a single run, because workers may start after the run has a new one.
     """
-    from t2t_lite.checkpoints.selection import select
-    from t2t_lite.checkpoints.versions import INDEX
-    from t2t_lite.exporting.export_dir import MANIFEST
+    from t2t_lite.decoding.export_dir import MANIFEST
+    from t2t_lite.runs.checkpoint_files import INDEX
+    from t2t_lite.runs.selection import select
 
     if arguments.export_dir:
         files = [Path(arguments.export_dir) / MANIFEST]
@@ -60,9 +60,9 @@ def fixed_model(arguments: argparse.Namespace, settings: DecodeHParams) -> dict[
 
 def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     """Returns the model (or ensemble) of run directories for the TensorFlow engine."""
-    from t2t_lite.checkpoints.selection import select
-    from t2t_lite.decoding.tuned_settings import search_settings
-    from t2t_lite.run_dir import open_run_dir, run_files
+    from t2t_lite.runs.run_dir import open_run_dir, run_files
+    from t2t_lite.runs.selection import select
+    from t2t_lite.runs.tuned_settings import search_settings
 
     problems = [open_run_dir(run).problem for run in runs]
     checkpoint_path = arguments.checkpoint_path or None
@@ -90,9 +90,9 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
 
 def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     """Returns the model of a run directory for CTranslate2. Exports the run first if necessary."""
-    from t2t_lite.api.export import exported_run
-    from t2t_lite.decoding.tuned_settings import search_settings
-    from t2t_lite.run_dir import open_run_dir, run_files
+    from t2t_lite.exporting.export import exported_run
+    from t2t_lite.runs.run_dir import open_run_dir, run_files
+    from t2t_lite.runs.tuned_settings import search_settings
 
     if len(runs) > 1:
         raise UserError(
@@ -110,7 +110,7 @@ def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
 def _of_export(
     arguments: argparse.Namespace, path: Path, decode_hparams: "str | dict[str, str | float]"
 ) -> ChosenModel:
-    from t2t_lite.exporting.export_dir import MANIFEST, read_export
+    from t2t_lite.decoding.export_dir import MANIFEST, read_export
 
     export = read_export(path)
     engine = "ctranslate2" if export.format == "ctranslate2" else "tensorflow"

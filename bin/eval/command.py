@@ -105,9 +105,9 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 
 def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
-    from t2t_lite.api.evaluation import score_split
-    from t2t_lite.checkpoints.selection import select
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.evaluation.evaluate import score_split
+    from t2t_lite.runs.run_dir import open_run_dir
+    from t2t_lite.runs.selection import select
 
     options = given(arguments, EvalOptions)
     cli.warn(f"using {select(open_run_dir(run).path, options.get('checkpoint_path'), warn=lambda line: None)}")
@@ -117,7 +117,7 @@ def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
 
 
 def _measure_heads(arguments: argparse.Namespace) -> None:
-    from t2t_lite.api.evaluation import measure_heads
+    from t2t_lite.evaluation.evaluate import measure_heads
 
     reports = [
         measure_heads(
@@ -139,7 +139,7 @@ def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
     if len(scores) == 1:
         return None
     from t2t_lite.evaluation.comparison import compare_runs, write_comparison
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
 
     comparison = compare_runs(scores, open_run_dir(scores[0].output_dir).problem)
     for path in write_comparison(comparison, scores):
@@ -149,10 +149,10 @@ def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
 
 def _tune(arguments: argparse.Namespace) -> None:
     """Tunes search settings on dev and prints the report, or deletes the tuned settings."""
-    from t2t_lite.decoding.tuned_settings import FILE, forget
     from t2t_lite.evaluation.request import make_request
     from t2t_lite.evaluation.tuning import FORGET, parse_grid, tune
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
+    from t2t_lite.runs.tuned_settings import FILE, forget
 
     run_dir = open_run_dir(Path(arguments.output_dir[0]))
     if arguments.tune == FORGET:

@@ -214,8 +214,8 @@ def _print_plan(runs: "Sequence[Run]", scale: "Scale", cost: "Mapping[str, Cost]
 
 
 def _print_paper(runs: "Sequence[Run]", cost: "Mapping[str, Cost]") -> None:
+    from t2t_lite.cost.flops import RATES
     from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES
-    from t2t_lite.training.cost import RATES
 
     flops = sum(cost[run.name].flops for run in runs)
     rate = NUM_DEVICES * RATES[DEVICE].tflops * 1e12

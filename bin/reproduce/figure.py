@@ -8,7 +8,7 @@ from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
-    from t2t_lite.run_dir import RunDir
+    from t2t_lite.runs.run_dir import RunDir
 
 # The flags that need --figure.
 FLAGS = ("run_dir", "sentence", "word", "layer", "heads")
@@ -31,7 +31,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     if not arguments.run_dir:
         parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
     from t2t_lite.reproduce.attention_figures import FIGURE_EXTENSIONS
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
     from t2t_lite.visualization.figures import check_matplotlib
     from t2t_lite.visualization.html import check_html
 

@@ -105,8 +105,8 @@ def _add_files(parser: cli.CommandParser) -> None:
 
 
 def _list_of_metrics() -> str:
+    from t2t_lite.metric import TOKENS, metric_needs
     from t2t_lite.registry import METRICS
-    from t2t_lite.scoring.metric import TOKENS, metric_needs
 
     names = [name for name in METRICS if metric_needs(name) != TOKENS]
     return " ".join(f"{name}: {METRICS.summary(name).rstrip('.')}." for name in names).replace("%", "%%")
@@ -121,8 +121,8 @@ def _metrics_with(option: str) -> str:
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
+    from t2t_lite.metric import with_companions
     from t2t_lite.plugins import load_all
-    from t2t_lite.scoring.metric import with_companions
 
     _check_files(parser, arguments)
     load_all(arguments.t2t_usr_dir)
@@ -164,7 +164,7 @@ def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, met
 
 def _metrics(names: str, num_references: int) -> list[str]:
     from t2t_lite.errors import UserError
-    from t2t_lite.scoring.metric import TOKENS, check_references, metric_named, metric_needs
+    from t2t_lite.metric import TOKENS, check_references, metric_named, metric_needs
 
     metrics = [metric_named(name, "metric") for name in dict.fromkeys(names.split(","))]
     for name in metrics:
@@ -211,7 +211,7 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
     """
     from t2t_lite.errors import UserError
     from t2t_lite.evaluation.split_scores import HYPOTHESES, INPUTS, stored_evaluation
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
 
     runs = [open_run_dir(Path(run)) for run in arguments.output_dir]
     evaluations = [stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs]

@@ -8,9 +8,7 @@ from typing import Any
 from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
 from t2t_lite.files import as_json
-from t2t_lite.registry import METRICS
-from t2t_lite.scoring.changes import Change, most_changed
-from t2t_lite.scoring.metric import (
+from t2t_lite.metric import (
     TREES,
     check_lines,
     compute_score,
@@ -22,6 +20,8 @@ from t2t_lite.scoring.metric import (
     references_taken,
     report,
 )
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.changes import Change, most_changed
 from t2t_lite.scoring.parseval import check_one_line_per_tree
 from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, TESTS, Comparison, compare, interval
 

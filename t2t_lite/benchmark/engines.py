@@ -68,7 +68,7 @@ def measure_engines(
     `program` takes the name of one of the package's commands and returns the program that runs it, with its first
     arguments. If it is None, whole commands are not measured.
     """
-    from t2t_lite.api.export import export
+    from t2t_lite.exporting.export import export
 
     plugins = [f"--t2t_usr_dir={decoding.t2t_usr_dir}"] if decoding.t2t_usr_dir else []
     shared = [f"--decode_from_file={decoding.source}", f"--decode_hparams={decoding.decode_hparams}", *plugins]

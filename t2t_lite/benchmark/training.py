@@ -14,11 +14,11 @@ import numpy as np
 
 from t2t_lite.benchmark.machine import Machine, describe_machine
 from t2t_lite.config import HParams
+from t2t_lite.cost.flops import training_step_flops
 from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.training.checks import check_lengths
-from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it

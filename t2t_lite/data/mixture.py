@@ -9,7 +9,7 @@ from pathlib import Path
 
 from t2t_lite.data.problem import SPLITS, AnySource, Example, Problem, get_problem
 from t2t_lite.errors import UserError
-from t2t_lite.settings import parse_switch
+from t2t_lite.options import parse_switch
 
 _BLOCK = 1000  # number of pairs within which the parts are interleaved
 # Weights that exceed one of these are refused: how often a part is repeated, and the ratio of an epoch's pairs to those

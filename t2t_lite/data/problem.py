@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.metric import LANGUAGE_CODE, TOKENS, TREES, metric_needs
 from t2t_lite.registry import METRICS, PROBLEMS, snake_case
-from t2t_lite.scoring.metric import LANGUAGE_CODE, TOKENS, TREES, metric_needs
 
 SPLITS = ("train", "dev", "test")
 REVERSED_SUFFIX = "_rev"

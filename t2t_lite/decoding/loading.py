@@ -3,22 +3,26 @@
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.selection import names_one_file, select
 from t2t_lite.config import HParams
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.engine import Loaded
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
-from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
-from t2t_lite.run_dir import open_run_dir
-from t2t_lite.settings import SettingValue
+from t2t_lite.options import SettingValue
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.run_dir import open_run_dir
+from t2t_lite.runs.selection import names_one_file, select
+from t2t_lite.runs.tuned_settings import search_settings
 from t2t_lite.system.gpus import warn_if_unused
+
+if TYPE_CHECKING:
+    import keras
 
 
 def load_runs(
@@ -73,5 +77,38 @@ def restored_model(
     TensorFlowEngine.check_first_process()
     model = make_model(hparams, vocab_size, inputs_vocab_size)
     model.measured_alignment_layer = alignment_layer
-    storage.restore(checkpoint, "model", storage.by_name(model.variables))
+    checkpoints.restore(checkpoint, "model", checkpoints.by_name(model.variables))
     return model
+
+
+def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = None) -> "keras.Model":
+    """Loads a model that `model.save` wrote, or the model of a run directory with its weights.
+
+    Args:
+      path: a `.keras` file or a run directory.
+      checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
+        one, else the last checkpoint.
+
+    Returns:
+      a built Keras model. The model of a run directory has the precision of its training.
+
+    Raises:
+      UserError: if the file or run directory does not exist or cannot be read.
+    """
+    path = Path(path)
+    if path.suffix == ".keras":
+        from t2t_lite.models.loading import load_model_file
+
+        return load_model_file(path)
+    from t2t_lite.runs.run_dir import open_run_dir
+    from t2t_lite.system.quiet import load_tensorflow
+
+    run_dir = open_run_dir(path)
+    load_tensorflow()
+    from t2t_lite.data.vocab import open_vocabulary
+    from t2t_lite.decoding.loading import restored_model
+    from t2t_lite.runs.selection import select
+
+    checkpoint = select(run_dir.path, checkpoint_path).path
+    targets, inputs = (open_vocabulary(path) for path in (run_dir.vocabulary, run_dir.inputs_vocabulary))
+    return restored_model(run_dir.hparams, targets.size, inputs.size, checkpoint, run_dir.alignment_layer)

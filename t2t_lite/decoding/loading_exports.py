@@ -6,11 +6,11 @@ from pathlib import Path
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.decoding.engine import Engine, Loaded
+from t2t_lite.decoding.export_dir import ExportDir, open_export, warn_of_version
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
-from t2t_lite.exporting.export_dir import ExportDir, open_export, warn_of_version
-from t2t_lite.settings import SettingValue
+from t2t_lite.options import SettingValue
 
 
 def load_export(path: Path, decode_hparams: str | Mapping[str, SettingValue], options: EngineOptions) -> Loaded:

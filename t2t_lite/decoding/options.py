@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 
 from t2t_lite.display import LOG
-from t2t_lite.options import Options, option
-from t2t_lite.settings import SettingValue
+from t2t_lite.options import Options, SettingValue, option
 
 
 @dataclasses.dataclass(frozen=True)

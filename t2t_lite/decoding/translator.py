@@ -18,7 +18,7 @@ from t2t_lite.decoding.single_text import checked_texts, or_a_single_text, trans
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.settings import SettingValue
+from t2t_lite.options import SettingValue
 from t2t_lite.system.quiet import load_tensorflow
 
 if TYPE_CHECKING:

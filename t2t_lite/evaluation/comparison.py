@@ -10,9 +10,9 @@ from t2t_lite.errors import UserError
 from t2t_lite.evaluation.report import format_interval, format_p_value, table
 from t2t_lite.evaluation.split_scores import SplitScores
 from t2t_lite.files import as_json, write_text
+from t2t_lite.metric import figure_label, figure_name, make_metric, options_for, references_taken
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
-from t2t_lite.scoring.metric import figure_label, figure_name, make_metric, options_for, references_taken
 from t2t_lite.scoring.significance import (
     BOOTSTRAP,
     EXPLANATIONS,

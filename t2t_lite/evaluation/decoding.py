@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from t2t_lite.checkpoints import storage
 from t2t_lite.data.manifest import Manifest, check_data
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.request import Request
 from t2t_lite.files import file_sha256
+from t2t_lite.runs import checkpoints
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.training.evaluation.evaluator import SplitLosses, decode_lines, make_decoder
 from t2t_lite.training.options import TrainOptions
@@ -46,7 +46,9 @@ def decode(request: Request, inputs: Sequence[str]) -> Decoded:
     only_trees = []
     if problem.writes_trees and not request.settings.only_trees:
         only_trees = decode_lines(decoder, inputs, only_trees=True)
-    return Decoded(translator, hypotheses, only_trees, sums, seconds, storage.average_members(request.selection.path))
+    return Decoded(
+        translator, hypotheses, only_trees, sums, seconds, checkpoints.average_members(request.selection.path)
+    )
 
 
 def _check_vocabularies(request: Request, manifest: Manifest) -> None:

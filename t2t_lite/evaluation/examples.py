@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import as_json
+from t2t_lite.metric import figure_label, figure_name, options_for
 from t2t_lite.scoring.changes import scores_of_lines
-from t2t_lite.scoring.metric import figure_label, figure_name, options_for
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator

@@ -7,8 +7,7 @@ from typing import Any
 
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
-from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import (
+from t2t_lite.metric import (
     TOKENS,
     check_language,
     compute_score,
@@ -22,6 +21,7 @@ from t2t_lite.scoring.metric import (
     references_taken,
     with_companions,
 )
+from t2t_lite.registry import METRICS
 from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.checkpoints.selection import Selection, select
-from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.text_files import read_lines
-from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.files import file_sha256
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import CONSTRAINTS, METRICS, PROBLEMS, REGISTRIES_OF_SETTINGS, SCORERS, Registry
-from t2t_lite.run_dir import RunDir
+from t2t_lite.runs.checkpoint_files import INDEX
+from t2t_lite.runs.run_dir import RunDir
+from t2t_lite.runs.selection import Selection, select
+from t2t_lite.runs.tuned_settings import search_settings
 
 FOLDER = "scores"
 # Settings that a folder's name always contains.

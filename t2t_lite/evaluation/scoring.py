@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import t2t_lite
-from t2t_lite.checkpoints.versions import checkpoint_step
 from t2t_lite.data.problem import Problem
 from t2t_lite.evaluation.examples import EXAMPLES, examples_text, make_examples, read_examples
 from t2t_lite.evaluation.figures import (
@@ -35,9 +34,10 @@ from t2t_lite.evaluation.split_scores import (
     write_lines,
 )
 from t2t_lite.files import as_json, file_sha256, write_text, written_folder
+from t2t_lite.metric import TOKENS, compute_score, knows_language, make_metric, options_for, references_taken
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import TOKENS, compute_score, knows_language, make_metric, options_for, references_taken
+from t2t_lite.runs.checkpoint_files import checkpoint_step
 from t2t_lite.scoring.sacrebleu_metrics import has_hardly_a_blank
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.system.quiet import import_tensorflow, settings_restored

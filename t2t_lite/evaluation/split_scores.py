@@ -15,16 +15,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.checkpoints.selection import select
-from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import read_lines
-from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.request import FOLDER, code_of_outputs, folder_name
 from t2t_lite.files import file_sha256, one_line
-from t2t_lite.run_dir import RunDir
+from t2t_lite.runs.checkpoint_files import INDEX
+from t2t_lite.runs.run_dir import RunDir
+from t2t_lite.runs.selection import select
+from t2t_lite.runs.tuned_settings import search_settings
 
 SCORES, REPORT = "scores.json", "report.md"
 INPUTS, HYPOTHESES, TREES_ONLY = "inputs.txt", "hypotheses.txt", "hypotheses.only_trees.txt"

@@ -7,10 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import Problem
-from t2t_lite.decoding.tuned_settings import (
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.evaluation.request import FOLDER, Request, folder_name
+from t2t_lite.evaluation.scoring import score
+from t2t_lite.evaluation.tuning_report import tuning_report
+from t2t_lite.files import as_json, write_text, written_folder
+from t2t_lite.metric import make_metric, options_for, references_taken
+from t2t_lite.registry import METRICS
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.tuned_settings import (
     ALPHA,
     AVERAGE,
     BEAM_SIZE,
@@ -20,13 +27,6 @@ from t2t_lite.decoding.tuned_settings import (
     search_settings,
     tuned_settings,
 )
-from t2t_lite.errors import UserError, nearest
-from t2t_lite.evaluation.request import FOLDER, Request, folder_name
-from t2t_lite.evaluation.scoring import score
-from t2t_lite.evaluation.tuning_report import tuning_report
-from t2t_lite.files import as_json, write_text, written_folder
-from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import make_metric, options_for, references_taken
 from t2t_lite.scoring.significance import compare_by_both_tests, holm
 from t2t_lite.system.quiet import import_tensorflow, settings_restored
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.decoding.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE, FILE, TunedSettings
 from t2t_lite.evaluation.report import format_interval, format_p_value, table
-from t2t_lite.scoring.metric import figure_label, figure_name
+from t2t_lite.metric import figure_label, figure_name
+from t2t_lite.runs.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE, FILE, TunedSettings
 from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, RANDOMISATION
 from t2t_lite.visualization.figures import make_figure, save
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.averaging import write_mean
-from t2t_lite.checkpoints.selection import members
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.translator import Hypothesis, Translator
-from t2t_lite.decoding.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE
 from t2t_lite.evaluation.request import Request
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_mean import write_mean
+from t2t_lite.runs.selection import members
+from t2t_lite.runs.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE
 from t2t_lite.training.evaluation.evaluator import make_decoder
 
 # The search uses this instead of an alpha of 0, because the ratio of log-probability to score must give the length.
@@ -47,7 +47,7 @@ def tuning_candidates(
             model = translator.model
             assert isinstance(model, Seq2SeqModel)  # a single run is not an ensemble
             if of_averages is not None:
-                storage.restore(path, "model", storage.by_name(model.variables))
+                checkpoints.restore(path, "model", checkpoints.by_name(model.variables))
             elif chosen:
                 # All averages share one model, so that its searches are compiled once. A frozen model would keep the
                 # old weights.
@@ -82,7 +82,7 @@ def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> 
 def _averages(request: Request, numbers: Sequence[int]) -> Iterator[tuple[int, list[tuple[int, Path]]]]:
     """Yields (number of last checkpoints, these checkpoints) for averages other than the current checkpoint."""
     path = request.selection.path
-    current = storage.average_members(path)
+    current = checkpoints.average_members(path)
     for number in numbers:
         chosen = list(members(request.run_dir.path, number))
         if [step for step, _ in chosen] != current and [each for _, each in chosen] != [path]:

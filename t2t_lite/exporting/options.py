@@ -2,9 +2,9 @@
 
 import dataclasses
 
+from t2t_lite.decoding.export_dir import FORMATS
 from t2t_lite.decoding.options import DecodeOptions
 from t2t_lite.errors import UserError
-from t2t_lite.exporting.export_dir import FORMATS
 from t2t_lite.options import option
 
 

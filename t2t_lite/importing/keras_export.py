@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from t2t_lite.data.problem import get_problem
+from t2t_lite.decoding.export_dir import open_keras_export
 from t2t_lite.errors import UserError
-from t2t_lite.exporting.export_dir import open_keras_export
 from t2t_lite.importing.options import ImportOptions
 from t2t_lite.importing.run_writing import Imported, check_new, write_run
 from t2t_lite.models.base import Seq2SeqModel

@@ -12,10 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from t2t_lite.checkpoints.best_checkpoints import read_evaluations
-from t2t_lite.checkpoints.index_file import members_of_average
-from t2t_lite.checkpoints.selection import best_by
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.problem import REVERSED_SUFFIX
@@ -26,6 +22,10 @@ from t2t_lite.evaluation.options import SPLITS
 from t2t_lite.evaluation.request import FOLDER
 from t2t_lite.evaluation.split_scores import SplitScores, read_scores
 from t2t_lite.files import encodable
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.evaluations import read_evaluations
+from t2t_lite.runs.index_file import members_of_average
+from t2t_lite.runs.selection import best_by
 from t2t_lite.training.monitoring.history import kept_reports, read_log
 
 T = TypeVar("T")

@@ -8,17 +8,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_lite.checkpoints.index_file import num_parameters
-from t2t_lite.checkpoints.versions import DATA
 from t2t_lite.config import AUTO_BATCH_BY, HParams
 from t2t_lite.display import format_duration
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.report import format_interval
+from t2t_lite.metric import figure_label, is_of_outputs
 from t2t_lite.registry import HPARAMS
 from t2t_lite.report.charts import Chart, length_chart, shown
 from t2t_lite.report.reading import Evaluation, Examples, Sample, StoredRun, text
-from t2t_lite.scoring.metric import figure_label, is_of_outputs
+from t2t_lite.runs.checkpoint_files import DATA
+from t2t_lite.runs.index_file import num_parameters
 
 _MOST_FIGURES = 8  # maximum number of metrics in the table of checkpoints
 _MOST_SENTENCES = 6  # maximum number of sample sentences per run

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite.checkpoints.best_checkpoints import read_evaluations
 from t2t_lite.data.manifest import FILENAME, manifest_of_file
 from t2t_lite.data.problem import SIDES
-from t2t_lite.run_dir import RunDir
+from t2t_lite.runs.evaluations import read_evaluations
+from t2t_lite.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
     from t2t_lite.reproduce.runner import Spent
@@ -38,8 +38,8 @@ def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -
     from t2t_lite.system.quiet import import_tensorflow
 
     import_tensorflow()
+    from t2t_lite.cost.flops import training_step_flops
     from t2t_lite.models.parameters import symbolic_model
-    from t2t_lite.training.cost import training_step_flops
     from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
     sizes: dict[str, tuple[int, float]] = {}
@@ -77,9 +77,9 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
     from t2t_lite.system.quiet import import_tensorflow
 
     import_tensorflow()
+    from t2t_lite.cost.flops import training_step_flops
     from t2t_lite.data.vocab import open_vocabulary
     from t2t_lite.models.parameters import symbolic_model
-    from t2t_lite.training.cost import training_step_flops
     from t2t_lite.training.monitoring.history import read_reports
 
     sizes = [open_vocabulary(path).size for path in (run.vocabulary, run.inputs_vocabulary)]

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.checkpoints.selection import select
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.data.problem import get_problem
 from t2t_lite.evaluation.split_scores import stored_evaluations
 from t2t_lite.reproduce.cost import training_figures
 from t2t_lite.reproduce.runs import Run
 from t2t_lite.reproduce.seeds import Seeds
-from t2t_lite.run_dir import open_run_dir
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.run_dir import open_run_dir
+from t2t_lite.runs.selection import select
 
 
 class Result(NamedTuple):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from t2t_lite.metric import figure_name
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.grid import Column, Grid
 from t2t_lite.reproduce.paper_figures import BATCH_TOKENS, PAPER_FIGURES, PaperFigures
-from t2t_lite.run_dir import RunDir
-from t2t_lite.scoring.metric import figure_name
+from t2t_lite.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.split_scores import SplitScores

@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import FILENAME, read_manifest
 from t2t_lite.data.problem import SIDES, SPLITS, get_problem
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.files import file_sha256
+from t2t_lite.options import SettingValue
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.run_dir import RunDir, data_digests, open_run_dir, with_order_of_run
-from t2t_lite.settings import SettingValue
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.run_dir import RunDir, data_digests, open_run_dir, with_order_of_run
 
 PAPER_BASE = "transformer_base"
 # Settings that are scaled to a smaller base model. All other settings are those of the paper's row.

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from t2t_lite.config import HParams
+from t2t_lite.metric import figure_label
 from t2t_lite.reproduce.grid import Column, Grid
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES, TABLE_2, TABLE_4
 from t2t_lite.reproduce.results import Result, over_seeds, row_and_column
 from t2t_lite.reproduce.runs import PAPER_BASE, ROWS, Scale, short
 from t2t_lite.reproduce.seeds import Mean, Seeds
-from t2t_lite.scoring.metric import figure_label
 
 # The `training_figures` of each row, by `row_and_column`.
 Trainings: TypeAlias = Mapping[str, Mapping[str, float]]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.metric import Metric
+from t2t_lite.metric import Metric, SummedStatistics
 from t2t_lite.scoring.parseval import (
     COUNTED,
     ERROR,
@@ -16,7 +16,6 @@ from t2t_lite.scoring.parseval import (
     score_trees,
     total,
 )
-from t2t_lite.scoring.summed_statistics import SummedStatistics
 from t2t_lite.trees.tree import UNTAGGED
 
 # EVALB's own header, spelling included.

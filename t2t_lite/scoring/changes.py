@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t2t_lite.scoring.metric import check_lines, check_references, figure_label, figure_name, make_metric, options_taken
+from t2t_lite.metric import check_lines, check_references, figure_label, figure_name, make_metric, options_taken
 
 # Scores the lines if the metric cannot score single lines. For example, BLEU is 0 without a common 4-gram.
 _OF_TEXTS = "chrf"

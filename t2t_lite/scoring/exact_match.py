@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from t2t_lite.scoring.metric import Metric, check_lines
-from t2t_lite.scoring.summed_statistics import SummedStatistics
+from t2t_lite.metric import Metric, SummedStatistics, check_lines
 
 
 class ExactMatch(Metric):

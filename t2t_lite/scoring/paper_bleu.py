@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.metric import LANGUAGE_CODE, figure_label
+from t2t_lite.metric import LANGUAGE_CODE, figure_label
 from t2t_lite.scoring.sacrebleu_metrics import BySacrebleu
 
 # As in get_ende_bleu.sh: s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g

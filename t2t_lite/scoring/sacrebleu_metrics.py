@@ -13,8 +13,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.scoring.metric import Metric, check_lines
-from t2t_lite.scoring.summed_statistics import SummedStatistics, summed
+from t2t_lite.metric import Metric, SummedStatistics, check_lines
 
 _USUAL_TOKENIZER = "13a"
 # By language, sacreBLEU's tokenizers in order of preference. The dictionaries for Japanese and Korean are rarely
@@ -133,3 +132,16 @@ class Ter(BySacrebleu):
     def __init__(self, language: str = "") -> None:
         is_asian = _primary(language) in _ASIAN
         super().__init__(TER(normalized=is_asian, asian_support=is_asian), needs_blanks=not is_asian)
+
+
+def summed(metric: SummedStatistics | SacrebleuMetric) -> SummedStatistics:
+    """Converts a sacreBLEU metric to `SummedStatistics`; returns `SummedStatistics` unchanged."""
+    if isinstance(metric, SummedStatistics):
+        return metric
+    # sacreBLEU can resample, but has no public function for several tests on the same samples. These are the
+    # only two private methods used here; tests/scoring/test_significance.py compares the results with sacreBLEU's.
+    return SummedStatistics(
+        type(metric).__name__,
+        lambda hypotheses, *references: metric._extract_corpus_statistics(hypotheses, references),
+        lambda sums: metric._compute_score_from_stats(list(sums)).score,
+    )

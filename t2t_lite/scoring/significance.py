@@ -12,8 +12,8 @@ import numpy as np
 from sacrebleu.utils import sum_of_lists
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.metric import check_lines, check_references, make_metric
-from t2t_lite.scoring.summed_statistics import SummedStatistics, summed
+from t2t_lite.metric import SummedStatistics, check_lines, check_references, make_metric
+from t2t_lite.scoring.sacrebleu_metrics import summed
 
 BOOTSTRAP, RANDOMISATION = "bootstrap", "randomisation"
 # The paired tests, with sacreBLEU's numbers of samples.

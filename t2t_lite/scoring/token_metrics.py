@@ -3,8 +3,8 @@
 import math
 from typing import NamedTuple
 
+from t2t_lite.metric import TOKENS
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import TOKENS
 
 # Caps the perplexity of a diverged run at what float32 can represent, for TensorBoard.
 _MAX_NATS = 88.0

@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from t2t_lite.decoding.export_dir import read_export
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.exporting.export_dir import read_export
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -94,8 +94,8 @@ class RunSource(Source):
         self._checkpoint_path, self._engine = checkpoint_path or None, engine
 
     def about(self) -> About:
-        from t2t_lite.checkpoints.selection import select
-        from t2t_lite.run_dir import open_run_dir
+        from t2t_lite.runs.run_dir import open_run_dir
+        from t2t_lite.runs.selection import select
 
         problem = open_run_dir(self.path).problem
         checkpoint = select(self.path, self._checkpoint_path, warn=lambda line: None).path
@@ -111,9 +111,9 @@ class RunSource(Source):
         return Translator.from_run_dir(self.path, self.decode_hparams, self._checkpoint_path, _warn, num_threads=1)
 
     def _exported(self) -> ExportSource:
-        from t2t_lite.api.export import exported_run
-        from t2t_lite.decoding.tuned_settings import search_settings
-        from t2t_lite.run_dir import open_run_dir
+        from t2t_lite.exporting.export import exported_run
+        from t2t_lite.runs.run_dir import open_run_dir
+        from t2t_lite.runs.tuned_settings import search_settings
 
         problem = open_run_dir(self.path).problem
         settings = search_settings(self.path, problem.decode_hparams, self.decode_hparams)

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.checkpoints.background import BackgroundWriter
-from t2t_lite.checkpoints.versions import remove_old
+from t2t_lite.cost.flops import training_step_flops
 from t2t_lite.data.batching import HostShare
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
 from t2t_lite.errors import UserError
+from t2t_lite.runs.background import BackgroundWriter
+from t2t_lite.runs.checkpoint_files import remove_old
 from t2t_lite.training.boundaries import STEPS_PER_CALL, CallLength, CheckpointSchedule
 from t2t_lite.training.callbacks import Callbacks
-from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.evaluation.evaluator import Evaluator
 from t2t_lite.training.evaluation.interruption import Interrupted, Interruption, StopSignals
 from t2t_lite.training.evaluation.model_selection import (

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from os import PathLike
 
 from t2t_lite.errors import UserError
-from t2t_lite.options import Options, option
-from t2t_lite.scoring.metric import TOKENS, metric_named, metric_needs
-from t2t_lite.settings import SettingValue
+from t2t_lite.metric import TOKENS, metric_named, metric_needs
+from t2t_lite.options import Options, SettingValue, option
 
 _STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 _SCHEDULES = ("train_and_evaluate", "train", "eval")

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite.checkpoints.training_state import TrainingState
 from t2t_lite.config import HParams
+from t2t_lite.cost.memory import choose_max_tokens
 from t2t_lite.data.generation.records import LONGER
 from t2t_lite.data.manifest import Manifest, check_data
 from t2t_lite.data.pipeline import has_pair, reading_shards
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
-from t2t_lite.run_dir import RunDir
+from t2t_lite.runs.run_dir import RunDir
+from t2t_lite.runs.training_state import TrainingState
 from t2t_lite.training.checks import check_training
-from t2t_lite.training.memory import choose_max_tokens
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.options import TrainOptions

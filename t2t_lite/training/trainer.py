@@ -19,7 +19,7 @@ from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.files import one_line
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.run_dir import RunDir, record_alignment_layer
+from t2t_lite.runs.run_dir import RunDir, record_alignment_layer
 from t2t_lite.training.callbacks import Callback, Callbacks
 from t2t_lite.training.evaluation.interruption import StopSignals
 from t2t_lite.training.loop import LAST_STEP, Ending, TrainingLoop

@@ -7,15 +7,15 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.selection import LAST, select
-from t2t_lite.checkpoints.versions import existing, list_checkpoints
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.layers.positions import LearnedPositions
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.parameters import symbolic_model
-from t2t_lite.run_dir import RunDir, folder_to_start_from, open_run_dir
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_files import existing, list_checkpoints
+from t2t_lite.runs.run_dir import RunDir, folder_to_start_from, open_run_dir
+from t2t_lite.runs.selection import LAST, select
 
 # The parts of a model whose weight has one row per token, and the side of these tokens. Tied parts are the same object.
 _TOKEN_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
@@ -46,7 +46,7 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
 
 def _trained(checkpoint: Path, path: Path) -> Path:
     try:
-        storage.refuse_average(checkpoint)
+        checkpoints.refuse_average(checkpoint)
     except UserError as error:
         raise UserError(f"`warm_start_from={path}`: {error}") from error
     return checkpoint
@@ -63,9 +63,9 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
     an error, the model stays unchanged.
     """
     run_dir, checkpoint = resolve(path)
-    arrays = storage.read(checkpoint, "model")
-    variables = storage.by_name(model.variables)
-    arrays = storage.with_current_names(arrays, variables)
+    arrays = checkpoints.read(checkpoint, "model")
+    variables = checkpoints.by_name(model.variables)
+    arrays = checkpoints.with_current_names(arrays, variables)
     fit = _fit(arrays, variables, _rows_to_take(model, run_dir, vocabulary, inputs_vocabulary))
     settings = "; ".join(run_dir.hparams.difference(model.hparams))
     # Biases and norms are useless without the matrices they were trained with.

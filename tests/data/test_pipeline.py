@@ -13,7 +13,7 @@ from t2t_lite.data.pipeline import batches, epochs, reading_shards
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
-from t2t_lite.run_dir import RunDir
+from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.trainer import train
 

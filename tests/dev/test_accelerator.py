@@ -15,10 +15,10 @@ from dev.accelerator.__main__ import main
 from dev.accelerator.batches import MEAN_LENGTH, random_batch
 from dev.accelerator.cases import Case, fitting_tokens, scaled
 from dev.accelerator.page import as_page
-from t2t_lite.checkpoints.selection import select
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.loading import restored_model
-from t2t_lite.run_dir import open_run_dir
+from t2t_lite.runs.run_dir import open_run_dir
+from t2t_lite.runs.selection import select
 
 CASE = "transformer_tiny, 300 tokens, bfloat16"
 

@@ -6,10 +6,10 @@ import pytest
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.translator import Hypothesis
-from t2t_lite.decoding.tuned_settings import TunedSettings, forget, remember, search_settings, tuned_settings
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.tuning import best_row, parse_grid
 from t2t_lite.evaluation.tuning_search import rescored
+from t2t_lite.runs.tuned_settings import TunedSettings, forget, remember, search_settings, tuned_settings
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def freeze(folder: Path, name: str) -> None:
     """Makes one data directory and one run directory, and what they give."""
     import numpy as np
 
-    from t2t_lite.checkpoints import storage
+    from t2t_lite.runs import checkpoints
 
     datagen, changes, search = RUNS[name]
     problem = datagen[0]
@@ -88,7 +88,7 @@ def freeze(folder: Path, name: str) -> None:
         shutil.copytree(here / "run", copy)
         task[task.index(f"--output_dir={here / 'run'}")] = f"--output_dir={copy}"
         run("trainer", *task, "--train_steps=305", cwd=folder)
-        arrays = storage.read(copy / "ckpt-305", "model")
+        arrays = checkpoints.read(copy / "ckpt-305", "model")
         np.savez_compressed(here / "after_5_more_steps.npz", **arrays)
         shutil.rmtree(copy)
     expect(here, search, plugin)

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_lite.checkpoints import storage, versions
-from t2t_lite.checkpoints.versions import best_checkpoint
-from t2t_lite.run_dir import open_run_dir
+from t2t_lite.runs import checkpoint_files, checkpoints
+from t2t_lite.runs.checkpoint_files import best_checkpoint
+from t2t_lite.runs.run_dir import open_run_dir
 
 HERE = Path(__file__).resolve().parent
 RUNS = sorted(path.parent for path in HERE.glob("*/*/expected.json"))
@@ -114,13 +114,13 @@ def test_5_more_steps_of_a_frozen_run_give_the_same_parameters(frozen, task, run
     known = frozen / KNOWN
     output = successful(command("trainer", *task, f"--train_steps={AT + 5}"))
     assert f"resuming from {run_dir / f'ckpt-{AT}'}" in output
-    before, after = (storage.read(run_dir / f"ckpt-{step}", "model") for step in (AT, AT + 5))
-    before = storage.with_current_names(before, after)
+    before, after = (checkpoints.read(run_dir / f"ckpt-{step}", "model") for step in (AT, AT + 5))
+    before = checkpoints.with_current_names(before, after)
     assert all((after[name] != before[name]).any() for name in before)
     if not known.exists():  # of most runs it is enough to know that they go on
         return
     with np.load(known) as stored:
-        arrays = storage.with_current_names(dict(stored), after)
+        arrays = checkpoints.with_current_names(dict(stored), after)
         assert set(arrays) == set(after)
         moved = np.sqrt(sum(np.square(arrays[name] - before[name]).sum() for name in arrays))
         missed = np.sqrt(sum(np.square(arrays[name] - after[name]).sum() for name in arrays))
@@ -133,13 +133,13 @@ def test_a_frozen_run_can_be_averaged_and_its_own_average_is_used(run_dir, comma
     had = sorted(run_dir.glob("average-*.index"))
     if had:
         assert best_checkpoint(run_dir) == had[0].with_suffix("")
-        known = storage.read(best_checkpoint(run_dir), "model")
-        versions.remove(best_checkpoint(run_dir))
+        known = checkpoints.read(best_checkpoint(run_dir), "model")
+        checkpoint_files.remove(best_checkpoint(run_dir))
     successful(command("avg", f"--output_dir={run_dir}", f"--n={len(steps)}"))
-    found = storage.read(run_dir / f"average-{AT}", "model")
+    found = checkpoints.read(run_dir / f"average-{AT}", "model")
     if not had:
         assert len(steps) == 1
-        known = storage.read(run_dir / f"ckpt-{AT}", "model")
+        known = checkpoints.read(run_dir / f"ckpt-{AT}", "model")
     assert found.keys() == known.keys()
     for name, array in known.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-6, atol=1e-7, err_msg=name)

@@ -144,7 +144,7 @@ def test_an_imported_run_is_trained_further_with_its_settings(data, run, tmp_pat
     more = ["--train_steps=2", "--hparams=learning_rate=1e-6,batch_tokens=512"]
     result = command("trainer", *flags, f"--warm_start_from={run}", *more)
     assert result.returncode == 0 and "66 of 66 weights loaded" in result.stdout, result.stderr
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
 
     old, new = (open_run_dir(path).hparams for path in (run, tmp_path / "tuned"))
     assert new == old.replace(train_steps=2, learning_rate=1e-6, batch_tokens=512)

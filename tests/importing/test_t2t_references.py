@@ -15,7 +15,7 @@ from support.t2t_values import value_of
 
 import t2t_lite as t2t
 from t2t_lite.data.vocab import open_vocabulary
-from t2t_lite.run_dir import open_run_dir
+from t2t_lite.runs.run_dir import open_run_dir
 
 STORED = json.loads(gzip.decompress((Path(__file__).parent / "t2t_references.json.gz").read_bytes()))
 NONE = -1e6  # the score of no output

@@ -75,7 +75,7 @@ def extra_lengths_of_batches(lines, vocabulary, batch_size=8, extra_length=50):
 
 def test_a_warm_start_takes_every_weight(imported):
     from t2t_lite.models.building import make_model
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
     from t2t_lite.training.warm_start import warm_start
 
     run = open_run_dir(imported["v3"])

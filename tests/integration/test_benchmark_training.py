@@ -6,11 +6,11 @@ import statistics
 import pytest
 from support.commands import with_flags
 
+from t2t_lite.cost.flops import training_step_flops
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import get_problem
 from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.registry import HPARAMS
-from t2t_lite.training.cost import training_step_flops
 
 CHANGES = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=512,max_length=64"

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from support.commands import start_process, user_environment, with_flags
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.training.evaluation.model_selection import read_evaluations
 from t2t_lite.training.monitoring.history import read_log
 from t2t_lite.training.tf_config import make_tf_configs
@@ -55,7 +55,7 @@ def finish(*processes):
 
 
 def parameters(output_dir, step=10):
-    return storage.read(output_dir / f"ckpt-{step}", "model")
+    return checkpoints.read(output_dir / f"ckpt-{step}", "model")
 
 
 @pytest.fixture(scope="module")

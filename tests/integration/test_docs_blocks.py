@@ -19,11 +19,11 @@ from support.page_runs import RUNS, Run
 from support.server import Server
 
 import t2t_lite as t2t
+from t2t_lite.metric import SummedStatistics
 from t2t_lite.options import option
 from t2t_lite.plugins import GROUP
 from t2t_lite.problems.grammar import GrammarEnde
 from t2t_lite.registry import HPARAMS, POSITION_ENCODINGS, REGISTRIES, SELF_ATTENTION_TYPES
-from t2t_lite.scoring.summed_statistics import SummedStatistics
 
 # Pages whose blocks have tests of their own, which read the whole page.
 WHOLE_PAGES = ("docs/tutorial*.md",)

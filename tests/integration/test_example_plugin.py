@@ -9,10 +9,10 @@ import tensorflow as tf
 from support.commands import start_process
 from support.memory import peak_memory
 
-from t2t_lite.api.settings import get_hparams, resolve_hparams
-from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.config import get_hparams, resolve_hparams
+from t2t_lite.cost.memory import estimate_memory
 from t2t_lite.models.parameters import symbolic_model
-from t2t_lite.training.memory import estimate_memory
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 pytestmark = pytest.mark.heavy
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.exporting.export_dir import open_export
+from t2t_lite.decoding.export_dir import open_export
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import keras
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.checkpoints import storage
+from t2t_lite.runs import checkpoints
 
 TINY = "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=512"
 
@@ -107,7 +107,7 @@ def test_a_run_in_bfloat16_goes_on_in_it_with_auto_exactly(command, flags, tmp_p
         result = command("trainer", *flags(name, f"precision={precision}", steps), "--max_tokens_per_replica=400")
         assert result.returncode == 0, result.stderr
     assert stored(tmp_path / "two") == "mixed_bfloat16"
-    two, four = (storage.read(tmp_path / name / "ckpt-4", "model") for name in ("two", "four"))
+    two, four = (checkpoints.read(tmp_path / name / "ckpt-4", "model") for name in ("two", "four"))
     assert all((two[name] == four[name]).all() for name in four)
 
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from support.commands import start_process, with_flags
 
-from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 STEPS = 24
 SAVE_EVERY = 3

@@ -6,13 +6,13 @@ import sys
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.metric import Metric
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import Metric
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 OURS = '''
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import Metric
+from t2t_lite.metric import Metric
 
 
 @METRICS.register(higher_is_better=False, label="length error")

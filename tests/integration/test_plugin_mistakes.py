@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.api.training import check_evaluation
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.layers.positions import LearnedPositions
 from t2t_lite.layers.self_attention import SelfAttention
+from t2t_lite.metric import Metric, metric_named
 from t2t_lite.models.building import make_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_cost import formulas_hold
-from t2t_lite.options import option
+from t2t_lite.options import Settings, option
 from t2t_lite.registry import (
     FEED_FORWARD_TYPES,
     LEARNING_RATE_SCHEDULES,
@@ -29,8 +29,7 @@ from t2t_lite.registry import (
     SELF_ATTENTION_TYPES,
     Registry,
 )
-from t2t_lite.scoring.metric import Metric, metric_named
-from t2t_lite.settings import Settings
+from t2t_lite.run_training import check_evaluation
 from t2t_lite.training.evaluation.model_selection import best_steps, evaluations_without_gain
 from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.options import TrainOptions

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from t2t_lite.data.text_files import read_lines
-from t2t_lite.scoring.metric import report
+from t2t_lite.metric import report
 from t2t_lite.scoring.significance import compare, interval
 
 AWKWARD = [  # (hypothesis, two references)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from t2t_lite.checkpoints import storage
 from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.runs import checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ def test_the_run_records_both_vocabularies_in_its_direction(run_dir, data):
 def test_each_embedding_matrix_has_one_row_per_token_of_its_side(run_dir):
     sizes = [open_vocabulary(run_dir / name).size for name in sides_of(run_dir)]
     assert sizes[0] != sizes[1]  # otherwise the test would show nothing
-    arrays = storage.read(run_dir / "ckpt-2", "model")
+    arrays = checkpoints.read(run_dir / "ckpt-2", "model")
     rows = {name: array.shape[0] for name, array in arrays.items() if "embedding" in name}
     assert sorted(rows.values()) == sorted(sizes)
     assert [number for name, number in rows.items() if "inputs_embedding" in name] == sizes[:1]

@@ -17,7 +17,7 @@ from t2t_lite.registry import CONSTRAINTS, METRICS
 FROZEN = Path(__file__).parents[1] / "frozen" / "0.2" / "tied"
 METRIC = """
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import Metric
+from t2t_lite.metric import Metric
 from .constant import VALUE
 
 

@@ -9,7 +9,7 @@ import t2t_lite as t2t
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.evaluation.request import make_request
 from t2t_lite.evaluation.tuning_search import tuning_candidates
-from t2t_lite.run_dir import open_run_dir
+from t2t_lite.runs.run_dir import open_run_dir
 
 SEARCH = "extra_length=2"
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.checkpoints import storage
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.registry import HPARAMS, MODELS
+from t2t_lite.runs import checkpoints
 from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.step.micro_batching import distribute_batches
 from t2t_lite.training.step.train_step import TrainStep
@@ -128,8 +128,8 @@ def test_decoding_with_caches_equals_one_full_pass(name, descending_beams):
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_saving_and_loading_keeps_the_outputs(name, tmp_path):
     model, _, _ = after_one_step(name)
-    storage.write(tmp_path / "ckpt-1", model=storage.by_name(model.variables))
+    checkpoints.write(tmp_path / "ckpt-1", model=checkpoints.by_name(model.variables))
     loaded = make(SMALL[name].replace(precision="float32"))
     assert np.abs(np.array(loaded(INPUTS, TARGETS)) - np.array(model(INPUTS, TARGETS))).max() > 1e-3
-    storage.restore(tmp_path / "ckpt-1", "model", storage.by_name(loaded.variables))
+    checkpoints.restore(tmp_path / "ckpt-1", "model", checkpoints.by_name(loaded.variables))
     np.testing.assert_array_equal(loaded(INPUTS, TARGETS), model(INPUTS, TARGETS))

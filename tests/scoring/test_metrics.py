@@ -10,8 +10,8 @@ import pytest
 import sacrebleu
 
 from t2t_lite.errors import UserError
+from t2t_lite.metric import Metric, figure_label, figure_name, metric_needs, report
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import Metric, figure_label, figure_name, metric_needs, report
 from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.token_metrics import TokenSums
 

@@ -10,8 +10,8 @@ from sacrebleu.significance import PairedTest
 
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
+from t2t_lite.metric import Metric, make_metric, report
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import Metric, make_metric, report
 from t2t_lite.scoring.significance import compare, compare_by_both_tests, holm, interval
 
 HYPOTHESES = ["a cat sat on the mat", "two dogs are playing in the snow", "she sings", "the old man sleeps", ""]

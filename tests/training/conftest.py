@@ -11,7 +11,7 @@ def run():
         import tensorflow as tf
 
         from t2t_lite.data.problem import get_problem
-        from t2t_lite.run_dir import prepare_run_dir
+        from t2t_lite.runs.run_dir import prepare_run_dir
         from t2t_lite.training.options import TrainOptions
         from t2t_lite.training.trainer import train
 

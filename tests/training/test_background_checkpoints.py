@@ -6,8 +6,8 @@ import threading
 
 from support.models import SMALL_MODEL
 
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.display import Display
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.system.locks import locked
 
 

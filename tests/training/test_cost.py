@@ -4,12 +4,12 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.config import HParams, choices
+from t2t_lite.cost.flops import RATES, estimated_flops, training_step_flops
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.traced_cost import traced_step_flops
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.training.cost import RATES, estimated_flops, training_step_flops
 
 VOCAB = 23
 # All sizes differ, so that none can be confused; lengths are multiples of all blocks of `local`.

@@ -7,12 +7,12 @@ import pytest
 from training.test_cost import SMALL as SIZES
 
 from t2t_lite.config import choices
+from t2t_lite.cost.flops import cost_model
+from t2t_lite.cost.formulas import TransformerFormulas, have_formulas
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import FEED_FORWARD_TYPES, HPARAMS, MODELS
-from t2t_lite.training.cost import cost_model
-from t2t_lite.training.cost_formulas import TransformerFormulas, have_formulas
 
 # All sizes differ, so that none can be confused; the lengths are not multiples of the blocks of `local`.
 SMALL = SIZES.replace(hidden_size=18, max_relative_position=8, max_length=20)

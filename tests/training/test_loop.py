@@ -14,14 +14,14 @@ import tensorflow as tf
 from support.models import SMALL_MODEL
 
 import t2t_lite as t2t
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import open_run_dir
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.scoring.sacrebleu_metrics import Bleu, Chrf
 from t2t_lite.training.evaluation.continuous import evaluate_continuously
 from t2t_lite.training.evaluation.model_selection import best_steps, read_evaluations
@@ -63,8 +63,8 @@ def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu(chosen):
 def test_the_saved_average_is_the_evaluated_one(chosen, grammar_data):
     assert steps_of(chosen)[-1] == 9
     assert [step for step, _ in list_checkpoints(chosen, "average")] == [9]
-    average = storage.read(chosen / "average-9", "model")
-    optimizer = storage.read(chosen / "ckpt-9", "optimizer")
+    average = checkpoints.read(chosen / "average-9", "model")
+    optimizer = checkpoints.read(chosen / "ckpt-9", "optimizer")
     for name, array in average.items():
         np.testing.assert_array_equal(array, optimizer[f"average.{name.replace('.', '_')}"], err_msg=name)
     # The decoder uses the average by default, and reproduces the recorded BLEU.
@@ -110,7 +110,7 @@ def test_the_log_has_a_line_for_each_start_and_report(chosen):
         keras.__version__,
     )
     assert (start["devices"], start["replicas"], start["workers"]) == (["CPU"], 1, 1)
-    assert start["parameters"] == sum(array.size for array in storage.read(chosen / "ckpt-9", "model").values())
+    assert start["parameters"] == sum(array.size for array in checkpoints.read(chosen / "ckpt-9", "model").values())
     wanted = {
         "loss",
         "gradient_norm",
@@ -266,9 +266,9 @@ def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, gram
         ("compiled", {"xla_compile": True}),
     ):
         run(hparams, grammar_data, tmp_path / name, PROBLEM, save_checkpoints_steps=6, **options)
-    expected = storage.read(tmp_path / "plain" / "ckpt-6", "model")
+    expected = checkpoints.read(tmp_path / "plain" / "ckpt-6", "model")
     for name in ("limited", "compiled"):
-        found = storage.read(tmp_path / name / "ckpt-6", "model")
+        found = checkpoints.read(tmp_path / name / "ckpt-6", "model")
         for variable, array in expected.items():
             np.testing.assert_allclose(found[variable], array, atol=1e-5, err_msg=variable)
         figures = read_evaluations(tmp_path / name)[6]
@@ -280,8 +280,8 @@ def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_da
     hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=1)
     run(hparams, grammar_data, tmp_path, PROBLEM, warm_start_from=str(chosen), schedule="train")
     assert "warm start from" in "\n".join(logged())
-    last = storage.read(chosen / "ckpt-9", "model")  # not average-9: averages are not trained on
-    for name, array in storage.read(tmp_path / "ckpt-1", "model").items():
+    last = checkpoints.read(chosen / "ckpt-9", "model")  # not average-9: averages are not trained on
+    for name, array in checkpoints.read(tmp_path / "ckpt-1", "model").items():
         np.testing.assert_array_equal(array, last[name], err_msg=name)
 
 
@@ -326,8 +326,8 @@ def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar
     assert steps_of(tmp_path) == steps_of(whole)
     last = steps_of(whole)[-1]
     for part in ("model", "optimizer"):
-        expected_arrays = storage.read(whole / f"ckpt-{last}", part)
-        for name, array in storage.read(tmp_path / f"ckpt-{last}", part).items():
+        expected_arrays = checkpoints.read(whole / f"ckpt-{last}", part)
+        for name, array in checkpoints.read(tmp_path / f"ckpt-{last}", part).items():
             np.testing.assert_array_equal(array, expected_arrays[name], err_msg=name)
     assert run(STEADY, grammar_data, tmp_path, PROBLEM, **options) == expected
     assert "already trained" in "\n".join(logged())

@@ -7,6 +7,7 @@ import pytest
 from support.memory import peak_memory
 
 from t2t_lite.config import PRECISIONS, HParams, choices
+from t2t_lite.cost.memory import ALLOCATOR_OVERHEAD, USABLE_SHARE, choose_max_tokens, estimate_memory
 from t2t_lite.errors import UserError
 from t2t_lite.layers.cost import MIB
 from t2t_lite.layers.cross_entropy import largest_chunk
@@ -14,7 +15,6 @@ from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
 from t2t_lite.system.free_memory import free_memory
-from t2t_lite.training.memory import ALLOCATOR_OVERHEAD, USABLE_SHARE, choose_max_tokens, estimate_memory
 
 VOCAB = 2000
 # The inner layer is the widest tensor for all lengths in these tests.

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from support.models import SMALL_MODEL
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.training.boundaries import CallLength
 from t2t_lite.training.callbacks import Callback, Callbacks
 from t2t_lite.training.step.calls import StepCalls
@@ -83,8 +83,8 @@ def log_of(directory):
 
 def assert_same(directory, other, step, tolerance):
     for part in ("model", "optimizer"):
-        expected = storage.read(other / f"ckpt-{step}", part)
-        for name, array in storage.read(directory / f"ckpt-{step}", part).items():
+        expected = checkpoints.read(other / f"ckpt-{step}", part)
+        for name, array in checkpoints.read(directory / f"ckpt-{step}", part).items():
             np.testing.assert_allclose(array, expected[name], atol=tolerance, rtol=tolerance, err_msg=name)
 
 

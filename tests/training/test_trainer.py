@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 from support.models import SMALL_MODEL
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS, PROBLEMS
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 
 @PROBLEMS.register
@@ -43,7 +43,7 @@ def copy_data(shared_folders):
 
 
 def last_arrays(run_dir):
-    return storage.read(list_checkpoints(run_dir)[-1][1], "model")
+    return checkpoints.read(list_checkpoints(run_dir)[-1][1], "model")
 
 
 def all_arrays(path):

@@ -8,15 +8,15 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.averaging import average_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.vocab import train_vocabulary
 from t2t_lite.data.vocab.sentencepiece import model_class
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
-from t2t_lite.run_dir import prepare_run_dir
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_mean import average_checkpoints
+from t2t_lite.runs.run_dir import prepare_run_dir
 from t2t_lite.training.warm_start import resolve, warm_start
 
 TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=16, filter_size=24, num_heads=2, max_length=20)
@@ -65,10 +65,10 @@ def save(directory, step, model):
     rng = np.random.default_rng(step)
     for variable in model.variables:
         variable.assign(rng.normal(size=variable.shape).astype("float32"))
-    weights = storage.by_name(model.variables)
+    weights = checkpoints.by_name(model.variables)
     slots = {f"momentum.{name}": tf.Variable(tf.zeros_like(variable)) for name, variable in weights.items()}
     optimizer = slots | {"iterations": tf.Variable(step)}
-    storage.write(directory / f"ckpt-{step}", model=weights, optimizer=optimizer)
+    checkpoints.write(directory / f"ckpt-{step}", model=weights, optimizer=optimizer)
     return values(model)
 
 
@@ -258,7 +258,7 @@ def test_a_checkpoint_may_be_given_with_or_without_its_file_ending(run, vocabula
     run_dir, checkpoint = resolve(f"{directory}/{name}{ending}")
     assert (run_dir.path, checkpoint) == (directory, directory / name)
     _, after, _ = started(TINY, directory / f"{name}{ending}", vocabularies["old"])
-    assert_same(after, storage.read(directory / name, "model"))
+    assert_same(after, checkpoints.read(directory / name, "model"))
 
 
 @pytest.mark.parametrize(

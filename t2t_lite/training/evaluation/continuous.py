@@ -5,12 +5,12 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite.checkpoints.training_state import TrainingState
-from t2t_lite.checkpoints.versions import existing, list_checkpoints
 from t2t_lite.data.manifest import check_data
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import RunDir
+from t2t_lite.runs.checkpoint_files import existing, list_checkpoints
+from t2t_lite.runs.run_dir import RunDir
+from t2t_lite.runs.training_state import TrainingState
 from t2t_lite.training.evaluation.evaluator import Evaluator
 from t2t_lite.training.evaluation.model_selection import add_evaluation, best_steps, read_evaluations
 from t2t_lite.training.monitoring.progress import Progress

@@ -15,11 +15,11 @@ from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.display import LOG
 from t2t_lite.files import one_line
+from t2t_lite.metric import compute_score, figure_label, figure_name, make_metric, options_for
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.run_dir import RunDir
-from t2t_lite.scoring.metric import compute_score, figure_label, figure_name, make_metric, options_for
+from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 from t2t_lite.training.evaluation.interruption import Interruption
 from t2t_lite.training.evaluation.model_selection import metrics_of_outputs

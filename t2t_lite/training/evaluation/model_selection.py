@@ -8,12 +8,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from t2t_lite.checkpoints.best_checkpoints import best_steps, read_evaluations
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
-from t2t_lite.scoring.metric import TOKENS, check_language, figure_name, metric_named, metric_needs, with_companions
-from t2t_lite.settings import SettingValue
+from t2t_lite.metric import TOKENS, check_language, figure_name, metric_named, metric_needs, with_companions
+from t2t_lite.options import SettingValue
+from t2t_lite.runs.evaluations import best_steps, read_evaluations
 
 # The file with the step of a checkpoint that the trainer still has to evaluate.
 _DUE = "evaluation_due"

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.display import Display, format_duration
 from t2t_lite.files import none_if_nonfinite
-from t2t_lite.scoring.metric import figure_label, is_of_outputs
+from t2t_lite.metric import figure_label, is_of_outputs
 
 
 class Progress:

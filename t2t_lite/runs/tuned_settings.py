@@ -9,7 +9,7 @@ from t2t_lite.config import DecodeHParams
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
-from t2t_lite.settings import SettingValue
+from t2t_lite.options import SettingValue
 
 FILE = "decode_hparams.json"
 # The settings that --tune tries. It measures the effect of average_checkpoints, but does not store it.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.checkpoints import storage, versions
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
+from t2t_lite.runs import checkpoint_files, checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 if TYPE_CHECKING:
     import keras
@@ -46,11 +46,11 @@ class Snapshot:
         Also writes the moving average of the weights, if there is one, as `average-<step>`, replacing an older one.
         Returns the checkpoint's path.
         """
-        path = storage.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
+        path = checkpoints.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
         # The new checkpoint is not the last one if damaged ones of later steps exist.
-        versions.remove_old(directory, keep_max, {*keep, self.step})
+        checkpoint_files.remove_old(directory, keep_max, {*keep, self.step})
         if self._average is not None:
-            storage.write_average(Path(directory) / f"average-{self.step}", self._average)
+            checkpoints.write_average(Path(directory) / f"average-{self.step}", self._average)
         return path
 
 
@@ -65,7 +65,7 @@ class TrainingState(Generic[OptimizerT]):
         self.epoch = tf.Variable(tf.constant(0, tf.int64))
         self.position = tf.Variable(tf.constant(0, tf.int64))
         self.optimizer = optimizer
-        self._model = storage.by_name(model.variables)
+        self._model = checkpoints.by_name(model.variables)
         self._groups = {
             "model": self._model,
             "optimizer": optimizer.state,
@@ -93,7 +93,7 @@ class TrainingState(Generic[OptimizerT]):
         `warn` receives a line about each damaged checkpoint that is skipped. It is an error if none can be read, or the
         last readable one is an average or does not fit the model.
         """
-        if versions.unfinished(directory, "ckpt"):
+        if checkpoint_files.unfinished(directory, "ckpt"):
             warn(f"skipped an incomplete checkpoint in {directory}")
         damages = []
         for _, path in reversed(list_checkpoints(directory)):
@@ -103,7 +103,7 @@ class TrainingState(Generic[OptimizerT]):
                 damages.append(error)
                 warn(f"skipped: {str(error).split('; ')[0]}")
                 continue
-            storage.refuse_average(path)
+            checkpoints.refuse_average(path)
             self._assign(arrays, path)
             return path
         if damages:
@@ -113,15 +113,15 @@ class TrainingState(Generic[OptimizerT]):
     def restore_from(self, path: Path) -> None:
         """Restores one checkpoint. Raises UserError if it cannot be read, does not fit the model, or is an average."""
         arrays = self._read(path)
-        storage.refuse_average(path)
+        checkpoints.refuse_average(path)
         self._assign(arrays, path)
 
     def _read(self, path: Path) -> dict[str, dict[str, np.ndarray]]:
-        return {group: storage.read(path, group) for group in self._groups}
+        return {group: checkpoints.read(path, group) for group in self._groups}
 
     def _assign(self, arrays: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         for group, variables in self._groups.items():
-            storage.assign(variables, arrays[group], f"checkpoint {path} does not fit the {group}")
+            checkpoints.assign(variables, arrays[group], f"checkpoint {path} does not fit the {group}")
 
 
 def _on_host(variables: dict[str, tf.Variable]) -> dict[str, tf.Variable]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.checkpoints.versions import (
+from t2t_lite.runs.checkpoint_files import (
     DATA,
     INDEX,
     checkpoint_step,

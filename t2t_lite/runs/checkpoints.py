@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.checkpoints import versions
 from t2t_lite.errors import UserError
 from t2t_lite.files import without_patterns
+from t2t_lite.runs import checkpoint_files
 from t2t_lite.system.locks import locked
 
 if TYPE_CHECKING:  # averaging does not need it
@@ -51,12 +51,12 @@ def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[i
     weights. Returns the path of the average, see `write`.
     """
     with _locked_for_writing(path) as kind:
-        before = versions.list_checkpoints(path.parent, kind)
+        before = checkpoint_files.list_checkpoints(path.parent, kind)
         about = {"members": tf.Variable(tf.constant(list(members), tf.int64))}
         written = _write_and_publish(path, kind, {"model": model, _ABOUT_AVERAGE: about})
         for step, old in before:
-            if step != versions.checkpoint_step(path):
-                versions.remove(old)
+            if step != checkpoint_files.checkpoint_step(path):
+                checkpoint_files.remove(old)
         return written
 
 
@@ -79,13 +79,13 @@ def _locked_for_writing(path: Path) -> Iterator[str]:
 
 
 def _write_and_publish(path: Path, kind: str, groups: dict[str, dict[str, tf.Variable]]) -> Path:
-    versions.remove_leftovers(path.parent, kind)
+    checkpoint_files.remove_leftovers(path.parent, kind)
     try:
-        partial = tf.train.Checkpoint(**groups).write(str(versions.partial_path(path)))
-        return versions.publish(Path(partial), path)
+        partial = tf.train.Checkpoint(**groups).write(str(checkpoint_files.partial_path(path)))
+        return checkpoint_files.publish(Path(partial), path)
     except (tf.errors.OpError, OSError):
         with contextlib.suppress(OSError):
-            versions.remove_leftovers(path.parent, kind)  # frees space on a full disk
+            checkpoint_files.remove_leftovers(path.parent, kind)  # frees space on a full disk
         raise
 
 

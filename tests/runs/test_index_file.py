@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 import t2t_lite as t2t
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.index_file import members_of_average, num_parameters, read_index
-from t2t_lite.checkpoints.versions import best_checkpoint
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_files import best_checkpoint
+from t2t_lite.runs.index_file import members_of_average, num_parameters, read_index
 
 FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 CHECKPOINTS = sorted(path.with_suffix("") for path in FROZEN.glob("*/*/run/*.index"))
@@ -21,8 +21,8 @@ def test_names_shapes_and_members_are_tensorflows(path):
     shapes = tf.train.load_checkpoint(str(path)).get_variable_to_shape_map()
     found = read_index(path)
     assert {name: list(tensor.shape) for name, tensor in found.items()} == shapes
-    assert num_parameters(path) == sum(math.prod(array.shape) for array in storage.read(path, "model").values())
-    assert members_of_average(path) == storage.average_members(path)
+    assert num_parameters(path) == sum(math.prod(array.shape) for array in checkpoints.read(path, "model").values())
+    assert members_of_average(path) == checkpoints.average_members(path)
 
 
 def test_an_average_says_its_members(tmp_path, command):
@@ -34,7 +34,7 @@ def test_an_average_says_its_members(tmp_path, command):
 def test_members_of_more_than_a_mebibyte_are_damage_and_not_read(tmp_path):
     weights = {"weight": tf.Variable([1.0])}
     for members, is_read in ((2**17, True), (2**17 + 1, False)):  # of 8 bytes
-        path = storage.write_average(tmp_path / f"average-{members}", weights, range(members))
+        path = checkpoints.write_average(tmp_path / f"average-{members}", weights, range(members))
         if is_read:
             assert members_of_average(path) == list(range(members))
         else:

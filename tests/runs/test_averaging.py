@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.averaging import average_checkpoints
-from t2t_lite.checkpoints.training_state import TrainingState
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.checkpoint_mean import average_checkpoints
+from t2t_lite.runs.training_state import TrainingState
 from t2t_lite.training.setup import build_model
 
 TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=8, filter_size=12, num_heads=2)
 
 
 def restore_model(model, path):
-    storage.restore(path, "model", storage.by_name(model.variables))
+    checkpoints.restore(path, "model", checkpoints.by_name(model.variables))
 
 
 def make(hparams=TINY):
@@ -53,8 +53,8 @@ def test_the_average_is_the_mean_of_the_last_n(directory, n):
     path, steps = average_checkpoints(directory, n)
     assert path == directory / "average-40"
     assert steps == [10, 20, 30, 40][-n:]
-    parts = [storage.read(directory / f"ckpt-{step}", "model") for step in steps]
-    average = storage.read(path, "model")
+    parts = [checkpoints.read(directory / f"ckpt-{step}", "model") for step in steps]
+    average = checkpoints.read(path, "model")
     assert average.keys() == parts[0].keys()
     for name, array in average.items():
         assert array.dtype == np.float32
@@ -67,7 +67,7 @@ def test_a_model_is_restored_from_an_average(directory):
     restore_model(model, path)
     for variable in model.variables:
         parts = [
-            storage.read(directory / f"ckpt-{step}", "model")[variable.path.replace("/", ".")] for step in (30, 40)
+            checkpoints.read(directory / f"ckpt-{step}", "model")[variable.path.replace("/", ".")] for step in (30, 40)
         ]
         np.testing.assert_allclose(np.array(variable), np.mean(parts, axis=0), atol=1e-6)
 
@@ -84,17 +84,17 @@ def test_training_does_not_resume_from_an_average(directory):
 
 def test_an_average_keeps_the_steps_of_its_members(directory):
     path, steps = average_checkpoints(directory, 3)
-    assert storage.average_members(path) == steps == [20, 30, 40]
-    assert storage.average_members(directory / "ckpt-40") == []
+    assert checkpoints.average_members(path) == steps == [20, 30, 40]
+    assert checkpoints.average_members(directory / "ckpt-40") == []
 
 
 def test_an_average_without_its_members_as_version_0_4_wrote_it_is_read(directory):
     model, _ = make()
-    path = storage.write(directory / "average-40", model=storage.by_name(model.variables))
+    path = checkpoints.write(directory / "average-40", model=checkpoints.by_name(model.variables))
     restore_model(model, path)
-    assert storage.average_members(path) == []
+    assert checkpoints.average_members(path) == []
     with pytest.raises(UserError, match="average of weights, for inference only"):
-        storage.refuse_average(path)
+        checkpoints.refuse_average(path)
 
 
 def test_training_does_not_resume_from_an_average_under_the_name_of_a_checkpoint(directory):
@@ -124,8 +124,8 @@ def test_a_new_average_replaces_the_old_one(directory, tiny):
     again, _ = average_checkpoints(directory, 3)
     assert again == path.with_name("average-50.v2")
     assert list_checkpoints(directory, "average") == [(50, again)]
-    parts = [storage.read(directory / f"ckpt-{step}", "model") for step in (30, 40, 50)]
-    for name, array in storage.read(again, "model").items():
+    parts = [checkpoints.read(directory / f"ckpt-{step}", "model") for step in (30, 40, 50)]
+    for name, array in checkpoints.read(again, "model").items():
         np.testing.assert_allclose(array, np.mean([part[name] for part in parts], axis=0), atol=1e-6)
 
 

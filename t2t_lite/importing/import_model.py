@@ -9,7 +9,7 @@ from t2t_lite.display import LOG, Display
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
-    from t2t_lite.api.data import GeneratedData
+    from t2t_lite.data.generation.generate_data import GeneratedData
     from t2t_lite.data.problem import Problem
     from t2t_lite.importing.run_writing import Imported
 
@@ -80,7 +80,7 @@ def import_data(
       UserError: if files are missing or damaged, ids do not match the vocabulary, or `data_dir` already has data of
         this problem.
     """
-    from t2t_lite.api.data import generated_data
+    from t2t_lite.data.generation.generate_data import generated_data
     from t2t_lite.data.generation.options import GenerateOptions
     from t2t_lite.data.problem import get_problem
     from t2t_lite.system.quiet import load_tensorflow

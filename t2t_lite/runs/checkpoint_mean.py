@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.selection import members as last_members
 from t2t_lite.errors import UserError
+from t2t_lite.runs import checkpoints
+from t2t_lite.runs.selection import members as last_members
 
 
 def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
@@ -30,16 +30,16 @@ def write_mean(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
     """
     variables = {name: tf.Variable(tf.constant(mean)) for name, mean in mean_weights(members).items()}
     steps = [step for step, _ in members]
-    return storage.write_average(Path(directory) / f"average-{steps[-1]}", variables, steps)
+    return checkpoints.write_average(Path(directory) / f"average-{steps[-1]}", variables, steps)
 
 
 def mean_weights(members: Sequence[tuple[int, Path]]) -> dict[str, np.ndarray]:
     """Returns the mean of each variable over some checkpoints, float32 by name. See `write_mean` for `members`."""
     _, paths = zip(*members)
-    newest = storage.read(paths[-1], "model")
+    newest = checkpoints.read(paths[-1], "model")
     sums: dict[str, np.ndarray] = {}
     for path in paths:
-        arrays = storage.with_current_names(storage.read(path, "model"), newest)
+        arrays = checkpoints.with_current_names(checkpoints.read(path, "model"), newest)
         shapes = {name: array.shape for name, array in arrays.items()}
         if sums and shapes != {name: array.shape for name, array in sums.items()}:
             raise UserError(f"{path} has other variables than {paths[0]}; average only checkpoints of one run")

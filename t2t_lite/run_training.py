@@ -8,14 +8,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.api.settings import resolve_hparams
-from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
+from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams, resolve_hparams
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
+from t2t_lite.options import SettingValue
 from t2t_lite.recipes import Recipe, choose_recipe
 from t2t_lite.registry import MODELS, PROBLEMS
-from t2t_lite.settings import SettingValue
 from t2t_lite.training.callbacks import Callback, check_callbacks
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainOptions
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from t2t_lite.data.manifest import Manifest
     from t2t_lite.report.writing import ReportCallback
-    from t2t_lite.run_dir import RunDir
+    from t2t_lite.runs.run_dir import RunDir
     from t2t_lite.training.monitoring.history import Columns
 
 
@@ -138,7 +137,7 @@ def train(
     with follower.until_the_end() if follower else contextlib.nullcontext(), locked:
         if generate_data:
             run.check_warm_start()
-            from t2t_lite.api.data import generate_data as generate
+            from t2t_lite.data.generation.generate_data import generate_data as generate
 
             generate(
                 generated, run.data_dir, tmp_dir=tmp_dir, display=display, **run.vocabulary_to_start_with(generated)
@@ -185,7 +184,7 @@ def _settings(
 
 def _settings_to_start_from(output_dir: Path, other: Path) -> HParams:
     """Returns the settings of the run to resume, or of the run to warm-start from."""
-    from t2t_lite.run_dir import folder_to_start_from, open_run_dir
+    from t2t_lite.runs.run_dir import folder_to_start_from, open_run_dir
 
     if (output_dir / "run.json").exists():
         return open_run_dir(output_dir).hparams
@@ -258,7 +257,7 @@ class _Run:
 
     def _with_precision(self, strategy: "tf.distribute.Strategy", display: Display | None) -> HParams:
         """Returns the settings, with precision=auto replaced by the run's or, if it is new, the devices' best."""
-        from t2t_lite.run_dir import stored_setting
+        from t2t_lite.runs.run_dir import stored_setting
         from t2t_lite.training.precision import choose_precision
 
         if self.hparams.precision != AUTO_PRECISION:
@@ -273,7 +272,7 @@ class _Run:
 
     def check_warm_start(self) -> None:
         """Raises UserError if training cannot start from `warm_start_from`. Does nothing if the run has checkpoints."""
-        from t2t_lite.checkpoints.versions import list_checkpoints
+        from t2t_lite.runs.checkpoint_files import list_checkpoints
         from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
         if self.options.warm_start_from and not list_checkpoints(self.output_dir):
@@ -295,7 +294,7 @@ class _Run:
         If there is data already, it is the option that this data was made with. Returns {} to leave the option unset.
         """
         from t2t_lite.data.manifest import read_manifest
-        from t2t_lite.run_dir import folder_to_start_from, open_run_dir
+        from t2t_lite.runs.run_dir import folder_to_start_from, open_run_dir
 
         if not self.options.warm_start_from or problem.vocab_file:
             return {}
@@ -321,7 +320,7 @@ class _Run:
 
     def _run_dir(self, manifest: "Manifest", hparams: HParams, batch_by: str = "both") -> "RunDir":
         """Prepares the run directory and returns it. In a new run, `batch_by` replaces the value auto."""
-        from t2t_lite.run_dir import RunDir, prepare_run_dir, with_order_of_run
+        from t2t_lite.runs.run_dir import RunDir, prepare_run_dir, with_order_of_run
 
         hparams = with_order_of_run(self.output_dir, hparams, batch_by)
         vocabularies = self.problem.in_direction(manifest.vocabularies)
@@ -343,7 +342,7 @@ class _Run:
         return RunDir(self.output_dir, hparams, self.problem, targets, inputs)  # the chief writes and checks it
 
     def _result(self, step: int, reason: str, number: int) -> TrainResult:
-        from t2t_lite.checkpoints.versions import list_checkpoints
+        from t2t_lite.runs.checkpoint_files import list_checkpoints
         from t2t_lite.training.monitoring.history import read_evaluation_columns, read_reports
 
         return TrainResult(
@@ -364,13 +363,13 @@ def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str |
     selects the paper's results for comparison; None: it is unknown. Returns the path of the report. Raises UserError if
     a checkpoint or the data is unusable.
     """
-    from t2t_lite.api.checkpoints import average_checkpoints
-    from t2t_lite.api.evaluation import evaluate, score_split
-    from t2t_lite.checkpoints.versions import list_checkpoints
+    from t2t_lite.evaluation.evaluate import evaluate, score_split
     from t2t_lite.files import write_text
     from t2t_lite.reproduce.cost import training_figures
     from t2t_lite.reproduce.run_report import run_report
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.averaging import average_checkpoints
+    from t2t_lite.runs.checkpoint_files import list_checkpoints
+    from t2t_lite.runs.run_dir import open_run_dir
 
     run = open_run_dir(output_dir)
     checkpoints, wanted = list_checkpoints(output_dir), run.hparams.average_checkpoints

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.checkpoints.versions import DATA, INDEX
 from t2t_lite.errors import UserError
+from t2t_lite.runs.checkpoint_files import DATA, INDEX
 
 _FOOTER, _MAGIC = 48, 0xDB4775248B80FB57  # bytes in the footer of a table, and the number at its end
 _INT64 = 9  # DT_INT64

@@ -78,6 +78,6 @@ def _loaded(path: str | PathLike) -> "Translator | Parser":
     """Returns the model of a run directory."""
     from t2t_lite.decoding.translator import Translator
     from t2t_lite.parsing.parser import Parser
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
 
     return (Parser if open_run_dir(Path(path)).problem.writes_trees else Translator).from_run_dir(path)

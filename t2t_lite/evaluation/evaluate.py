@@ -6,10 +6,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.options import EvalOptions
-from t2t_lite.settings import SettingValue
+from t2t_lite.options import SettingValue
+from t2t_lite.runs.tuned_settings import search_settings
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainOptions
 
@@ -75,7 +75,7 @@ def evaluate(
       UserError: if the run, the checkpoint or the data is unusable.
     """
     from t2t_lite.data.manifest import check_data
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
     from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
     if split not in ("dev", "test"):
@@ -97,9 +97,9 @@ def evaluate(
         import_tensorflow()
         import tensorflow as tf
 
-        from t2t_lite.checkpoints.selection import select
-        from t2t_lite.checkpoints.versions import checkpoint_step
         from t2t_lite.decoding.loading import restored_model
+        from t2t_lite.runs.checkpoint_files import checkpoint_step
+        from t2t_lite.runs.selection import select
         from t2t_lite.training.evaluation.evaluator import Evaluator
         from t2t_lite.training.setup import vocab_sizes
         from t2t_lite.training.strategy import device_memory
@@ -142,7 +142,7 @@ def score_split(
     """
     from t2t_lite.evaluation.request import make_request
     from t2t_lite.evaluation.scoring import score
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
 
     checked = EvalOptions.of_keywords({"split": split, **options}, score_split)
     run_dir = open_run_dir(Path(output_dir))
@@ -175,7 +175,7 @@ def measure_heads(
     """
     from t2t_lite.evaluation import heads
     from t2t_lite.evaluation.request import make_request
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
     from t2t_lite.system.quiet import settings_restored
 
     options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)

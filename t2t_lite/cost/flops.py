@@ -70,7 +70,7 @@ def cost_model(hparams: HParams, vocab_size: int) -> CostModel:
     For the built-in layers of the Transformer, these are formulas. Other models are built, without values, which
     imports TensorFlow.
     """
-    from t2t_lite.training.cost_formulas import TransformerFormulas, have_formulas
+    from t2t_lite.cost.formulas import TransformerFormulas, have_formulas
 
     if have_formulas(hparams):
         return TransformerFormulas(hparams, vocab_size)

@@ -8,8 +8,8 @@ import math
 from pathlib import Path
 
 from t2t_lite.errors import UserError
+from t2t_lite.metric import figure_name, metric_named
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import figure_name, metric_named
 
 
 def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:

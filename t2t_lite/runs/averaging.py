@@ -35,8 +35,8 @@ def average_checkpoints(
     Raises:
       UserError: if `output_dir` is not a run directory, has too few checkpoints, or a checkpoint cannot be read.
     """
-    from t2t_lite.checkpoints.selection import members
-    from t2t_lite.run_dir import stored_setting
+    from t2t_lite.runs.run_dir import stored_setting
+    from t2t_lite.runs.selection import members
     from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
     directory = Path(output_dir)
@@ -45,6 +45,6 @@ def average_checkpoints(
     chosen = members(directory, n, steps=steps, best=best, checkpoint_path=checkpoint_path)
     with settings_restored():
         import_tensorflow()
-        from t2t_lite.checkpoints.averaging import write_mean
+        from t2t_lite.runs.checkpoint_mean import write_mean
 
         return AveragedCheckpoints(write_mean(directory, chosen), [step for step, _ in chosen])

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from t2t_lite.checkpoints.selection import members, names_one_file, select
 from t2t_lite.errors import UserError
+from t2t_lite.runs.selection import members, names_one_file, select
 
 FIGURES = {
     100: {"loss": 3.0, "bleu": 10.0, "chrf": 40.0},

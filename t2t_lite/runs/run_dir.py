@@ -28,15 +28,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import t2t_lite
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import AUTO_BATCH_BY, HParams
 from t2t_lite.data.problem import LANGUAGES, REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, make_folder, write_text, written_whole
+from t2t_lite.options import SettingValue
 from t2t_lite.plugins import load_usr_dir
 from t2t_lite.plugins.trust import is_trusted, trust
 from t2t_lite.registry import PROBLEMS, REGISTRIES_OF_SETTINGS, Origin, Registry
-from t2t_lite.settings import SettingValue
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 # Settings that may change when a run is resumed.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")

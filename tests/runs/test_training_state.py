@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.checkpoints import storage, versions
-from t2t_lite.checkpoints.training_state import TrainingState
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.runs import checkpoint_files, checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.training_state import TrainingState
 from t2t_lite.training.setup import build_model
 
 TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=8, filter_size=12, num_heads=2)
 
 
 def restore_model(model, path):
-    storage.restore(path, "model", storage.by_name(model.variables))
+    checkpoints.restore(path, "model", checkpoints.by_name(model.variables))
 
 
 def make(seed=1, hparams=TINY):
@@ -108,7 +108,7 @@ def test_a_model_can_be_restored_without_the_optimizer(saved):
 
 def test_arrays_are_read_by_variable_name(saved):
     directory, model, _ = saved
-    arrays = storage.read(directory / "ckpt-2", "model")
+    arrays = checkpoints.read(directory / "ckpt-2", "model")
     assert_same({path.replace("/", "."): array for path, array in values(model.variables).items()}, arrays)
 
 
@@ -135,18 +135,18 @@ def test_the_checkpoint_just_written_is_kept_when_later_ones_are_damaged(tmp_pat
 
 def test_an_average_written_by_another_process_meanwhile_is_kept(tmp_path, monkeypatch):
     model, _ = make()
-    variables = storage.by_name(model.variables)
-    storage.write_average(tmp_path / "average-100", variables)
-    real = versions.publish
+    variables = checkpoints.by_name(model.variables)
+    checkpoints.write_average(tmp_path / "average-100", variables)
+    real = checkpoint_files.publish
 
     def publish(partial, path):
         # As if another process had published its own checkpoint at this moment.
-        for ending in (versions.DATA, versions.INDEX):
+        for ending in (checkpoint_files.DATA, checkpoint_files.INDEX):
             shutil.copy(tmp_path / f"average-100{ending}", tmp_path / f"average-210{ending}")
         return real(partial, path)
 
-    monkeypatch.setattr(versions, "publish", publish)
-    storage.write_average(tmp_path / "average-200", variables)
+    monkeypatch.setattr(checkpoint_files, "publish", publish)
+    checkpoints.write_average(tmp_path / "average-200", variables)
     assert [step for step, _ in list_checkpoints(tmp_path, "average")] == [200, 210]
 
 

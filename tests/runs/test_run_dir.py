@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import open_run_dir, prepare_run_dir, with_order_of_run
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.run_dir import open_run_dir, prepare_run_dir, with_order_of_run
 
 HPARAMS = HParams(hidden_size=32, num_heads=4, batch_by="both")
 

@@ -10,18 +10,18 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.config import DecodeHParams
-from t2t_lite.decoding.tuned_settings import search_settings
+from t2t_lite.decoding.export_dir import MODEL_CARD, ExportDir, check_target, open_export, write_export
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.exporting.export_dir import MODEL_CARD, ExportDir, check_target, open_export, write_export
 from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.files import file_sha256, is_pattern
+from t2t_lite.runs.checkpoint_files import INDEX
+from t2t_lite.runs.tuned_settings import search_settings
 
 if TYPE_CHECKING:
     from t2t_lite.models.base import Seq2SeqModel
-    from t2t_lite.run_dir import RunDir
+    from t2t_lite.runs.run_dir import RunDir
 
 _PACKAGES = {"saved_model": ("tensorflow", "tensorflow-text"), "ctranslate2": ("ctranslate2",), "keras": ("keras",)}
 
@@ -44,8 +44,8 @@ def export(
     Raises:
       UserError: if the run is unusable, the directory exists, or the format does not support the model or settings.
     """
-    from t2t_lite.checkpoints.selection import select
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
+    from t2t_lite.runs.selection import select
 
     checked = ExportOptions.of_keywords(options, export)
     export_dir = Path(export_dir).resolve()  # resolve links, so that writing replaces the target and not the link
@@ -72,8 +72,8 @@ def exported_run(
     A new export stores `settings` as its search settings. See `export` for the other arguments. Raises UserError if the
     run is unusable, or CTranslate2 does not support its model.
     """
-    from t2t_lite.checkpoints.selection import select
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.runs.run_dir import open_run_dir
+    from t2t_lite.runs.selection import select
 
     ExportOptions(format="ctranslate2")  # checks that CTranslate2 is installed
     checkpoint = select(Path(output_dir), checkpoint_path, warn).path
@@ -159,8 +159,8 @@ class _Export:
 
     def _content(self, model: "Seq2SeqModel") -> dict[str, Any]:
         """Returns the part of export.json that does not depend on the format."""
-        from t2t_lite.checkpoints import storage
-        from t2t_lite.checkpoints.versions import checkpoint_step
+        from t2t_lite.runs import checkpoints
+        from t2t_lite.runs.checkpoint_files import checkpoint_step
 
         problem = self.run_dir.problem
         return {
@@ -173,7 +173,7 @@ class _Export:
             "checkpoint": {
                 "name": self.checkpoint.name,
                 "step": checkpoint_step(self.checkpoint),
-                "members": storage.average_members(self.checkpoint),
+                "members": checkpoints.average_members(self.checkpoint),
                 "sha256": _checkpoint_digest(self.checkpoint),
             },
             "hparams": vars(model.hparams),

@@ -13,12 +13,12 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.checkpoints.best_checkpoints import best_steps, read_evaluations
-from t2t_lite.checkpoints.versions import best_checkpoint, checkpoint_step, existing, list_checkpoints
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import recorded, stored_setting
-from t2t_lite.scoring.metric import figure_name, is_of_outputs, metric_named
+from t2t_lite.metric import figure_name, is_of_outputs, metric_named
+from t2t_lite.runs.checkpoint_files import best_checkpoint, checkpoint_step, existing, list_checkpoints
+from t2t_lite.runs.evaluations import best_steps, read_evaluations
+from t2t_lite.runs.run_dir import recorded, stored_setting
 
 BEST, LAST, AVERAGE = "best", "last", "average"
 # A range of steps, see `members`.

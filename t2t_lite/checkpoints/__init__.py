@@ -1,1 +1,0 @@
-"""Checkpoints: listing, selecting, reading, writing and averaging them, and the training state."""
