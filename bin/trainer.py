@@ -158,7 +158,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     from t2t_lite.runs.run_dir import open_run_dir, wait_for_run_dir
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)
     trust_plugins(arguments, [arguments.output_dir])

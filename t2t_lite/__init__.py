@@ -2,13 +2,15 @@
 
     import t2t_lite as t2t
 
-Names are imported on first use, so this import takes milliseconds. TensorFlow is loaded when something needs it.
+Names are imported on first use, so this import takes milliseconds. TensorFlow is loaded when something needs it; then
+its import prints nothing, see `system/import_hook.py`.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
 from t2t_lite import registry
+from t2t_lite.system import import_hook
 
 if TYPE_CHECKING:
     from t2t_lite import layers, losses, models, schedules
@@ -120,4 +122,5 @@ def _load_all_once() -> None:
     plugins.load_all_once()
 
 
+import_hook.install()
 registry.set_loader(_load_all_once)

@@ -222,9 +222,8 @@ class _Run:
 
     def train(self, callbacks: Iterable[Callback], display: Display | None) -> TrainResult:
         """Prepares the run directory and trains."""
-        from t2t_lite.system.gpus import has_gpu
-        from t2t_lite.system.quiet import import_tensorflow, settings_restored
-        from t2t_lite.system.startup import keep_compiled
+        from t2t_lite.system.machine import has_gpu, keep_compiled
+        from t2t_lite.system.tensorflow import tensorflow_job
 
         manifest = self._check()
         options, is_open = self.options, self.hparams.precision == AUTO_PRECISION
@@ -233,8 +232,7 @@ class _Run:
             is_open |= self.hparams.batch_by == AUTO_BATCH_BY
         # Importing TensorFlow takes seconds: prepare the directory first, unless settings depend on the devices.
         run_dir = None if is_open else self._run_dir(manifest, self.hparams)
-        with settings_restored():
-            import_tensorflow()
+        with tensorflow_job():
             from t2t_lite.training.compilation import compiles, default_batch_by, may_compile
             from t2t_lite.training.strategy import device_memory, make_strategy
             from t2t_lite.training.trainer import train as train_run
@@ -273,11 +271,10 @@ class _Run:
     def check_warm_start(self) -> None:
         """Raises UserError if training cannot start from `warm_start_from`. Does nothing if the run has checkpoints."""
         from t2t_lite.runs.checkpoint_files import list_checkpoints
-        from t2t_lite.system.quiet import import_tensorflow, settings_restored
+        from t2t_lite.system.tensorflow import tensorflow_job
 
         if self.options.warm_start_from and not list_checkpoints(self.output_dir):
-            with settings_restored():
-                import_tensorflow()
+            with tensorflow_job():
                 from t2t_lite.training.warm_start import resolve
 
                 resolve(Path(self.options.warm_start_from))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_lite.system.gpus import has_gpu
+from t2t_lite.system.machine import has_gpu
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def show(arguments: argparse.Namespace) -> None:
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, [arguments.output_dir])

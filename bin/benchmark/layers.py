@@ -18,7 +18,7 @@ def show(arguments: argparse.Namespace) -> None:
         from t2t_lite.visualization.figures import check_plot_file
 
         check_plot_file(Path(arguments.plot_file))  # before measuring, which takes minutes
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.benchmark import layers

@@ -61,7 +61,7 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
     """Returns the `TrainingCost` of one precision. Called in a separate process."""
     from t2t_lite.benchmark.training import measure_training
     from t2t_lite.plugins import load_all
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     load_all(arguments.t2t_usr_dir)
     import_tensorflow()

@@ -26,7 +26,7 @@ _MAX_TOKENS_PER_WORD = 10
 def print_inspection(arguments: argparse.Namespace) -> None:
     from t2t_lite.data.problem import SPLITS, get_problem
     from t2t_lite.errors import UserError
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     asked = arguments.inspect
     if not Path(asked).is_file() and asked not in SPLITS:

@@ -71,7 +71,7 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     settings = search_settings(runs[0], usual, arguments.decode_hparams, warn=lambda line: None)
 
     def load() -> "Translator":
-        from t2t_lite.system.quiet import import_tensorflow
+        from t2t_lite.system.tensorflow import import_tensorflow
 
         _prepare(arguments)
         import_tensorflow()
@@ -134,8 +134,7 @@ def _of_export(
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    from t2t_lite.system.cores import use_one_thread_per_operation
-    from t2t_lite.system.startup import keep_compiled
+    from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
 
     keep_compiled()
     if not arguments.xla_compile:

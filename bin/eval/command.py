@@ -60,7 +60,7 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
     from t2t_lite.plugins import load_all
-    from t2t_lite.system.startup import keep_compiled
+    from t2t_lite.system.machine import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, arguments.output_dir)

@@ -158,7 +158,7 @@ def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path
     from t2t_lite.reproduce.results import read_results, trainings_of
     from t2t_lite.reproduce.runner import spent
     from t2t_lite.reproduce.tables import TABLES, observations
-    from t2t_lite.system.cores import num_cores
+    from t2t_lite.system.machine import num_cores
 
     results = read_results(runs)
     if not results:

@@ -46,7 +46,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
             raise UserError(f"`output_dir={folder}`: {file} is a folder; remove it, or pass another folder")
     line = arguments.sentence or _sentence(run_dir, number)
     from t2t_lite.reproduce.attention_figures import Choices, draw_figure
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.decoding.translator import Translator

@@ -15,7 +15,7 @@ from t2t_lite.errors import UserError, as_flags
 from t2t_lite.files import check_outputs, write_text
 from t2t_lite.plugins import load_all
 from t2t_lite.system.installed import check_installed
-from t2t_lite.system.quiet import prepare_process
+from t2t_lite.system.tensorflow import prepare_process
 
 
 def main(argv: Sequence[str] | None = None) -> int:

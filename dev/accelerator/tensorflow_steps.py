@@ -25,7 +25,7 @@ from t2t_lite.benchmark.training import TrainingData, measure_training, random_d
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
-from t2t_lite.system.quiet import prepare_process
+from t2t_lite.system.tensorflow import prepare_process
 from t2t_lite.training.launcher import Launcher
 from t2t_lite.training.options import TrainOptions
 
@@ -263,7 +263,7 @@ def measured_in_processes(machine: Machine, function: Callable[..., Any], *argum
 def loaded(function: Callable[..., Any], arguments: Sequence[object]) -> Any:  # noqa: ANN401
     """Calls a function after loading TensorFlow and all registered names."""
     from t2t_lite.plugins import load_all
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     load_all()
     import_tensorflow()

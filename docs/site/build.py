@@ -9,7 +9,7 @@ from pathlib import Path
 from pages import PAGES
 from sphinx.cmd.build import main as build
 
-from t2t_lite.system.quiet import import_tensorflow
+from t2t_lite.system.tensorflow import import_tensorflow
 
 DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent

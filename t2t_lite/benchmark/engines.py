@@ -12,9 +12,8 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.plugins import load_all
-from t2t_lite.system.cores import use_one_thread_per_operation
-from t2t_lite.system.quiet import import_tensorflow
-from t2t_lite.system.startup import keep_compiled
+from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
+from t2t_lite.system.tensorflow import import_tensorflow
 
 # For each engine: its export format ("": it reads the run directory itself), quantization, and whether it compiles.
 ENGINES = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t_lite.arrays import Array
 from t2t_lite.benchmark.process import in_a_process
-from t2t_lite.system.quiet import import_tensorflow
+from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.visualization.figures import COLORS, make_figure, save
 
 if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite.system.cores import num_cores
+from t2t_lite.system.machine import num_cores
 
 if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it
     import tensorflow as tf

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from t2t_lite.errors import UserError
-from t2t_lite.system.quiet import prepare_process
+from t2t_lite.system.tensorflow import prepare_process
 
 T = TypeVar("T")
 

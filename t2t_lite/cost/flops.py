@@ -74,7 +74,7 @@ def cost_model(hparams: HParams, vocab_size: int) -> CostModel:
 
     if have_formulas(hparams):
         return TransformerFormulas(hparams, vocab_size)
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.models.parameters import symbolic_model

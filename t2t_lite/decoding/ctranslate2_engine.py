@@ -18,8 +18,8 @@ from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Qu
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
-from t2t_lite.system.cores import num_cores
 from t2t_lite.system.installed import check_installed
+from t2t_lite.system.machine import num_cores
 
 # A search ends when PATIENCE * beam_size hypotheses are finished.
 PATIENCE = 2

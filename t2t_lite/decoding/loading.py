@@ -19,7 +19,7 @@ from t2t_lite.runs import checkpoints
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.runs.selection import names_one_file, select
 from t2t_lite.runs.tuned_settings import search_settings
-from t2t_lite.system.gpus import warn_if_unused
+from t2t_lite.system.machine import warn_if_unused
 
 if TYPE_CHECKING:
     import keras
@@ -101,7 +101,7 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
 
         return load_model_file(path)
     from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.system.quiet import load_tensorflow
+    from t2t_lite.system.tensorflow import load_tensorflow
 
     run_dir = open_run_dir(path)
     load_tensorflow()

@@ -48,7 +48,7 @@ def load_export(path: Path, decode_hparams: str | Mapping[str, SettingValue], op
 def _keras_engine(
     export: ExportDir, vocabularies: tuple[Vocabulary, Vocabulary], settings: DecodeHParams, options: EngineOptions
 ) -> Engine:
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine

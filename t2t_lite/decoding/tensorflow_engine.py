@@ -35,7 +35,7 @@ from t2t_lite.decoding.search_requests import (
 from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.system.cores import num_cores
+from t2t_lite.system.machine import num_cores
 
 # Fewer sentences are not divided among threads.
 _WORTH_SHARING = 8

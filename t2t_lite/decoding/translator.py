@@ -19,7 +19,7 @@ from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.options import SettingValue
-from t2t_lite.system.quiet import load_tensorflow
+from t2t_lite.system.tensorflow import load_tensorflow
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.ensemble import Ensemble

@@ -76,7 +76,7 @@ def evaluate(
     """
     from t2t_lite.data.manifest import check_data
     from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.system.quiet import import_tensorflow, settings_restored
+    from t2t_lite.system.tensorflow import tensorflow_job
 
     if split not in ("dev", "test"):
         raise UserError(f"`split={split}` must be dev or test", status=2)
@@ -93,8 +93,7 @@ def evaluate(
         )
     check_search(decode_hparams, run_dir.problem)
     manifest = check_data(data_dir, run_dir.problem, split)
-    with settings_restored():
-        import_tensorflow()
+    with tensorflow_job():
         import tensorflow as tf
 
         from t2t_lite.decoding.loading import restored_model
@@ -176,9 +175,9 @@ def measure_heads(
     from t2t_lite.evaluation import heads
     from t2t_lite.evaluation.request import make_request
     from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.system.quiet import settings_restored
+    from t2t_lite.system.tensorflow import tensorflow_job
 
     options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
     request = make_request(open_run_dir(Path(output_dir)), options)
-    with settings_restored():
+    with tensorflow_job():
         return heads.measure_heads(request, lines)

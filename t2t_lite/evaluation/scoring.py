@@ -40,7 +40,7 @@ from t2t_lite.registry import METRICS
 from t2t_lite.runs.checkpoint_files import checkpoint_step
 from t2t_lite.scoring.sacrebleu_metrics import has_hardly_a_blank
 from t2t_lite.scoring.token_metrics import TokenSums
-from t2t_lite.system.quiet import import_tensorflow, settings_restored
+from t2t_lite.system.tensorflow import tensorflow_job
 
 # The parts of a signature that may differ between equal scores.
 _VERSIONS = re.compile(r"nrefs:\d+\||\|version:[^|]*|(?<=sacremoses)-[\d.]+")
@@ -113,8 +113,7 @@ def stored_scores(request: Request) -> SplitScores | None:
 
 
 def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str]) -> _Outputs:
-    with settings_restored():
-        import_tensorflow()
+    with tensorflow_job():
         from t2t_lite.evaluation.decoding import decode
 
         decoded = decode(request, inputs)

@@ -28,7 +28,7 @@ from t2t_lite.runs.tuned_settings import (
     tuned_settings,
 )
 from t2t_lite.scoring.significance import compare_by_both_tests, holm
-from t2t_lite.system.quiet import import_tensorflow, settings_restored
+from t2t_lite.system.tensorflow import tensorflow_job
 
 FORGET = "forget"
 SIGNIFICANT = 0.05
@@ -173,8 +173,7 @@ def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
 def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[str, Any]:
     """Decodes, runs the tests and chooses the best settings. Returns the results for tune.json."""
     problem, current = request.run_dir.problem, score(request)
-    with settings_restored():
-        import_tensorflow()
+    with tensorflow_job():
         from t2t_lite.evaluation.tuning_search import tuning_candidates
 
         candidates = list(tuning_candidates(request, current.inputs, grid))

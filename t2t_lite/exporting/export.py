@@ -103,10 +103,9 @@ class _Export:
 
     def write(self) -> ExportDir:
         """Writes the export and replaces an existing one."""
-        from t2t_lite.system.quiet import import_tensorflow, settings_restored
+        from t2t_lite.system.tensorflow import tensorflow_job
 
-        with settings_restored():
-            import_tensorflow()
+        with tensorflow_job():
             return write_export(self.path, self._write_files)
 
     def _write_files(self, folder: Path) -> dict[str, Any]:

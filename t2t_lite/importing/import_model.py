@@ -38,7 +38,7 @@ def import_model(
       UserError: if a file is missing or damaged, a setting of the model has no equivalent, or `output_dir` has files.
     """
     from t2t_lite.importing.options import KINDS, ImportOptions
-    from t2t_lite.system.quiet import load_tensorflow
+    from t2t_lite.system.tensorflow import load_tensorflow
 
     checked = ImportOptions.of_keywords(options, import_model)
     if kind not in KINDS:
@@ -83,7 +83,7 @@ def import_data(
     from t2t_lite.data.generation.generate_data import generated_data
     from t2t_lite.data.generation.options import GenerateOptions
     from t2t_lite.data.problem import get_problem
-    from t2t_lite.system.quiet import load_tensorflow
+    from t2t_lite.system.tensorflow import load_tensorflow
 
     chosen = get_problem(problem) if isinstance(problem, str) else problem
     chosen = GenerateOptions(vocab_file=vocab_file).applied_to(chosen)

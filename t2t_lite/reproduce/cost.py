@@ -35,7 +35,7 @@ def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -
     `scale` has the sentence length and the vocabulary size. `times` of finished runs determine the speed of the others.
     Without any, the speed is measured.
     """
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.cost.flops import training_step_flops
@@ -74,7 +74,7 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
     operations of all steps, which needs the sentence lengths in `data_dir`), "dev_perplexity" (of the last evaluated
     checkpoint) and "dev_step", its step.
     """
-    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.cost.flops import training_step_flops

@@ -37,14 +37,13 @@ def average_checkpoints(
     """
     from t2t_lite.runs.run_dir import stored_setting
     from t2t_lite.runs.selection import members
-    from t2t_lite.system.quiet import import_tensorflow, settings_restored
+    from t2t_lite.system.tensorflow import tensorflow_job
 
     directory = Path(output_dir)
     if n is None and steps is None and best is None:
         n = int(stored_setting(directory, "average_checkpoints"))
     chosen = members(directory, n, steps=steps, best=best, checkpoint_path=checkpoint_path)
-    with settings_restored():
-        import_tensorflow()
+    with tensorflow_job():
         from t2t_lite.runs.checkpoint_mean import write_mean
 
         return AveragedCheckpoints(write_mean(directory, chosen), [step for step, _ in chosen])

@@ -17,7 +17,7 @@ from t2t_lite.serving.batching import Batcher, Job
 from t2t_lite.serving.languages import canonical
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.serving.sources import About, Source
-from t2t_lite.system.cores import num_cores
+from t2t_lite.system.machine import num_cores
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers
 

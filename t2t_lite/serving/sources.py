@@ -129,9 +129,8 @@ def _warn(line: str) -> None:
 
 
 def _prepare_tensorflow() -> None:
-    from t2t_lite.system.cores import use_one_thread_per_operation
-    from t2t_lite.system.quiet import import_tensorflow
-    from t2t_lite.system.startup import keep_compiled
+    from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
+    from t2t_lite.system.tensorflow import import_tensorflow
 
     keep_compiled()
     use_one_thread_per_operation()

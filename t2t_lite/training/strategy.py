@@ -8,10 +8,8 @@ import tensorflow as tf
 
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.system.cores import num_cores, user_sets_threads
-from t2t_lite.system.free_memory import free_memory
-from t2t_lite.system.gpus import warn_if_unused, why_unused
-from t2t_lite.system.quiet import is_prepared
+from t2t_lite.system.machine import free_memory, num_cores, user_sets_threads, warn_if_unused, why_unused
+from t2t_lite.system.tensorflow import is_prepared
 from t2t_lite.training import private_names
 from t2t_lite.training.launcher import processes_on_host
 from t2t_lite.training.meeting import meet_workers

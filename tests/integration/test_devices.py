@@ -313,13 +313,13 @@ def test_a_chief_trains_and_an_evaluator_evaluates_its_checkpoints(multi30k_data
 # Prints the threads of an operation, 0 for all cores, and how many micro-batches run at once.
 CORES = """
 import os, sys
-from t2t_lite.system.quiet import prepare_process
+from t2t_lite.system.tensorflow import prepare_process
 if "command" in sys.argv:
     prepare_process()
 if "one_core" in sys.argv:
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 if "served" in sys.argv:
-    from t2t_lite.system.cores import use_one_thread_per_operation
+    from t2t_lite.system.machine import use_one_thread_per_operation
     use_one_thread_per_operation()
 import tensorflow as tf
 from t2t_lite.training.strategy import make_strategy, num_parallel_micro_batches

@@ -11,8 +11,8 @@ import pytest
 # Trains like the trainer, and prints the growth of its peak memory since before the model was built.
 TRAIN = """
 import json, sys
-from t2t_lite.system import quiet
-quiet.import_tensorflow()
+from t2t_lite.system.tensorflow import import_tensorflow
+import_tensorflow()
 import numpy as np, tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all

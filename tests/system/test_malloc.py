@@ -34,7 +34,7 @@ try:
 except SystemExit:
     pass
 """
-_BY_API = "from t2t_lite.system.quiet import load_tensorflow; load_tensorflow()"
+_BY_API = "from t2t_lite.system.tensorflow import load_tensorflow; load_tensorflow()"
 
 
 def counted(code, **settings):

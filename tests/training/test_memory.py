@@ -14,7 +14,7 @@ from t2t_lite.layers.cross_entropy import largest_chunk
 from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
-from t2t_lite.system.free_memory import free_memory
+from t2t_lite.system.machine import free_memory
 
 VOCAB = 2000
 # The inner layer is the widest tensor for all lengths in these tests.

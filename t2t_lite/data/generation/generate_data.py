@@ -67,7 +67,7 @@ def generate_data(
       UserError: if source files are missing, damaged or changed, or `data_dir` has different data of this problem.
     """
     from t2t_lite.data.generation.sources import check_obtainable
-    from t2t_lite.system.quiet import import_tensorflow, settings_restored
+    from t2t_lite.system.tensorflow import tensorflow_job
 
     own = {name: value for name, value in options.items() if name not in GenerateOptions.declared()}
     if isinstance(problem, str):
@@ -90,8 +90,7 @@ def generate_data(
         seen.append(checks)
         display.text_checks(checks)
 
-    with settings_restored():
-        import_tensorflow()
+    with tensorflow_job():
         from t2t_lite.data.generation.generate import generate
 
         manifest = generate(problem, data_dir, tmp_dir, display.say, dataclasses.replace(checked, report=report))

@@ -17,7 +17,7 @@ from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.system.cores import num_cores
+from t2t_lite.system.machine import num_cores
 
 WORK = ".work"  # suffix of folders with a split's intermediate files
 _T = TypeVar("_T")

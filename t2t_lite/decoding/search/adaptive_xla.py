@@ -19,7 +19,7 @@ from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs, SearchResult
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.system.cores import num_cores, threads_per_operation
+from t2t_lite.system.machine import num_cores, threads_per_operation
 
 # A shape is compiled after this much time in uncompiled searches: two or three times the compilation time.
 WORTH_COMPILING_SECONDS = 15.0

@@ -7,7 +7,7 @@ from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.system.free_memory import free_memory
+from t2t_lite.system.machine import free_memory
 
 FLOAT32 = 4
 # Smaller searches are not checked against the free memory.

@@ -5,7 +5,7 @@ import time
 
 import tensorflow as tf
 
-from t2t_lite.system.cores import num_cores
+from t2t_lite.system.machine import num_cores
 
 
 def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -> float:
