@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options, given, trust_plugins
 from t2t_lite.exporting.options import ExportOptions
+from t2t_lite.plugins import load_all
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,11 +28,9 @@ def make_parser() -> cli.CommandParser:
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
-    from t2t_lite.exporting.export import export
-    from t2t_lite.plugins import load_all
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, [arguments.output_dir])
-    exported = export(arguments.output_dir, arguments.export_dir, warn=cli.warn, **given(arguments, ExportOptions))
+    exported = t2t.export(arguments.output_dir, arguments.export_dir, warn=cli.warn, **given(arguments, ExportOptions))
     size = sum(entry["bytes"] for entry in exported.content["files"].values())
     print(f"{exported.path}: {exported.format}, {size / 2**20:,.1f} MiB; how to use it: {exported.path / 'README.md'}")

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options, given
 from t2t_lite.importing.options import KINDS, ImportOptions
+from t2t_lite.plugins import load_all
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,10 +26,8 @@ def make_parser() -> cli.CommandParser:
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
-    from t2t_lite.importing.import_model import import_model
-    from t2t_lite.plugins import load_all
 
     load_all(arguments.t2t_usr_dir)
     options = given(arguments, ImportOptions)
-    imported = import_model(arguments.model, arguments.output_dir, kind=arguments.kind, warn=cli.warn, **options)
+    imported = t2t.import_model(arguments.model, arguments.output_dir, kind=arguments.kind, warn=cli.warn, **options)
     print(f"{imported.checkpoint}: {imported.num_parameters:,} parameters, problem {imported.problem}")

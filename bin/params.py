@@ -4,6 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
+from t2t_lite.cost.flops import cost_model
+from t2t_lite.errors import UserError
+from t2t_lite.plugins import load_all
+from t2t_lite.registry import HPARAMS, MODELS
+from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
+from t2t_lite.visualization.figures import COLORS, check_plot_file
 
 MILLION = 1e6
 
@@ -36,12 +42,6 @@ def make_parser() -> cli.CommandParser:
 
 
 def _run(flags: Sequence[str]) -> None:
-    from t2t_lite.cost.flops import cost_model
-    from t2t_lite.errors import UserError
-    from t2t_lite.plugins import load_all
-    from t2t_lite.registry import HPARAMS, MODELS
-    from t2t_lite.visualization.figures import COLORS, check_plot_file
-
     parser = make_parser()
     arguments = parser.parse_args(flags)
     if arguments.hparams and not arguments.hparams_set:
@@ -66,9 +66,11 @@ def _run(flags: Sequence[str]) -> None:
     if not arguments.hparams_set:
         print("With --vocab_size=41100, the counts match the paper's to the last printed digit, except for big.")
     if arguments.plot_file is not None:
-        from t2t_lite.benchmark.settings_plot import Counted, plot_settings
+        from t2t_lite.benchmark import settings_plot
 
-        plot_settings({name: Counted(sets[name], counts[name]) for name in names}, Path(arguments.plot_file))
+        settings_plot.plot_settings(
+            {name: settings_plot.Counted(sets[name], counts[name]) for name in names}, Path(arguments.plot_file)
+        )
         print(f"\nplot: {arguments.plot_file}")
 
 
@@ -96,8 +98,6 @@ def _print_several(counts: dict[str, dict[str, int]], printed: dict[str, int | N
 
 
 def _printed(name: str) -> int | None:
-    from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-
     return PAPER_FIGURES[name].parameters if name in PAPER_FIGURES else None
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.plugins import load_all
 
@@ -25,7 +26,5 @@ def make_parser() -> cli.CommandParser:
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
-    from t2t_lite.report.writing import write_report
-
     load_all(arguments.t2t_usr_dir)  # a plug-in may register metrics or the hyperparameter set of a run
-    print(f"wrote {write_report(arguments.output_dir, arguments.report_file)}")
+    print(f"wrote {t2t.write_report(arguments.output_dir, arguments.report_file)}")

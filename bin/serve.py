@@ -10,6 +10,7 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options, given, trust_plugins
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
+from t2t_lite.plugins import load_all
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.record import ACCESS_LOG
 from t2t_lite.system.installed import check_installed
@@ -82,26 +83,24 @@ def _run(flags: Sequence[str]) -> None:
         parser.error("--engine and --checkpoint_path need --output_dir; an export has its own")
     check_installed("the server", _PACKAGES, "serve")
     options, places = ServingOptions(**given(arguments, ServingOptions)), _places(arguments)
-    from t2t_lite.serving.server import serve
+    from t2t_lite.serving import server
 
     _log_access()
-    serve(places, options, arguments.host, arguments.port, cli.say)
+    server.serve(places, options, arguments.host, arguments.port, cli.say)
 
 
 def _places(arguments: argparse.Namespace) -> "list[Place]":
-    from t2t_lite.plugins import load_all
-    from t2t_lite.serving.models import model_places
-    from t2t_lite.serving.sources import ExportSource, RunSource, Source
+    from t2t_lite.serving import models, sources
 
     load_all(arguments.t2t_usr_dir)
     settings, threads = arguments.decode_hparams, arguments.num_threads
     if arguments.export_dir:
-        sources: list[Source] = [ExportSource(path, settings, threads) for path in arguments.export_dir]
+        chosen: list[sources.Source] = [sources.ExportSource(path, settings, threads) for path in arguments.export_dir]
     else:
         trust_plugins(arguments, [arguments.output_dir])
         engine = arguments.engine or ENGINES[0]
-        sources = [RunSource(arguments.output_dir, settings, arguments.checkpoint_path, engine, threads)]
-    return model_places(sources, arguments.languages)
+        chosen = [sources.RunSource(arguments.output_dir, settings, arguments.checkpoint_path, engine, threads)]
+    return models.model_places(chosen, arguments.languages)
 
 
 def _log_access() -> None:

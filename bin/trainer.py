@@ -8,11 +8,13 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options, given, parse_with_problem, trust_plugins
 from t2t_lite.data.problem import get_problem
-from t2t_lite.run_training import check_evaluation, train
+from t2t_lite.system.tensorflow import import_tensorflow
+from t2t_lite.training.evaluation.model_selection import check_evaluation
 from t2t_lite.training.launcher import Launcher, is_launched
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.slurm import is_in_step, use_slurm
@@ -146,7 +148,7 @@ def _train(arguments: argparse.Namespace) -> int:
         *("data_dir", "output_dir", "hparams", "model", "train_steps"),
         *("generate_data", "tmp_dir", "recipe", "report"),
     )
-    result = train(
+    result = t2t.train(
         get_problem(arguments.problem, **arguments.problem_options),
         arguments.hparams_set,
         display=CommandDisplay(),
@@ -157,18 +159,17 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from t2t_lite.runs.run_dir import open_run_dir, wait_for_run_dir
-    from t2t_lite.system.tensorflow import import_tensorflow
+    from t2t_lite.runs import run_dir
 
-    wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)
+    run_dir.wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)
     trust_plugins(arguments, [arguments.output_dir])
-    run_dir = open_run_dir(Path(arguments.output_dir))
+    run = run_dir.open_run_dir(Path(arguments.output_dir))
     options = TrainOptions(**given(arguments, TrainOptions))
-    check_evaluation(run_dir.problem, options)
+    check_evaluation(run.problem, options)
     import_tensorflow()
-    from t2t_lite.training.evaluation.continuous import evaluate_continuously
-    from t2t_lite.training.strategy import device_memory, make_strategy
+    from t2t_lite.training import strategy
+    from t2t_lite.training.evaluation import continuous
 
-    options = dataclasses.replace(options, free_bytes=device_memory(options.virtual_devices))
-    strategy = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
-    evaluate_continuously(run_dir, Path(arguments.data_dir), strategy, options, CommandDisplay())
+    options = dataclasses.replace(options, free_bytes=strategy.device_memory(options.virtual_devices))
+    made = strategy.make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
+    continuous.evaluate_continuously(run, Path(arguments.data_dir), made, options, CommandDisplay())

@@ -38,6 +38,7 @@ print(f"figure {(time.perf_counter() - begin) / tokens:.4e}")
 """
 # Name: (arguments of a command; how its figure is read: "seconds" of the whole command, or a pattern for a rate).
 CASES = {
+    "import": (["-c", "import t2t_lite"], "seconds"),
     "help": (["trainer", "--help"], "seconds"),
     "registry_help": (["trainer", "--registry_help"], "seconds"),
     "trainer": (

@@ -117,7 +117,7 @@ def __dir__() -> list[str]:
 
 
 def _load_all_once() -> None:
-    from t2t_lite import plugins  # imported late, because it imports the slow importlib.metadata
+    from t2t_lite import plugins
 
     plugins.load_all_once()
 

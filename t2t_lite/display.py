@@ -23,7 +23,7 @@ class Display:
         """Shows a user's text unchanged."""
         self.say(text)
 
-    def text_checks(self, checks: Any) -> None:  # noqa: ANN401  display stands below data
+    def text_checks(self, checks: Any) -> None:  # noqa: ANN401  display comes before data
         """Shows what the checks of the user's text found, a `TextChecks` of `t2t_lite.data.generation.text_checks`."""
         for finding in checks.findings():
             if finding.count:

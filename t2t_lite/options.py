@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar, get_args, get_type_h
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
 
+__all__ = ["Option", "Options", "option"]  # what plug-ins use
+
 T = TypeVar("T")
 SettingValue: TypeAlias = int | float | str | bool
 TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}

@@ -9,23 +9,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams, resolve_hparams
+from t2t_lite.data.generation.generate_data import generate_data as generate
+from t2t_lite.data.manifest import Manifest, check_data, read_manifest
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.evaluate import evaluate, score_split
+from t2t_lite.files import write_text
 from t2t_lite.options import SettingValue
 from t2t_lite.recipes import Recipe, choose_recipe
 from t2t_lite.registry import MODELS, PROBLEMS
+from t2t_lite.reproduce.cost import training_figures
+from t2t_lite.reproduce.run_report import run_report
+from t2t_lite.runs.averaging import average_checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.run_dir import (
+    RunDir,
+    folder_to_start_from,
+    open_run_dir,
+    prepare_run_dir,
+    stored_setting,
+    with_order_of_run,
+)
+from t2t_lite.system.locks import training_in
+from t2t_lite.system.machine import has_gpu, keep_compiled
+from t2t_lite.system.tensorflow import tensorflow_job
 from t2t_lite.training.callbacks import Callback, check_callbacks
-from t2t_lite.training.evaluation.model_selection import check_metric, check_search
+from t2t_lite.training.checks import check_training
+from t2t_lite.training.evaluation.model_selection import check_evaluation
+from t2t_lite.training.monitoring.history import Columns, read_evaluation_columns, read_reports
 from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.slurm import use_slurm
+from t2t_lite.training.tf_config import workers_of_environment
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from t2t_lite.data.manifest import Manifest
     from t2t_lite.report.writing import ReportCallback
-    from t2t_lite.runs.run_dir import RunDir
-    from t2t_lite.training.monitoring.history import Columns
 
 
 # The values of `TrainResult.ended_by` for a complete run.
@@ -52,8 +72,8 @@ class TrainResult:
     step: int
     ended_by: str
     signal: str = ""
-    history: "Columns" = dataclasses.field(default_factory=dict, repr=False)
-    evaluations: "Columns" = dataclasses.field(default_factory=dict, repr=False)
+    history: Columns = dataclasses.field(default_factory=dict, repr=False)
+    evaluations: Columns = dataclasses.field(default_factory=dict, repr=False)
     checkpoints: list[Path] = dataclasses.field(default_factory=list, repr=False)
     report: Path | None = None
 
@@ -100,11 +120,6 @@ def train(
       UserError: if settings, data or checkpoints are unusable, another process trains in `output_dir`, the disk or
         memory is full, or the loss or gradients are not finite.
     """
-    from t2t_lite.data.manifest import read_manifest
-    from t2t_lite.system.locks import training_in
-    from t2t_lite.training.slurm import use_slurm
-    from t2t_lite.training.tf_config import workers_of_environment
-
     use_slurm()
     workers, worker = workers_of_environment()
     generated = get_problem(problem) if isinstance(problem, str) else problem
@@ -137,7 +152,6 @@ def train(
     with follower.until_the_end() if follower else contextlib.nullcontext(), locked:
         if generate_data:
             run.check_warm_start()
-            from t2t_lite.data.generation.generate_data import generate_data as generate
 
             generate(
                 generated, run.data_dir, tmp_dir=tmp_dir, display=display, **run.vocabulary_to_start_with(generated)
@@ -153,20 +167,10 @@ def train(
 
 def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
     """Returns the callback that updates the report. Raises UserError if a package for reports is missing."""
-    from t2t_lite.report.writing import ReportCallback, check_packages
+    from t2t_lite.report import writing
 
-    check_packages("report")
-    return ReportCallback(output_dir, evaluates=options.schedule != "train")
-
-
-def check_evaluation(problem: Problem, options: TrainOptions) -> None:
-    """Raises UserError if evaluation options do not fit the problem."""
-    if options.eval_decode and not problem.has_inputs:
-        raise UserError(
-            f"`eval_decode`: '{problem.name}' has no inputs, so there are no outputs to score; omit it", status=2
-        )
-    check_metric(options.eval_metric, problem)
-    check_search(options.decode_hparams, problem)
+    writing.check_packages("report")
+    return writing.ReportCallback(output_dir, evaluates=options.schedule != "train")
 
 
 def _settings(
@@ -184,8 +188,6 @@ def _settings(
 
 def _settings_to_start_from(output_dir: Path, other: Path) -> HParams:
     """Returns the settings of the run to resume, or of the run to warm-start from."""
-    from t2t_lite.runs.run_dir import folder_to_start_from, open_run_dir
-
     if (output_dir / "run.json").exists():
         return open_run_dir(output_dir).hparams
     # The best `batch_by` depends on the devices, so it is chosen again.
@@ -222,9 +224,6 @@ class _Run:
 
     def train(self, callbacks: Iterable[Callback], display: Display | None) -> TrainResult:
         """Prepares the run directory and trains."""
-        from t2t_lite.system.machine import has_gpu, keep_compiled
-        from t2t_lite.system.tensorflow import tensorflow_job
-
         manifest = self._check()
         options, is_open = self.options, self.hparams.precision == AUTO_PRECISION
         if options.xla_compile or (options.xla_compile is None and has_gpu()):
@@ -233,29 +232,28 @@ class _Run:
         # Importing TensorFlow takes seconds: prepare the directory first, unless settings depend on the devices.
         run_dir = None if is_open else self._run_dir(manifest, self.hparams)
         with tensorflow_job():
-            from t2t_lite.training.compilation import compiles, default_batch_by, may_compile
-            from t2t_lite.training.strategy import device_memory, make_strategy
-            from t2t_lite.training.trainer import train as train_run
+            from t2t_lite.training import compilation, strategy, trainer
 
-            free_bytes = device_memory(options.virtual_devices)
-            made = make_strategy(
+            free_bytes = strategy.device_memory(options.virtual_devices)
+            made = strategy.make_strategy(
                 options.strategy,
                 options.num_gpus,
                 options.virtual_devices,
                 options.xla_compile,
                 options.worker_timeout,
             )
-            compiled = may_compile(made, options.xla_compile)
+            compiled = compilation.may_compile(made, options.xla_compile)
             if run_dir is None:
-                run_dir = self._run_dir(manifest, self._with_precision(made, display), default_batch_by(compiled))
-            compiled = compiles(compiled, options.xla_compile, run_dir.hparams.batch_by)
+                run_dir = self._run_dir(
+                    manifest, self._with_precision(made, display), compilation.default_batch_by(compiled)
+                )
+            compiled = compilation.compiles(compiled, options.xla_compile, run_dir.hparams.batch_by)
             options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiled)
-            ending = train_run(run_dir, self.data_dir, made, options, callbacks, display)
+            ending = trainer.train(run_dir, self.data_dir, made, options, callbacks, display)
         return self._result(ending.step, ending.reason, ending.signal)
 
     def _with_precision(self, strategy: "tf.distribute.Strategy", display: Display | None) -> HParams:
         """Returns the settings, with precision=auto replaced by the run's or, if it is new, the devices' best."""
-        from t2t_lite.runs.run_dir import stored_setting
         from t2t_lite.training.precision import choose_precision
 
         if self.hparams.precision != AUTO_PRECISION:
@@ -270,9 +268,6 @@ class _Run:
 
     def check_warm_start(self) -> None:
         """Raises UserError if training cannot start from `warm_start_from`. Does nothing if the run has checkpoints."""
-        from t2t_lite.runs.checkpoint_files import list_checkpoints
-        from t2t_lite.system.tensorflow import tensorflow_job
-
         if self.options.warm_start_from and not list_checkpoints(self.output_dir):
             with tensorflow_job():
                 from t2t_lite.training.warm_start import resolve
@@ -281,8 +276,6 @@ class _Run:
 
     def check_split(self, split: str) -> None:
         """Raises UserError if there is no data, or the split to evaluate at the end has no pairs."""
-        from t2t_lite.data.manifest import check_data
-
         check_data(self.data_dir, self.problem, split)
 
     def vocabulary_to_start_with(self, problem: Problem) -> dict[str, str]:
@@ -290,9 +283,6 @@ class _Run:
 
         If there is data already, it is the option that this data was made with. Returns {} to leave the option unset.
         """
-        from t2t_lite.data.manifest import read_manifest
-        from t2t_lite.runs.run_dir import folder_to_start_from, open_run_dir
-
         if not self.options.warm_start_from or problem.vocab_file:
             return {}
         if (manifest := read_manifest(self.data_dir, problem)) is not None:
@@ -306,19 +296,14 @@ class _Run:
             return {}
         return {"vocab_file": ",".join(files)}
 
-    def _check(self) -> "Manifest":
+    def _check(self) -> Manifest:
         """Checks settings and data, and returns the data's manifest."""
-        from t2t_lite.data.manifest import check_data
-        from t2t_lite.training.checks import check_training
-
         manifest = check_data(self.data_dir, self.problem)
         check_training(self.problem, self.hparams, manifest, self.data_dir)
         return manifest
 
-    def _run_dir(self, manifest: "Manifest", hparams: HParams, batch_by: str = "both") -> "RunDir":
+    def _run_dir(self, manifest: Manifest, hparams: HParams, batch_by: str = "both") -> RunDir:
         """Prepares the run directory and returns it. In a new run, `batch_by` replaces the value auto."""
-        from t2t_lite.runs.run_dir import RunDir, prepare_run_dir, with_order_of_run
-
         hparams = with_order_of_run(self.output_dir, hparams, batch_by)
         vocabularies = self.problem.in_direction(manifest.vocabularies)
         inputs, targets = (self.data_dir / vocabulary["file"] for vocabulary in vocabularies)
@@ -339,9 +324,6 @@ class _Run:
         return RunDir(self.output_dir, hparams, self.problem, targets, inputs)  # the chief writes and checks it
 
     def _result(self, step: int, reason: str, number: int) -> TrainResult:
-        from t2t_lite.runs.checkpoint_files import list_checkpoints
-        from t2t_lite.training.monitoring.history import read_evaluation_columns, read_reports
-
         return TrainResult(
             output_dir=self.output_dir,
             step=step,
@@ -360,14 +342,6 @@ def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str |
     selects the paper's results for comparison; None: it is unknown. Returns the path of the report. Raises UserError if
     a checkpoint or the data is unusable.
     """
-    from t2t_lite.evaluation.evaluate import evaluate, score_split
-    from t2t_lite.files import write_text
-    from t2t_lite.reproduce.cost import training_figures
-    from t2t_lite.reproduce.run_report import run_report
-    from t2t_lite.runs.averaging import average_checkpoints
-    from t2t_lite.runs.checkpoint_files import list_checkpoints
-    from t2t_lite.runs.run_dir import open_run_dir
-
     run = open_run_dir(output_dir)
     checkpoints, wanted = list_checkpoints(output_dir), run.hparams.average_checkpoints
     if recipe.averages:

@@ -3,12 +3,14 @@
 import argparse
 import importlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options
 from t2t_lite.config import PRECISIONS
 from t2t_lite.cost.flops import RATES, find_rate
 from t2t_lite.training.options import TrainOptions
+from t2t_lite.visualization.figures import check_plot_file
 
 # Default data sizes. The paper does not report average sentence lengths, so these (in tokens, including the end symbol)
 # are assumed. They matter little: less than 1% of the base model's operations depend on them.
@@ -163,6 +165,8 @@ def _run(flags: Sequence[str]) -> None:
     for name, default in SIZES.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, default)
+    if arguments.layers and arguments.plot_file is not None:
+        check_plot_file(Path(arguments.plot_file))  # before measuring, which takes minutes
     mode = next(mode for mode in _MODES if getattr(arguments, mode))
     importlib.import_module(f"t2t_lite.bin.benchmark.{mode}").show(arguments)
 

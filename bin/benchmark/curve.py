@@ -4,15 +4,15 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from t2t_lite.bin import cli
+from t2t_lite.errors import UserError
+from t2t_lite.files import check_outputs
+from t2t_lite.report.charts import plot_curves, read_curves
+from t2t_lite.training.evaluation.model_selection import read_evaluations
+from t2t_lite.visualization.figures import check_plot_file
+
 
 def show(arguments: argparse.Namespace) -> None:
-    from t2t_lite.bin import cli
-    from t2t_lite.errors import UserError
-    from t2t_lite.files import check_outputs
-    from t2t_lite.report.charts import plot_curves, read_curves
-    from t2t_lite.training.evaluation.model_selection import read_evaluations
-    from t2t_lite.visualization.figures import check_plot_file
-
     try:
         runs = {name: Path(path) for name, path in _names(cli.paths(arguments.output_dir)).items()}
     except argparse.ArgumentTypeError as error:
@@ -39,8 +39,6 @@ def show(arguments: argparse.Namespace) -> None:
 
 def _print_table(evaluations: dict[int, dict[str, float]]) -> None:
     import rich.table
-
-    from t2t_lite.bin import cli
 
     names = list(dict.fromkeys(name for figures in evaluations.values() for name in figures))
     table = rich.table.Table("step", *names, box=None)

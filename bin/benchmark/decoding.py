@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.errors import UserError
+from t2t_lite.plugins import load_all
+from t2t_lite.registry import METRICS
+from t2t_lite.system.machine import cpu_threads
+from t2t_lite.system.tensorflow import import_tensorflow
 
 if TYPE_CHECKING:
     from t2t_lite.benchmark.engines import EngineSpeed
 
 
 def show(arguments: argparse.Namespace) -> None:
-    from t2t_lite.data.text_files import read_lines
-    from t2t_lite.errors import UserError
-    from t2t_lite.plugins import load_all
-    from t2t_lite.system.tensorflow import import_tensorflow
-
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, [arguments.output_dir])
     source = Path(arguments.decode_from_file)
@@ -30,12 +31,11 @@ def show(arguments: argparse.Namespace) -> None:
             f"{arguments.reference} has {len(references):,} lines, but {source} has {number:,}; pass one per line"
         )
     import_tensorflow()
-    from t2t_lite.benchmark.engines import ENGINES, Decoding, measure_engines
-    from t2t_lite.benchmark.machine import cpu_threads
-    from t2t_lite.training.monitoring.peak_flops import matmul_gflops
+    from t2t_lite.benchmark import engines
+    from t2t_lite.training.monitoring import peak_flops
 
-    before = matmul_gflops()
-    decoding = Decoding(
+    before = peak_flops.matmul_gflops()
+    decoding = engines.Decoding(
         Path(arguments.output_dir),
         source,
         lines,
@@ -45,20 +45,18 @@ def show(arguments: argparse.Namespace) -> None:
         arguments.t2t_usr_dir,
     )
     program = cli.program if arguments.whole_command else None
-    speeds = list(measure_engines(decoding, arguments.engine or ENGINES, program))
+    speeds = list(engines.measure_engines(decoding, arguments.engine or engines.ENGINES, program))
     _print_table(speeds, references)
     for speed in speeds:
         if speed.reason:
             cli.say(f"{speed.name}: {speed.reason}")
     print(f"\nmodel: {arguments.output_dir}; {len(lines):,} lines, medians of {arguments.repeats} runs after warm-up")
-    print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {matmul_gflops():.0f} after")
+    print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {peak_flops.matmul_gflops():.0f} after")
     print(f"threads: {cpu_threads()}")
 
 
 def _print_table(speeds: "Sequence[EngineSpeed]", references: list[str] | None) -> None:
     import rich.table
-
-    from t2t_lite.registry import METRICS
 
     titles = ("cold, s", "warm, s", "lines/s", "tokens/s", "one by one, lines/s", "peak, MiB", "BLEU")
     table = rich.table.Table("engine", *titles)

@@ -7,20 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from t2t_lite.benchmark.process import in_a_process
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import DEVICES
-from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
+from t2t_lite.config import HParams
+from t2t_lite.data.manifest import check_data
+from t2t_lite.data.problem import get_problem
+from t2t_lite.files import check_outputs, write_text
+from t2t_lite.plugins import load_all
+from t2t_lite.registry import HPARAMS, MODELS
+from t2t_lite.system.tensorflow import import_tensorflow
+from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:
-    from t2t_lite.benchmark.training import TrainingCost, TrainingData
+    from t2t_lite.benchmark.training_cost import TrainingCost, TrainingData
 
 
 def show(arguments: argparse.Namespace) -> None:
-    from t2t_lite.benchmark.process import in_a_process
-    from t2t_lite.files import check_outputs, write_text
-    from t2t_lite.plugins import load_all
-    from t2t_lite.registry import HPARAMS, MODELS
-
     load_all(arguments.t2t_usr_dir)
     hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
     MODELS.check(hparams.model)
@@ -47,43 +50,22 @@ def show(arguments: argparse.Namespace) -> None:
 
 
 def _data(arguments: argparse.Namespace) -> "TrainingData":
-    from t2t_lite.benchmark.training import TrainingData, random_data
-    from t2t_lite.data.manifest import check_data
-    from t2t_lite.data.problem import get_problem
+    from t2t_lite.benchmark import training_cost
 
     if arguments.problem:
         problem, data_dir = get_problem(arguments.problem), Path(arguments.data_dir)
-        return TrainingData(check_data(data_dir, problem), problem, data_dir)
-    return random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
+        return training_cost.TrainingData(check_data(data_dir, problem), problem, data_dir)
+    return training_cost.random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
 
 
 def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespace) -> "TrainingCost":
     """Returns the `TrainingCost` of one precision. Called in a separate process."""
-    from t2t_lite.benchmark.training import measure_training
-    from t2t_lite.plugins import load_all
-    from t2t_lite.system.tensorflow import import_tensorflow
-
     load_all(arguments.t2t_usr_dir)
     import_tensorflow()
-    from t2t_lite.training.compilation import compiles, default_batch_by, may_compile
-    from t2t_lite.training.options import TrainOptions
-    from t2t_lite.training.precision import choose_precision
-    from t2t_lite.training.strategy import device_memory, make_strategy
+    from t2t_lite.benchmark import training
 
-    options = TrainOptions(
-        **{name: getattr(arguments, name) for name in DEVICES}, free_bytes=device_memory(arguments.virtual_devices)
-    )
-    strategy = make_strategy(
-        options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile, options.worker_timeout
-    )
-    if hparams.precision == AUTO_PRECISION:
-        hparams = hparams.replace(precision=choose_precision(strategy, None)[0])
-    compiled = may_compile(strategy, options.xla_compile)
-    if hparams.batch_by == AUTO_BATCH_BY:
-        hparams = hparams.replace(batch_by=default_batch_by(compiled))
-    compiled = compiles(compiled, options.xla_compile, hparams.batch_by)
-    options = dataclasses.replace(options, xla_compile=compiled)
-    return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)
+    options = TrainOptions(**{name: getattr(arguments, name) for name in DEVICES})
+    return training.measure(hparams, data, options, arguments.num_steps, arguments.warmup_steps)
 
 
 # The title and format of each column, by metric. Columns per device appear only if there are several devices.

@@ -11,6 +11,7 @@ from t2t_lite.aliases import PROGRAMS, alias_hint
 from t2t_lite.bin.cli import arguments as types
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import as_flags, nearest
+from t2t_lite.plugins import load_all
 
 PROGRAM = "t2t-lite-{}"
 
@@ -98,11 +99,10 @@ class CommandParser(argparse.ArgumentParser):
         return nearest(flag, flags)
 
     def _print_registry(self, name: str, usr_dir: str | None) -> None:
-        from t2t_lite.bin.cli.registry_help import print_registry_help
-        from t2t_lite.plugins import load_all
-
         load_all(os.path.expanduser(usr_dir) if usr_dir else None)
-        print_registry_help(name)
+        from t2t_lite.bin.cli import registry_help
+
+        registry_help.print_registry_help(name)
 
 
 class _Store(argparse.Action):

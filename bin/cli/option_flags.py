@@ -10,8 +10,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli import arguments as types
 from t2t_lite.bin.cli.command_parser import early_value
+from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.errors import as_flags
 from t2t_lite.options import Option, Options
+from t2t_lite.plugins import load_all
+from t2t_lite.plugins.trust import trust
+from t2t_lite.registry import PROBLEMS
 
 DEVICES = (
     "strategy",
@@ -65,27 +69,22 @@ def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
 
 
 def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
-    from t2t_lite.plugins.trust import trust
-    from t2t_lite.runs.run_dir import trust_run_plugins
-
     if not arguments.trust_plugins:
         return
+    from t2t_lite.runs import run_dir
+
     folders = []
     if arguments.t2t_usr_dir:
         folders.append(Path(arguments.t2t_usr_dir).resolve())
         trust(folders[0])
     for run in runs:
-        folders += trust_run_plugins(Path(run))
+        folders += run_dir.trust_run_plugins(Path(run))
     for folder in dict.fromkeys(folders):
         print(f"trusted from now on: {folder}", file=sys.stderr)
 
 
 def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argparse.Namespace:
     """Loads the registries and parses `argv`. Values of the problem's own flags become `problem_options`."""
-    from t2t_lite.data.problem import REVERSED_SUFFIX
-    from t2t_lite.plugins import load_all
-    from t2t_lite.registry import PROBLEMS
-
     parser.check_repeated(argv)  # before code of --t2t_usr_dir runs
     name, usr_dir = (early_value(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
     load_all(cli.path(usr_dir) if usr_dir else None)

@@ -4,13 +4,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.option_flags import add_options, given, parse_with_problem
-from t2t_lite.data.generation.generate_data import generate_data
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.errors import UserError
-from t2t_lite.importing.import_model import import_data
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,7 +69,9 @@ def _run(flags: Sequence[str]) -> None:
     if arguments.kind or arguments.t2t_problem:
         _import(parser, arguments, options)
         return
-    generate_data(arguments.problem, arguments.data_dir, tmp_dir=arguments.tmp_dir, display=CommandDisplay(), **options)
+    t2t.generate_data(
+        arguments.problem, arguments.data_dir, tmp_dir=arguments.tmp_dir, display=CommandDisplay(), **options
+    )
 
 
 def _import(parser: cli.CommandParser, arguments: argparse.Namespace, options: Mapping[str, object]) -> None:
@@ -78,7 +79,7 @@ def _import(parser: cli.CommandParser, arguments: argparse.Namespace, options: M
         parser.error("--from=t2t needs --tmp_dir" if arguments.kind else "--t2t_problem needs --from=t2t")
     if others := {name for name, value in options.items() if value} - {"vocab_file"}:
         parser.error(f"--from=t2t uses the shards unchanged; remove --{min(others)}")
-    import_data(
+    t2t.import_data(
         arguments.tmp_dir,
         arguments.data_dir,
         problem=arguments.problem,

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from t2t_lite.bin import cli
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.data.token_statistics import mean, quantile
+from t2t_lite.errors import UserError
+from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.visualization.figures import COLORS, check_plot_file, make_figure, save
 
 if TYPE_CHECKING:
@@ -24,10 +28,6 @@ _MAX_TOKENS_PER_WORD = 10
 
 
 def print_inspection(arguments: argparse.Namespace) -> None:
-    from t2t_lite.data.problem import SPLITS, get_problem
-    from t2t_lite.errors import UserError
-    from t2t_lite.system.tensorflow import import_tensorflow
-
     asked = arguments.inspect
     if not Path(asked).is_file() and asked not in SPLITS:
         raise UserError(f"--inspect={asked} is neither a file nor a split ({', '.join(SPLITS)})", status=2)
@@ -74,8 +74,6 @@ def _print_lengths(inspection: "Inspection") -> None:
 
 
 def _print_padding(inspection: "Inspection") -> None:
-    from t2t_lite.config import HParams
-
     shares = ", ".join(f"{padding.share:.1%} of the {side}" for side, padding in inspection.padding.items())
     batch = f"{HParams.batch_tokens:,} target tokens, max_length={HParams.max_length}"
     print(f"Padding in training batches with default settings ({batch}): {shares}.")

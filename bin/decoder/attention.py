@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
 from t2t_lite.visualization.choices import FORMS, KINDS, MAX_SENTENCES
+from t2t_lite.visualization.html import check_picture_file
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -55,8 +56,6 @@ def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
         parser.error("--decode_interactive and --draw_attention cannot be combined")
     if arguments.engine == "ctranslate2":
         raise UserError("--draw_attention: CTranslate2 returns no attention weights of single heads; omit --engine")
-    from t2t_lite.visualization.attention_picture import check_picture_file
-
     check_picture_file(Path(arguments.draw_attention), "draw_attention")
 
 

@@ -1,26 +1,19 @@
 """t2t-lite-decoder: translates or parses text with a trained model."""
 
 import argparse
-import contextlib
-import dataclasses
-import gzip
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options
 from t2t_lite.bin.decoder import attention
-from t2t_lite.bin.decoder.models import ChosenModel, chosen_model
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.translator import Translator
-    from t2t_lite.parsing.parser import Parser
-
+from t2t_lite.errors import UserError
+from t2t_lite.files import check_outputs
+from t2t_lite.plugins import load_all
+from t2t_lite.system.beam import quiet_beam
+from t2t_lite.system.installed import check_installed
 
 # Flags that cannot be combined. An export has only one checkpoint.
 _EXCLUSIVE = (
@@ -31,8 +24,6 @@ _EXCLUSIVE = (
     ("draw_trees", "score_file"),
     ("export_dir", "checkpoint_path"),
 )
-# The flags that outputs depend on, besides settings.
-_SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "tokenizer")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -137,10 +128,6 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
     if arguments.runner:
-        from t2t_lite.plugins import load_all
-        from t2t_lite.system.beam import quiet_beam
-        from t2t_lite.system.installed import check_installed
-
         load_all(arguments.t2t_usr_dir)
         check_installed(f"--runner={arguments.runner}", {"apache_beam": "Apache Beam"}, "beam")
         with quiet_beam():
@@ -191,44 +178,20 @@ def _check_corpus(parser: cli.CommandParser, arguments: argparse.Namespace) -> N
 
 
 def _decode(arguments: argparse.Namespace) -> None:
-    from t2t_lite.bin.decoder import trees as decode_trees
-    from t2t_lite.plugins import load_all
+    from t2t_lite.bin.decoder import models, trees
 
     load_all(arguments.t2t_usr_dir)
     # Check everything possible before loading the model, because TensorFlow takes seconds.
-    model = chosen_model(arguments)
-    decode_trees.check(arguments, model)
+    model = models.chosen_model(arguments)
+    trees.check(arguments, model)
     inputs, targets, picture = _files(arguments, model.files)
-    translator = loaded(model, arguments)
-    if arguments.decode_interactive:
-        from t2t_lite.bin.decoder.streams import decode_interactively
+    from t2t_lite.bin.decoder import decode
 
-        decode_interactively(translator)
-        return
-    pairs, lines = _decode_lines(arguments, translator, inputs, targets)
-    if picture:
-        decode_trees.draw_trees(targets[0], picture, cli.warn)
-    if arguments.draw_attention:
-        attention.draw(arguments, translator, pairs, lines)
-
-
-def loaded(model: ChosenModel, arguments: argparse.Namespace) -> "Translator | Parser":
-    """Loads and checks a model; if it writes trees, returns a parser with the tokenizer that the flags select."""
-    translator = model.load()
-    if arguments.draw_attention:
-        attention.check_model(arguments, translator)
-    if not model.writes_trees:
-        return translator
-    from t2t_lite.parsing.parser import Parser
-    from t2t_lite.trees.tokenizer import TOKENIZERS
-
-    return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
+    decode.decode(arguments, model, inputs, targets, picture)
 
 
 def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Path], list[Path], Path | None]:
     """Checks the files and returns (inputs, outputs, picture or None)."""
-    from t2t_lite.errors import UserError
-    from t2t_lite.files import check_outputs
 
     def named(*flags: str) -> dict[str, Path]:
         return {f"--{flag}": Path(path) for flag in flags if (path := getattr(arguments, flag)) is not None}
@@ -246,48 +209,3 @@ def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Pa
         targets | picture | named("draw_attention"), (inputs or {"standard input": Path("/dev/stdin")}) | files
     )
     return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)
-
-
-def _decode_lines(
-    arguments: argparse.Namespace,
-    translator: "Translator | Parser",
-    inputs: list[Path],
-    targets: list[Path],
-) -> tuple[list[tuple[str, str]], int]:
-    """Decodes all lines of the files, or standard input. Returns (`pairs`, `num_pairs`) of `OutputWriter`."""
-    from t2t_lite.bin.decoder.outputs import OutputWriter
-    from t2t_lite.parsing.parser import Parser
-
-    writer = OutputWriter(translator, arguments)
-    if inputs:
-        from t2t_lite.bin.decoder.files import decode_file
-
-        made_by = {
-            # A pipe cannot be read again, so such a run cannot be resumed. The time makes it unique.
-            "input": None if all(path.is_file() for path in inputs) else time.time(),
-            **translator.engine.description(),
-            "settings": dataclasses.asdict(translator.decode_hparams),
-            "flags": [getattr(arguments, name) for name in _SHAPING],
-        }
-        decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
-    else:
-        from t2t_lite.bin.decoder.streams import decode_stream
-        from t2t_lite.data.text_files import lenient_lines
-
-        lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", cli.warn))
-        with contextlib.ExitStack() as stack:
-            output = stack.enter_context(_opened_whole(targets[0])) if targets else sys.stdout
-            decode_stream(lines, writer, arguments.batch_lines, output)
-    if isinstance(translator, Parser) and translator.parsed:
-        cli.warn(translator.report())
-    return writer.pairs, writer.num_pairs
-
-
-@contextlib.contextmanager
-def _opened_whole(path: Path) -> Iterator[TextIO]:
-    """Opens a text file for writing, with gzip if named .gz. The file gets its final name only once it is complete."""
-    from t2t_lite.files import written_whole
-
-    opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
-    with written_whole(path) as partial, opener(partial, "wt", encoding="utf-8") as file:
-        yield file

@@ -26,6 +26,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.decoder.decode import loaded
 from t2t_lite.bin.decoder.files import BLOCK_LINES, read_aligned_lines
 from t2t_lite.bin.decoder.models import chosen_model, fixed_model
 from t2t_lite.bin.decoder.outputs import OutputWriter
@@ -59,8 +60,6 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
         self._arguments = arguments
 
     def load_model(self) -> OutputWriter:
-        from t2t_lite.bin.decoder.command import loaded
-
         load_all(self._arguments.t2t_usr_dir)
         return OutputWriter(loaded(chosen_model(self._arguments), self._arguments), self._arguments)
 

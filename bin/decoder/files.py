@@ -7,7 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import rich.console
+from rich import progress
+
 from t2t_lite.bin.decoder.outputs import OutputWriter
+from t2t_lite.data.text_files import lenient_lines, open_bytes
+from t2t_lite.decoding.resumable_writer import ResumableWriter
 from t2t_lite.errors import UserError
 
 # The number of lines that are sorted by length together.
@@ -16,8 +21,6 @@ BLOCK_LINES = 2048
 
 def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterator[tuple[str, ...]]:
     """Yields tuples of corresponding lines of several files, which must have equal numbers of lines."""
-    from t2t_lite.data.text_files import lenient_lines, open_bytes
-
     with contextlib.ExitStack() as stack:
         files = [lenient_lines(stack.enter_context(open_bytes(path)), str(path), warn) for path in paths]
         for number in itertools.count(1):
@@ -43,8 +46,6 @@ def decode_file(
 
     `made_by` describes what the outputs depend on, see `ResumableWriter`. `batch_lines`: None means `BLOCK_LINES`.
     """
-    from t2t_lite.decoding.resumable_writer import ResumableWriter
-
     size = batch_lines or BLOCK_LINES
     files, rows = None, read_aligned_lines(paths, warn)
     if targets:
@@ -77,8 +78,6 @@ def _progress_bar(paths: list[Path], done: int) -> Iterator[Callable[[int], None
     if not sys.stderr.isatty() or not all(path.is_file() for path in paths):
         yield lambda count: None
         return
-    import rich.console
-    from rich import progress
 
     columns = (
         progress.BarColumn(),

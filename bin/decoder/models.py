@@ -10,8 +10,16 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
+from t2t_lite.decoding.export_dir import MANIFEST, read_export
 from t2t_lite.errors import UserError
+from t2t_lite.exporting.export import exported_run
 from t2t_lite.files import file_sha256
+from t2t_lite.runs.checkpoint_files import INDEX
+from t2t_lite.runs.run_dir import open_run_dir, run_files
+from t2t_lite.runs.selection import select
+from t2t_lite.runs.tuned_settings import search_settings
+from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
+from t2t_lite.system.tensorflow import import_tensorflow
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -41,10 +49,6 @@ def fixed_model(arguments: argparse.Namespace, settings: DecodeHParams) -> dict[
 
     Sets --checkpoint_path to the checkpoint of a single run, because workers may start after the run has a new one.
     """
-    from t2t_lite.decoding.export_dir import MANIFEST
-    from t2t_lite.runs.checkpoint_files import INDEX
-    from t2t_lite.runs.selection import select
-
     if arguments.export_dir:
         files = [Path(arguments.export_dir) / MANIFEST]
     else:
@@ -60,10 +64,6 @@ def fixed_model(arguments: argparse.Namespace, settings: DecodeHParams) -> dict[
 
 def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     """Returns the model (or ensemble) of run directories for the TensorFlow engine."""
-    from t2t_lite.runs.run_dir import open_run_dir, run_files
-    from t2t_lite.runs.selection import select
-    from t2t_lite.runs.tuned_settings import search_settings
-
     problems = [open_run_dir(run).problem for run in runs]
     checkpoint_path = arguments.checkpoint_path or None
     chosen = [select(run, checkpoint_path, warn=lambda line: None) for run in runs]
@@ -71,8 +71,6 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     settings = search_settings(runs[0], usual, arguments.decode_hparams, warn=lambda line: None)
 
     def load() -> "Translator":
-        from t2t_lite.system.tensorflow import import_tensorflow
-
         _prepare(arguments)
         import_tensorflow()
         from t2t_lite.decoding.translator import Translator
@@ -90,10 +88,6 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
 
 def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     """Returns the model of a run directory for CTranslate2. Exports the run first if necessary."""
-    from t2t_lite.exporting.export import exported_run
-    from t2t_lite.runs.run_dir import open_run_dir, run_files
-    from t2t_lite.runs.tuned_settings import search_settings
-
     if len(runs) > 1:
         raise UserError(
             "--engine=ctranslate2 supports only one model; use --engine=tensorflow for several run directories"
@@ -107,11 +101,7 @@ def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     return model._replace(where=str(run), files=[*model.files, *run_files(run)])
 
 
-def _of_export(
-    arguments: argparse.Namespace, path: Path, decode_hparams: "str | dict[str, str | float]"
-) -> ChosenModel:
-    from t2t_lite.decoding.export_dir import MANIFEST, read_export
-
+def _of_export(arguments: argparse.Namespace, path: Path, decode_hparams: str | dict[str, str | float]) -> ChosenModel:
     export = read_export(path)
     engine = "ctranslate2" if export.format == "ctranslate2" else "tensorflow"
     if arguments.engine not in (None, engine):
@@ -134,8 +124,6 @@ def _of_export(
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
-
     keep_compiled()
     if not arguments.xla_compile:
         use_one_thread_per_operation()

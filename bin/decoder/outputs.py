@@ -3,15 +3,13 @@
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
 from t2t_lite.files import one_line
+from t2t_lite.parsing.parser import Parser
 from t2t_lite.visualization.choices import MAX_SENTENCES
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.translator import Hypothesis, Translator
-    from t2t_lite.parsing.parser import Parser
 
 
 class OutputWriter:
@@ -21,7 +19,7 @@ class OutputWriter:
     number of all non-blank lines.
     """
 
-    def __init__(self, translator: "Translator | Parser", arguments: argparse.Namespace) -> None:
+    def __init__(self, translator: Translator | Parser, arguments: argparse.Namespace) -> None:
         self._translator = translator
         self._arguments = arguments
         self.pairs: list[tuple[str, str]] = []
@@ -34,8 +32,6 @@ class OutputWriter:
 
         `on_done` is called after each batch with the number of lines in the batch.
         """
-        from t2t_lite.decoding.translator import Translator
-
         if self._arguments.score_file:
             return [self._scores([line for (line,) in lines], first_line)]
         texts = [line[0] for line in lines]
@@ -58,14 +54,10 @@ class OutputWriter:
 
     def notes(self) -> dict[str, Any]:
         """Returns what a resumed run needs from the outputs so far: counts of repairs, and the lines to draw."""
-        from t2t_lite.parsing.parser import Parser
-
         of_trees = self._translator.tally() if isinstance(self._translator, Parser) else {}
         return of_trees | ({"pairs": self.pairs, "num_pairs": self.num_pairs} if self.pairs else {})
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
-        from t2t_lite.parsing.parser import Parser
-
         if notes and isinstance(self._translator, Parser):
             self._translator.add(notes)
         self.pairs = [(line, output) for line, output in notes.get("pairs", [])]
@@ -78,8 +70,6 @@ class OutputWriter:
         self.num_pairs += len(pairs)
 
     def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:
-        from t2t_lite.decoding.translator import Translator
-
         has_inputs = not isinstance(self._translator, Translator) or self._translator.has_inputs
         pairs = [line.split("\t") if has_inputs else ["", line] for line in lines]
         for number, pair in enumerate(pairs, start=first_line):
@@ -93,7 +83,7 @@ class OutputWriter:
         return [f"{each.log_prob:.6f}\t{each.score:.6f}" for each in scored]
 
 
-def hypothesis_dict(hypothesis: "Hypothesis") -> dict[str, str | float | None]:
+def hypothesis_dict(hypothesis: Hypothesis) -> dict[str, str | float | None]:
     """Returns a hypothesis as a JSON-compatible dict. The scores of a missing hypothesis are None."""
     exists = hypothesis.log_prob > float("-inf")
     return {

@@ -8,14 +8,15 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.decoder.outputs import OutputWriter
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.translator import Translator
-    from t2t_lite.parsing.parser import Parser
+from t2t_lite.data.text_files import lenient_lines
+from t2t_lite.decoding.translator import Translator
+from t2t_lite.parsing.parser import Parser
+from t2t_lite.trees.drawing import text_art
+from t2t_lite.trees.tree import parse_brackets
 
 _Line = TypeVar("_Line")
 
@@ -68,12 +69,8 @@ def decode_stream(
         first_line += len(block)
 
 
-def decode_interactively(translator: "Translator | Parser") -> None:
+def decode_interactively(translator: Translator | Parser) -> None:
     """Prompts for lines until the input ends. Prints each translation with its time, and draws trees."""
-    from t2t_lite.parsing.parser import Parser
-    from t2t_lite.trees.drawing import text_art
-    from t2t_lite.trees.tree import parse_brackets
-
     draws = isinstance(translator, Parser)
     if sys.stdin.isatty():
         # Traces the search while the user types, which takes several times as long as a translation.
@@ -89,14 +86,12 @@ def decode_interactively(translator: "Translator | Parser") -> None:
             print(f"  {seconds:.3f} s, score {best.score:.3f}, log-probability {best.log_prob:.3f}", file=sys.stderr)
 
 
-def _warm_up(translator: "Translator | Parser") -> None:
+def _warm_up(translator: Translator | Parser) -> None:
     with contextlib.suppress(Exception):  # the first typed line will raise it again
         translator.translate(["a b c"])
 
 
 def _lines() -> Iterator[str]:
-    from t2t_lite.data.text_files import lenient_lines
-
     if not sys.stdin.isatty():
         yield from lenient_lines(sys.stdin.buffer, "standard input", cli.warn)
         return

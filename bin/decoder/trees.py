@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from t2t_lite.bin.decoder.models import ChosenModel
+from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
+from t2t_lite.files import write_text
+from t2t_lite.trees.drawing import draw_svg, text_art
+from t2t_lite.trees.tree import parse_brackets, tree_words
 
 # A picture with more trees would be too large to be useful.
 MAX_DRAWN = 100
@@ -33,11 +37,6 @@ def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:
 
     Each line of the file has one tree or none. `warn` receives a message about how many trees were drawn and left out.
     """
-    from t2t_lite.data.text_files import read_lines
-    from t2t_lite.files import write_text
-    from t2t_lite.trees.drawing import draw_svg, text_art
-    from t2t_lite.trees.tree import parse_brackets, tree_words
-
     numbered = ((number, line) for number, line in enumerate(read_lines(trees), start=1) if line)
     chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MAX_DRAWN)]
     captions = [f"{number}  {' '.join(tree_words(tree))}" for number, tree in chosen]

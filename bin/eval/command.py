@@ -5,9 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options, given, trust_plugins
 from t2t_lite.evaluation.options import EvalOptions
+from t2t_lite.files import as_json
+from t2t_lite.plugins import load_all
+from t2t_lite.runs.run_dir import open_run_dir
+from t2t_lite.runs.selection import select
+from t2t_lite.runs.tuned_settings import FILE, forget
+from t2t_lite.system.machine import keep_compiled
+from t2t_lite.visualization.figures import check_plot_file
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.comparison import RunComparison
@@ -59,8 +67,6 @@ def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
-    from t2t_lite.plugins import load_all
-    from t2t_lite.system.machine import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, arguments.output_dir)
@@ -80,9 +86,9 @@ def _run(flags: Sequence[str]) -> None:
             }
         )
         return
-    from t2t_lite.evaluation.report import evaluation_report
+    from t2t_lite.evaluation import report
 
-    print("\n".join(evaluation_report(each) for each in scores), end="")
+    print("\n".join(report.evaluation_report(each) for each in scores), end="")
     if comparison := _compared(scores):
         print(f"\n{comparison.report()}", end="")
 
@@ -105,22 +111,16 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 
 def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
-    from t2t_lite.evaluation.evaluate import score_split
-    from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.runs.selection import select
-
     options = given(arguments, EvalOptions)
     cli.warn(f"using {select(open_run_dir(run).path, options.get('checkpoint_path'), warn=lambda line: None)}")
-    scores = score_split(run, **options)
+    scores = t2t.score_split(run, **options)
     cli.warn(f"{'wrote' if scores.decoded_now else 'answered from'} {scores.path}")
     return scores
 
 
 def _measure_heads(arguments: argparse.Namespace) -> None:
-    from t2t_lite.evaluation.evaluate import measure_heads
-
     reports = [
-        measure_heads(
+        t2t.measure_heads(
             run,
             arguments.split,
             data_dir=arguments.data_dir,
@@ -138,35 +138,29 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
     if len(scores) == 1:
         return None
-    from t2t_lite.evaluation.comparison import compare_runs, write_comparison
-    from t2t_lite.runs.run_dir import open_run_dir
+    from t2t_lite.evaluation import comparison as comparing
 
-    comparison = compare_runs(scores, open_run_dir(scores[0].output_dir).problem)
-    for path in write_comparison(comparison, scores):
+    comparison = comparing.compare_runs(scores, open_run_dir(scores[0].output_dir).problem)
+    for path in comparing.write_comparison(comparison, scores):
         cli.warn(f"wrote {path}")
     return comparison
 
 
 def _tune(arguments: argparse.Namespace) -> None:
     """Tunes search settings on dev and prints the report, or deletes the tuned settings."""
-    from t2t_lite.evaluation.request import make_request
-    from t2t_lite.evaluation.tuning import FORGET, parse_grid, tune
-    from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.runs.tuned_settings import FILE, forget
+    from t2t_lite.evaluation import request, tuning
 
     run_dir = open_run_dir(Path(arguments.output_dir[0]))
-    if arguments.tune == FORGET:
+    if arguments.tune == tuning.FORGET:
         file = run_dir.path / FILE
         print(f"removed {file}" if forget(run_dir.path) else f"{file} does not exist; nothing was tuned")
         return
-    grid = parse_grid(arguments.tune)
+    grid = tuning.parse_grid(arguments.tune)
     if arguments.plot_file:
-        from t2t_lite.visualization.figures import check_plot_file
-
         check_plot_file(Path(arguments.plot_file))
-    request = make_request(run_dir, EvalOptions(**given(arguments, EvalOptions)), cli.warn, ignored=grid)
-    cli.warn(f"using {request.selection}")
-    tuned = tune(request, grid)
+    asked = request.make_request(run_dir, EvalOptions(**given(arguments, EvalOptions)), cli.warn, ignored=grid)
+    cli.warn(f"using {asked.selection}")
+    tuned = tuning.tune(asked, grid)
     cli.warn(f"{'wrote' if tuned.searched_now else 'answered from'} {tuned.path}")
     if arguments.plot_file:
         from t2t_lite.evaluation.tuning_report import plot_tuning
@@ -179,6 +173,4 @@ def _tune(arguments: argparse.Namespace) -> None:
 
 
 def _print_json(value: object) -> None:
-    from t2t_lite.files import as_json
-
     print(as_json(value))

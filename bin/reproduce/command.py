@@ -1,24 +1,18 @@
 """t2t-lite-reproduce: reproduces a table of the paper at a scale that fits the machine, or a figure from a run."""
 
 import argparse
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.reproduce import figure
-
-if TYPE_CHECKING:
-    from t2t_lite.reproduce.cost import Cost
-    from t2t_lite.reproduce.grid import Grid
-    from t2t_lite.reproduce.runner import Runner
-    from t2t_lite.reproduce.runs import Run, Scale
+from t2t_lite.plugins import load_all
 
 # Flags for the locations of treebanks, for table 4. The parsing problems have the same flags.
 TREES = ("treebank", "train_trees", "dev_trees", "test_trees", "high_confidence", "berkeley_parser")
 # Flags that are passed to the trainer.
 DATA, DEVICES = ("data_dir", "tmp_dir"), ("strategy", "num_gpus")
+# The flags that need --figure.
+_OF_FIGURES = ("run_dir", "sentence", "word", "layer", "heads")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,32 +63,53 @@ def make_parser() -> cli.CommandParser:
     trees = parser.add_argument_group("treebanks, for table 4; see t2t-lite-datagen").add_argument
     for flag in TREES:
         trees(f"--{flag}", type=cli.path, metavar="PATH")
-    figure.add_flags(parser)
+    _add_figures(parser)
     return parser
+
+
+def _add_figures(parser: cli.CommandParser) -> None:
+    add = parser.add_argument_group("figures").add_argument
+    add("--run_dir", type=cli.path, metavar="RUN", help="the run directory of the model")
+    add("--sentence", help="the sentence (default: the first in the dev split that suits the figure)")
+    add("--word", help="the word (default: for figure 3, the one with most weight far away; for figure 4, a pronoun)")
+    add(
+        "--layer",
+        type=cli.whole_number(0),
+        help="the encoder layer, from 0 (default: the one that corresponds to the paper's layer 5 of 6)",
+    )
+    add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: chosen by their weights)")
 
 
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
-    from t2t_lite.plugins import load_all
 
     _check(parser, arguments)
     load_all(arguments.t2t_usr_dir)
     if arguments.figure:
-        figure.draw(parser, arguments)
+        if not arguments.run_dir:
+            parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
+        from t2t_lite.bin.reproduce import figure
+
+        figure.draw(arguments)
         return
-    from t2t_lite.reproduce.runner import Runner
 
     folder = Path(arguments.output_dir)
     budget = None if arguments.budget_minutes is None else 60 * arguments.budget_minutes
-    runner = Runner(folder, budget, cli.program, cli.say)
-    (_table_1 if arguments.table == "1" else _other_table)(arguments, folder, runner)
+    from t2t_lite.bin.reproduce import tables
+
+    if arguments.table == "1":
+        tables.measure_table_1(arguments, folder, budget)
+        return
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    data, devices, trees = ({name: given[name] for name in names if name in given} for names in (DATA, DEVICES, TREES))
+    tables.train_and_write(arguments, folder, budget, data, devices, trees)
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     if Path(arguments.output_dir).is_file():
         parser.error(f"--output_dir={arguments.output_dir} is a file; pass a folder")
-    for flag in figure.FLAGS if arguments.table else ("rows", "seeds", "run", "budget_minutes", "dry_run", *DEVICES):
+    for flag in _OF_FIGURES if arguments.table else ("rows", "seeds", "run", "budget_minutes", "dry_run", *DEVICES):
         if getattr(arguments, flag):
             parser.error(f"--{flag} is for {'figures' if arguments.table else 'tables'}")
     if arguments.run and arguments.scale != "paper":
@@ -106,128 +121,3 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     for flag in TREES if arguments.table != "4" else ():
         if getattr(arguments, flag):
             parser.error(f"--{flag} is for table 4")
-
-
-def _table_1(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> None:
-    from t2t_lite.files import make_folder
-    from t2t_lite.reproduce.table_1 import FILE, LAYERS, MAX_LENGTHS, measure_table_1, read, table_1
-
-    left = [name for name in LAYERS if name not in read(folder / FILE.format(arguments.scale))]
-    if arguments.dry_run:
-        cli.say(f"{len(left)} layers to measure up to n = {MAX_LENGTHS[arguments.scale]}, about a minute each")
-        return
-    make_folder(folder, "`output_dir`")
-    measure_table_1(arguments.scale, folder, lambda: runner.is_over, cli.say)
-    _write(table_1(arguments.scale, folder), folder, f"table1.{arguments.scale}")
-
-
-def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> None:
-    from t2t_lite.reproduce.cost import costs
-    from t2t_lite.reproduce.results import read_results
-    from t2t_lite.reproduce.runner import spent
-    from t2t_lite.reproduce.runs import SCALES, check_trees, planned_runs
-
-    table, scale = int(arguments.table), SCALES[arguments.scale]
-    rows = [row for row in arguments.rows.split(",") if row.strip()]
-    given = {name: value for name, value in vars(arguments).items() if value is not None}
-    data, devices, trees = ({name: given[name] for name in names if name in given} for names in (DATA, DEVICES, TREES))
-    runs = planned_runs(table, scale, rows, arguments.seeds or scale.seeds, folder, data | trees, devices)
-    if arguments.dry_run or (scale.name == "paper" and not arguments.run):
-        _print_plan(runs, scale, costs(runs, scale, spent(folder, "trainer")), folder)
-        return
-    if table == 4:
-        check_trees(runs, trees)
-    complete = True
-    for run in runs:
-        if read_results([run]):
-            continue
-        complete = _finish(run, runner)
-        if not complete:
-            break
-        _write_table(table, runs, scale, folder, quiet=True)
-    _write_table(table, runs, scale, folder, quiet=False)
-    results = read_results(runs)
-    if not complete:
-        cli.say(
-            f"time limit reached: {len(results)} of {len(runs)} runs are done; run the same command again to continue"
-        )
-
-
-def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
-    from t2t_lite.display import format_duration
-    from t2t_lite.reproduce.results import read_results, trainings_of
-    from t2t_lite.reproduce.runner import spent
-    from t2t_lite.reproduce.tables import TABLES, observations
-    from t2t_lite.system.machine import num_cores
-
-    results = read_results(runs)
-    if not results:
-        return
-    verdicts = observations(results) if table == 3 else None
-    times = spent(folder)
-    taken = [times[run.name] for run in runs if run.name in times]
-    seconds, cpu_seconds = (sum(getattr(one, name) for one in taken) for name in ("seconds", "cpu_seconds"))
-    line = (
-        f"{len(taken)} runs took {format_duration(seconds)} and {format_duration(cpu_seconds)} of processor time on "
-        f"{num_cores()} cores, including evaluations and killed commands.\n"
-    )
-    grid = TABLES[table](results, scale, trainings_of(results))
-    _write(grid, folder, f"table{table}.{scale.name}", f"{verdicts.markdown()}\n{line}" if verdicts else line, quiet)
-
-
-def _finish(run: "Run", runner: "Runner") -> bool:
-    """Executes the remaining steps of a run. Returns False if the time runs out first."""
-    commands = ([] if run.is_trained() else [run.training()]) + run.evaluation()
-    return all(not runner.is_over and runner.execute(run, command) for command in commands)
-
-
-def _print_plan(runs: "Sequence[Run]", scale: "Scale", cost: "Mapping[str, Cost]", folder: Path) -> None:
-    from t2t_lite.display import format_duration
-    from t2t_lite.reproduce.results import read_results
-
-    done = {result.run.name for result in read_results(runs)}
-    table = cli.table("run", "state", "parameters", "steps", "FLOPs", "time here", "disk, MiB", left=2)
-    for run in runs:
-        one = cost[run.name]
-        table.add_row(
-            run.name,
-            "done" if run.name in done else ("trained" if run.is_trained() else "to do"),
-            f"{one.parameters:,}",
-            f"{run.hparams.train_steps:,}",
-            f"{one.flops:.2g}",
-            format_duration(one.seconds),
-            f"{one.disk_bytes / 2**20:,.0f}",
-        )
-    cli.print_table(table)
-    left = [run for run in runs if run.name not in done]
-    seconds, size = (sum(getattr(cost[run.name], name) for run in left) for name in ("seconds", "disk_bytes"))
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(existing).free
-    cli.say(
-        f"\n{len(left)} of {len(runs)} runs to do: about {format_duration(seconds)} of training on this machine; "
-        f"they need {size / 2**30:,.1f} GiB of disk, and {free / 2**30:,.1f} GiB are free"
-    )
-    if scale.name == "paper":
-        _print_paper(left, cost)
-    for run in left:
-        cli.say("\n" + "\n".join(f"{command}" for command in (run.training(), *run.evaluation())))
-
-
-def _print_paper(runs: "Sequence[Run]", cost: "Mapping[str, Cost]") -> None:
-    from t2t_lite.cost.flops import RATES
-    from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES
-
-    flops = sum(cost[run.name].flops for run in runs)
-    rate = NUM_DEVICES * RATES[DEVICE].tflops * 1e12
-    cli.say(
-        f"{flops:.2g} FLOPs in total: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs at "
-        f"their sustained {RATES[DEVICE].tflops} TFLOPS; the paper's base model took 12 hours, its big one 3.5 days"
-    )
-    cli.say("the commands below run unchanged on one machine with 8 GPUs; --run executes them one after another")
-
-
-def _write(grid: "Grid", folder: Path, name: str, more: str = "", quiet: bool = False) -> None:
-    paths = grid.write(folder, name, more)
-    if not quiet:
-        cli.say(grid.markdown() + (f"\n{more}" if more else ""))
-        cli.say(f"wrote {', '.join(map(str, paths))}")

@@ -2,39 +2,20 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-
-if TYPE_CHECKING:
-    from t2t_lite.runs.run_dir import RunDir
-
-# The flags that need --figure.
-FLAGS = ("run_dir", "sentence", "word", "layer", "heads")
-
-
-def add_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("figures").add_argument
-    add("--run_dir", type=cli.path, metavar="RUN", help="the run directory of the model")
-    add("--sentence", help="the sentence (default: the first in the dev split that suits the figure)")
-    add("--word", help="the word (default: for figure 3, the one with most weight far away; for figure 4, a pronoun)")
-    add(
-        "--layer",
-        type=cli.whole_number(0),
-        help="the encoder layer, from 0 (default: the one that corresponds to the paper's layer 5 of 6)",
-    )
-    add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: chosen by their weights)")
+from t2t_lite.parsing.parser import Parser
+from t2t_lite.reproduce.attention_figures import FIGURE_EXTENSIONS, Choices, draw_figure, sentence_for
+from t2t_lite.runs.run_dir import RunDir, open_run_dir
+from t2t_lite.system.tensorflow import import_tensorflow
+from t2t_lite.visualization.figures import check_matplotlib
+from t2t_lite.visualization.html import check_html
 
 
-def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    if not arguments.run_dir:
-        parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
-    from t2t_lite.reproduce.attention_figures import FIGURE_EXTENSIONS
-    from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.visualization.figures import check_matplotlib
-    from t2t_lite.visualization.html import check_html
-
+def draw(arguments: argparse.Namespace) -> None:
     folder = Path(arguments.output_dir)
     number = int(arguments.figure)
     run_dir = open_run_dir(Path(arguments.run_dir))
@@ -45,13 +26,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
         if file.is_dir():
             raise UserError(f"`output_dir={folder}`: {file} is a folder; remove it, or pass another folder")
     line = arguments.sentence or _sentence(run_dir, number)
-    from t2t_lite.reproduce.attention_figures import Choices, draw_figure
-    from t2t_lite.system.tensorflow import import_tensorflow
-
     import_tensorflow()
-    from t2t_lite.decoding.translator import Translator
-    from t2t_lite.parsing.parser import Parser
-
     model = (Parser if run_dir.problem.writes_trees else Translator).from_run_dir(run_dir.path, warn=cli.warn)
     if not model.attention_layers.get("encoder"):
         raise UserError(f"{run_dir.path}: the encoder has no attention weights; choose a run whose encoder has")
@@ -61,10 +36,7 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     cli.say(f"wrote {', '.join(map(str, drawn.files))}")
 
 
-def _sentence(run_dir: "RunDir", number: int) -> str:
-    from t2t_lite.data.text_files import read_lines
-    from t2t_lite.reproduce.attention_figures import sentence_for
-
+def _sentence(run_dir: RunDir, number: int) -> str:
     side, _ = run_dir.problem.in_direction(("inputs", "targets"))
     path = run_dir.data_dir / run_dir.problem.text_filename("dev", side) if run_dir.data_dir else None
     if path is None or not path.exists():

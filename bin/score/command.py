@@ -6,6 +6,12 @@ from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import trust_plugins
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.errors import UserError
+from t2t_lite.metric import TOKENS, check_references, metric_named, metric_needs, with_companions
+from t2t_lite.plugins import load_all
+from t2t_lite.registry import METRICS
+from t2t_lite.runs.run_dir import open_run_dir
 
 # The flags that are arguments of metrics.
 _OPTIONS = ("lowercase", "language", "tokenize", "tokenized", "per_sentence", "roots_as_top")
@@ -105,24 +111,17 @@ def _add_files(parser: cli.CommandParser) -> None:
 
 
 def _list_of_metrics() -> str:
-    from t2t_lite.metric import TOKENS, metric_needs
-    from t2t_lite.registry import METRICS
-
     names = [name for name in METRICS if metric_needs(name) != TOKENS]
     return " ".join(f"{name}: {METRICS.summary(name).rstrip('.')}." for name in names).replace("%", "%%")
 
 
 def _metrics_with(option: str) -> str:
-    from t2t_lite.registry import METRICS
-
     return ", ".join(name for name in METRICS if option in METRICS.fact(name, "options", ()))
 
 
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
-    from t2t_lite.metric import with_companions
-    from t2t_lite.plugins import load_all
 
     _check_files(parser, arguments)
     load_all(arguments.t2t_usr_dir)
@@ -149,8 +148,6 @@ def _check_files(parser: cli.CommandParser, arguments: argparse.Namespace) -> No
 
 
 def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, metrics: list[str]) -> None:
-    from t2t_lite.registry import METRICS
-
     for option in _OPTIONS:
         taking = [name for name in METRICS if option in METRICS.fact(name, "options", ())]
         if getattr(arguments, option) and not set(taking) & set(metrics):
@@ -163,9 +160,6 @@ def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, met
 
 
 def _metrics(names: str, num_references: int) -> list[str]:
-    from t2t_lite.errors import UserError
-    from t2t_lite.metric import TOKENS, check_references, metric_named, metric_needs
-
     metrics = [metric_named(name, "metric") for name in dict.fromkeys(names.split(","))]
     for name in metrics:
         if metric_needs(name) == TOKENS:
@@ -175,33 +169,26 @@ def _metrics(names: str, num_references: int) -> list[str]:
 
 
 def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
-    from t2t_lite.bin.score.results import (
-        Files,
-        check_trees,
-        largest_changes,
-        print_comparison,
-        print_json,
-        print_reports,
-        remarks,
-        score_files,
-    )
+    from t2t_lite.bin.score import results
 
-    files = Files(
+    files = results.Files(
         hypotheses=_read(arguments.hypothesis),
         references=_read(arguments.reference),
         source=_read([arguments.source]) if arguments.source else {},
     )
-    check_trees(files, metrics)
+    results.check_trees(files, metrics)
     files.check()
-    for line in remarks(files, metrics, options):
+    for line in results.remarks(files, metrics, options):
         cli.warn(line)
     if len(files.hypotheses) == 1 and not arguments.json:
-        print_reports(files, metrics, options, arguments.intervals)
+        results.print_reports(files, metrics, options, arguments.intervals)
         return
     test = arguments.test or "bootstrap"
-    scored = score_files(files, metrics, options, arguments.intervals, test)
-    changes = largest_changes(files, metrics[0], options, 10 if arguments.changes is None else arguments.changes)
-    (print_json if arguments.json else print_comparison)(files, scored, test, changes)
+    scored = results.score_files(files, metrics, options, arguments.intervals, test)
+    changes = results.largest_changes(
+        files, metrics[0], options, 10 if arguments.changes is None else arguments.changes
+    )
+    (results.print_json if arguments.json else results.print_comparison)(files, scored, test, changes)
 
 
 def _use_stored_files(arguments: argparse.Namespace) -> str:
@@ -209,12 +196,12 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
 
     Returns the language of the outputs, "" if unknown.
     """
-    from t2t_lite.errors import UserError
-    from t2t_lite.evaluation.split_scores import HYPOTHESES, INPUTS, stored_evaluation
-    from t2t_lite.runs.run_dir import open_run_dir
+    from t2t_lite.evaluation import split_scores
 
     runs = [open_run_dir(Path(run)) for run in arguments.output_dir]
-    evaluations = [stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs]
+    evaluations = [
+        split_scores.stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs
+    ]
     for one in evaluations:
         if one.reference_digests != evaluations[0].reference_digests:
             raise UserError(
@@ -222,17 +209,15 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
             )
     if not runs[0].problem.has_inputs:
         raise UserError(f"'{runs[0].problem.name}' has no outputs to score")
-    arguments.hypothesis = [str(one.path / HYPOTHESES) for one in evaluations]
+    arguments.hypothesis = [str(one.path / split_scores.HYPOTHESES) for one in evaluations]
     arguments.reference = [str(path) for path in evaluations[0].reference_paths]
     if len(evaluations) > 1 and arguments.source is None:
-        arguments.source = str(evaluations[0].path / INPUTS)
+        arguments.source = str(evaluations[0].path / split_scores.INPUTS)
     return runs[0].problem.output_language
 
 
 def _read(paths: Sequence[str]) -> dict[str, list[str]]:
     """Returns the lines of files by name. A repeated file is called "NAME (2)"."""
-    from t2t_lite.data.text_files import read_lines
-
     texts = {}
     for path in paths:
         times = sum(name == path or name.startswith(f"{path} (") for name in texts)

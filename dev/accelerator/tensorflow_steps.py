@@ -21,7 +21,7 @@ import numpy as np
 from dev.accelerator.batches import LONGEST, MEAN_LENGTH, random_batch
 from dev.accelerator.cases import Case
 from t2t_lite.benchmark.process import in_a_process
-from t2t_lite.benchmark.training import TrainingData, measure_training, random_data
+from t2t_lite.benchmark.training_cost import TrainingData, random_data
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
@@ -29,7 +29,7 @@ from t2t_lite.system.tensorflow import prepare_process
 from t2t_lite.training.launcher import Launcher
 from t2t_lite.training.options import TrainOptions
 
-if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it
+if TYPE_CHECKING:  # `prepare_process` comes before TensorFlow
     import tensorflow as tf
 
     from dev.accelerator.cases import Search
@@ -118,6 +118,7 @@ def _time_steps(request: StepRequest, machine: Machine) -> dict[str, Any]:
     """Measures in this process, which may be one of several."""
     import tensorflow as tf
 
+    from t2t_lite.benchmark.training import measure_training
     from t2t_lite.training.compilation import default_batch_by, may_compile
 
     case, devices = request.case, request.case.devices or machine.count

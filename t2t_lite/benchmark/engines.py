@@ -10,6 +10,7 @@ from pathlib import Path
 from t2t_lite.benchmark.process import WholeCommand, in_a_process, whole_command
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
+from t2t_lite.exporting.export import export
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.plugins import load_all
 from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
@@ -67,8 +68,6 @@ def measure_engines(
     `program` takes the name of one of the package's commands and returns the program that runs it, with its first
     arguments. If it is None, whole commands are not measured.
     """
-    from t2t_lite.exporting.export import export
-
     plugins = [f"--t2t_usr_dir={decoding.t2t_usr_dir}"] if decoding.t2t_usr_dir else []
     shared = [f"--decode_from_file={decoding.source}", f"--decode_hparams={decoding.decode_hparams}", *plugins]
     for name in names:

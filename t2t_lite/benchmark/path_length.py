@@ -9,7 +9,8 @@ import math
 import numpy as np
 from keras import ops
 
-from t2t_lite.benchmark.layers import KERNEL_SIZE, make_layer
+from t2t_lite.benchmark.layer_points import make_layer
+from t2t_lite.benchmark.layers import KERNEL_SIZE
 from t2t_lite.layers.convolution import Convolution
 
 LAYERS = ("full", "local", "recurrent", "convolution", "separable_convolution", "dilated_convolution")

@@ -3,6 +3,8 @@
 from typing import NamedTuple, Protocol
 
 from t2t_lite.config import HParams
+from t2t_lite.cost.formulas import TransformerFormulas, have_formulas
+from t2t_lite.system.tensorflow import import_tensorflow
 
 
 class CostModel(Protocol):
@@ -70,11 +72,8 @@ def cost_model(hparams: HParams, vocab_size: int) -> CostModel:
     For the built-in layers of the Transformer, these are formulas. Other models are built, without values, which
     imports TensorFlow.
     """
-    from t2t_lite.cost.formulas import TransformerFormulas, have_formulas
-
     if have_formulas(hparams):
         return TransformerFormulas(hparams, vocab_size)
-    from t2t_lite.system.tensorflow import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.models.parameters import symbolic_model

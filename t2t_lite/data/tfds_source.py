@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_datasets
 
 from t2t_lite.data.problem import Example, TfdsSource
 from t2t_lite.errors import UserError
@@ -16,8 +17,6 @@ _BUFFER_BYTES = 2**20
 
 def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
     """Downloads a data set, prepares it in `tmp_dir` and returns its folder. Does not catch the library's errors."""
-    import tensorflow_datasets
-
     builder = tensorflow_datasets.builder(source.name, data_dir=tmp_dir)
     builder.download_and_prepare()
     return Path(builder.data_dir)
@@ -28,8 +27,6 @@ def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[
 
     `inputs` and `targets` are the feature names of the two sides: "en", "de".
     """
-    import tensorflow_datasets
-
     builder: Any = tensorflow_datasets.builder_from_directory(folder)
     if _SPLITS[split] not in builder.info.splits:
         raise UserError(f"the data set in {folder} has no {_SPLITS[split]} split")
@@ -56,7 +53,6 @@ def _batches_of_pairs(builder: Any, split: str, names: tuple[str, str]) -> tf.da
         files = [str(path) for path in builder.info.splits[split].filepaths]
         records = tf.data.TFRecordDataset(files, buffer_size=_BUFFER_BYTES).batch(_READ_BATCH)
         return records.map(lambda batch: tf.io.parse_example(batch, features)).prefetch(2)
-    import tensorflow_datasets
 
     in_order = tensorflow_datasets.ReadConfig(interleave_cycle_length=1)
     return builder.as_dataset(split=split, shuffle_files=False, read_config=in_order).batch(_READ_BATCH)

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.config import WIDE_BEAM, DecodeHParams
+from t2t_lite.config import WIDE_BEAM, DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Query, check_process
+from t2t_lite.decoding.engine import Engine, EngineHypothesis, Needs, Outcome, Pairs, Query, check_process
 from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.export_dir import ExportDir
 from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.lexical import PhraseVocabulary
 from t2t_lite.decoding.options import EngineOptions
@@ -35,6 +36,9 @@ from t2t_lite.decoding.search_requests import (
 from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.models.building import make_model
+from t2t_lite.models.loading import load_model_file
+from t2t_lite.runs import checkpoints
 from t2t_lite.system.machine import num_cores
 
 # Fewer sentences are not divided among threads.
@@ -221,3 +225,32 @@ def _with_all_phrases(result: SearchResult, alpha: float) -> SearchResult:
     if not lacks.all():
         return result._replace(log_probs=np.where(lacks, NONE, result.log_probs))
     return result._replace(scores=result.log_probs / length_penalty(result.lengths, alpha))
+
+
+def restored_model(
+    hparams: HParams, vocab_size: int, inputs_vocab_size: int, checkpoint: Path, alignment_layer: int | None = None
+) -> Seq2SeqModel:
+    """Returns a model with the weights of a checkpoint, whose path has no suffix.
+
+    `alignment_layer` is that of the `RunDir`.
+    """
+    TensorFlowEngine.check_first_process()
+    model = make_model(hparams, vocab_size, inputs_vocab_size)
+    model.measured_alignment_layer = alignment_layer
+    checkpoints.restore(checkpoint, "model", checkpoints.by_name(model.variables))
+    return model
+
+
+def keras_engine(
+    export: ExportDir, vocabularies: tuple[Vocabulary, Vocabulary], settings: DecodeHParams, options: EngineOptions
+) -> Engine:
+    file = export.path / "model.keras"
+    model = load_model_file(file)
+    if settings.precision != model.hparams.precision:
+        weights, hparams = model.get_weights(), model.hparams.replace(precision=settings.precision)
+        model = make_model(hparams, *(each.size for each in vocabularies))
+        model.set_weights(weights)
+    model.measured_alignment_layer = export.content["alignment_layer"]
+    model.freeze()
+    digest = export.content["files"][file.name]["sha256"]
+    return TensorFlowEngine(model, *vocabularies, options, digest=digest)

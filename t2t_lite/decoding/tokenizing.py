@@ -1,13 +1,10 @@
 """Tokenizes texts for a model, cuts long ones and warns about each cut text."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.engine import Engine
+from t2t_lite.decoding.engine import Engine
 
 # Tokens usually have fewer characters than this, so only the beginning of a long text must be tokenized.
 MAX_TOKEN_CHARACTERS = 64
@@ -19,7 +16,7 @@ def encode_lines(
     vocabulary: Vocabulary,
     lines: Sequence[str],
     decode_hparams: DecodeHParams,
-    engine: "Engine",
+    engine: Engine,
     warn: Callable[[str], None],
     first_line: int,
     name: str,

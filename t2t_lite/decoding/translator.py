@@ -13,13 +13,13 @@ from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.engine import Engine, Lines, Loaded, Pairs, check_process
 from t2t_lite.decoding.line_search import Hypothesis, LineSearch
+from t2t_lite.decoding.loading import load_export, load_runs
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.single_text import checked_texts, or_a_single_text, translates
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.options import SettingValue
-from t2t_lite.system.tensorflow import load_tensorflow
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.ensemble import Ensemble
@@ -116,9 +116,6 @@ class Translator:
         Raises:
           UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
         """
-        load_tensorflow()
-        from t2t_lite.decoding.loading import load_runs
-
         paths = [Path(each) for each in ([path] if isinstance(path, str | os.PathLike) else path)]
         options = EngineOptions(warn, xla_compile, num_threads)
         return cls._of(load_runs(paths, decode_hparams, checkpoint_path, options), warn)
@@ -144,8 +141,6 @@ class Translator:
           UserError: if the directory is not an export, one of its files is missing or changed, or it is a SavedModel,
             which has its own search.
         """
-        from t2t_lite.decoding.loading_exports import load_export
-
         return cls._of(load_export(Path(path), decode_hparams, EngineOptions(warn, xla_compile, num_threads)), warn)
 
     @classmethod

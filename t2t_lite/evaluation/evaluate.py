@@ -6,10 +6,18 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from t2t_lite.data.manifest import check_data
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation import heads
 from t2t_lite.evaluation.options import EvalOptions
+from t2t_lite.evaluation.request import make_request
+from t2t_lite.evaluation.scoring import score
 from t2t_lite.options import SettingValue
+from t2t_lite.runs.checkpoint_files import checkpoint_step
+from t2t_lite.runs.run_dir import open_run_dir
+from t2t_lite.runs.selection import select
 from t2t_lite.runs.tuned_settings import search_settings
+from t2t_lite.system.tensorflow import tensorflow_job
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainOptions
 
@@ -74,10 +82,6 @@ def evaluate(
     Raises:
       UserError: if the run, the checkpoint or the data is unusable.
     """
-    from t2t_lite.data.manifest import check_data
-    from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.system.tensorflow import tensorflow_job
-
     if split not in ("dev", "test"):
         raise UserError(f"`split={split}` must be dev or test", status=2)
     run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
@@ -94,28 +98,16 @@ def evaluate(
     check_search(decode_hparams, run_dir.problem)
     manifest = check_data(data_dir, run_dir.problem, split)
     with tensorflow_job():
-        import tensorflow as tf
-
-        from t2t_lite.decoding.loading import restored_model
-        from t2t_lite.runs.checkpoint_files import checkpoint_step
-        from t2t_lite.runs.selection import select
-        from t2t_lite.training.evaluation.evaluator import Evaluator
-        from t2t_lite.training.setup import vocab_sizes
-        from t2t_lite.training.strategy import device_memory
+        from t2t_lite.training.evaluation import evaluator
 
         checkpoint = select(run_dir.path, checkpoint_path).path
-        inputs_size, targets_size = vocab_sizes(run_dir, manifest)
-        sizes = targets_size, inputs_size
-        model = restored_model(run_dir.hparams, *sizes, checkpoint, run_dir.alignment_layer)
         settings = dataclasses.asdict(search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams))
         options = TrainOptions(
             eval_decode=decode,
             decode_hparams=settings if decode else "",
             max_tokens_per_replica=max_tokens_per_replica,
-            free_bytes=device_memory(),
         )
-        strategy = tf.distribute.get_strategy()
-        figures = Evaluator(run_dir, data_dir, strategy, model, options, metrics=metrics, split=split)()
+        figures = evaluator.evaluate_checkpoint(run_dir, data_dir, manifest, checkpoint, options, metrics, split)
     fields = {field.name for field in dataclasses.fields(EvaluationResult)}
     of_fields = {name: figure for name, figure in figures.items() if name in fields}
     return EvaluationResult(checkpoint, checkpoint_step(checkpoint), split, scores=figures, **of_fields)
@@ -139,10 +131,6 @@ def score_split(
     Raises:
       UserError: if the run, the checkpoint or the data is unusable, or a metric does not fit the problem.
     """
-    from t2t_lite.evaluation.request import make_request
-    from t2t_lite.evaluation.scoring import score
-    from t2t_lite.runs.run_dir import open_run_dir
-
     checked = EvalOptions.of_keywords({"split": split, **options}, score_split)
     run_dir = open_run_dir(Path(output_dir))
     check_search(checked.decode_hparams, run_dir.problem)
@@ -172,12 +160,6 @@ def measure_heads(
     Raises:
       UserError: if the run, the checkpoint or the data is unusable, or the model provides no attention weights.
     """
-    from t2t_lite.evaluation import heads
-    from t2t_lite.evaluation.request import make_request
-    from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.system.tensorflow import tensorflow_job
-
     options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
     request = make_request(open_run_dir(Path(output_dir)), options)
-    with tensorflow_job():
-        return heads.measure_heads(request, lines)
+    return heads.measure_heads(request, lines)

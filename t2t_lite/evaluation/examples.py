@@ -14,16 +14,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from t2t_lite.data.problem import Problem
+from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.files import as_json
 from t2t_lite.metric import figure_label, figure_name, options_for
+from t2t_lite.parsing.parser import Parser
 from t2t_lite.scoring.changes import scores_of_lines
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.translator import Translator
+from t2t_lite.visualization.attention_data import attention_data, paper_layer
 
 EXAMPLES = "examples.json"
 FORMAT = 1
@@ -54,7 +54,7 @@ def read_examples(folder: Path) -> dict[str, Any] | None:
 
 def make_examples(
     problem: Problem,
-    translator: "Translator",
+    translator: Translator,
     inputs: Sequence[str],
     hypotheses: Sequence[str],
     references: Sequence[str],
@@ -87,11 +87,8 @@ def make_examples(
     }
 
 
-def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+def _attention(problem: Problem, translator: Translator, ranked: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
     """Returns the attention of a few lines spread over the ranking; None if there is none or it is too large."""
-    from t2t_lite.parsing.parser import Parser
-    from t2t_lite.visualization.attention_data import attention_data, paper_layer
-
     lines = [pair for pair in ranked if pair[1].strip() and 1 < len(pair[0].split()) <= _MOST_WORDS]
     places = range(len(lines) // (2 * _NUM_ATTENTIONS), len(lines), max(1, len(lines) // _NUM_ATTENTIONS))
     chosen = [lines[place] for place in places[:_NUM_ATTENTIONS]]
@@ -112,7 +109,7 @@ def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tupl
 
 
 def _alignments(
-    translator: "Translator", inputs: Sequence[str], hypotheses: Sequence[str], rows: Sequence[int]
+    translator: Translator, inputs: Sequence[str], hypotheses: Sequence[str], rows: Sequence[int]
 ) -> dict[int, str]:
     """Returns the alignments by row; {} for a model without attention to its inputs."""
     rows = [row for row in rows if inputs[row].strip() and hypotheses[row].strip()]

@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.report import table
 from t2t_lite.evaluation.request import Request
+from t2t_lite.parsing.parser import Parser
 from t2t_lite.visualization.attention_data import statistics_json
 from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, make_map
 from t2t_lite.visualization.head_statistics import MEASURES, head_statistics
@@ -49,9 +51,6 @@ def measure_heads(request: Request, lines: int) -> HeadsReport:
 
     Raises a UserError if the model has no attention weights, or the checkpoint cannot be read.
     """
-    from t2t_lite.decoding.translator import Translator
-    from t2t_lite.parsing.parser import Parser
-
     inputs, (targets, *_) = request.texts()
     pairs = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:lines]
     if not pairs:

@@ -11,7 +11,7 @@ from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.evaluation.request import Request
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.runs import checkpoints
-from t2t_lite.runs.checkpoint_mean import write_mean
+from t2t_lite.runs.checkpoints import write_mean
 from t2t_lite.runs.selection import members
 from t2t_lite.runs.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE
 from t2t_lite.training.evaluation.evaluator import make_decoder

@@ -1,1 +1,1 @@
-"""Writes trained models in formats that other programs read. `export_dir.py` describes the contents of an export."""
+"""Writes trained models in formats that other programs read. `decoding/export_dir.py` describes an export."""

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from t2t_lite.arrays import Array
 from t2t_lite.config import HParams
@@ -116,7 +117,6 @@ def _to_int8(spec: _Spec) -> None:
 
 def _to_bfloat16(spec: _Spec) -> None:
     """Converts the weights of a validated specification to bfloat16. CTranslate2's own conversion needs PyTorch."""
-    import tensorflow as tf
     from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
 
     def convert(spec: _Spec, name: str, value: Any) -> None:  # noqa: ANN401

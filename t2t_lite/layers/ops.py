@@ -1,5 +1,6 @@
 """Keras' operations, untyped because type checkers infer that most of them may return None, and additions to them."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ import keras
 from t2t_lite.arrays import Array
 
 ops: Any = keras.ops
+# Keras may use another backend, and TensorFlow be missing.
+tf: Any = importlib.import_module("tensorflow") if keras.backend.backend() == "tensorflow" else None
 
 
 def dynamic_shape(x: Array) -> Sequence[int | Array]:
@@ -16,9 +19,7 @@ def dynamic_shape(x: Array) -> Sequence[int | Array]:
     Layers that occur many times in a model use this, because `ops.shape` creates four TensorFlow operations for each
     unknown size, all of which delay the first training step.
     """
-    if keras.backend.backend() == "tensorflow" and None in x.shape and not keras.backend.is_keras_tensor(x):
-        import tensorflow as tf
-
+    if tf and None in x.shape and not keras.backend.is_keras_tensor(x):
         sizes = tf.unstack(tf.shape(x))
         return [size if known is None else known for known, size in zip(x.shape, sizes)]
     return ops.shape(x)
@@ -26,9 +27,7 @@ def dynamic_shape(x: Array) -> Sequence[int | Array]:
 
 def reshape_like(x: Array, other: Array) -> Array:
     """Returns x in the shape of another tensor, without splitting that shape into scalars."""
-    if keras.backend.backend() == "tensorflow" and not keras.backend.is_keras_tensor(x):
-        import tensorflow as tf
-
+    if tf and not keras.backend.is_keras_tensor(x):
         return tf.reshape(x, tf.shape(other))
     return ops.reshape(x, ops.shape(other))
 
@@ -38,9 +37,7 @@ def matmul_transposed(x: Array, y: Array, transpose_x: bool = False, transpose_y
 
     TensorFlow's kernels read a matrix either way, but Keras' operation lacks an argument for that.
     """
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
+    if tf:
         return tf.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y)
     return ops.matmul(ops.swapaxes(x, -1, -2) if transpose_x else x, ops.swapaxes(y, -1, -2) if transpose_y else y)
 
@@ -49,9 +46,7 @@ def matmul_transposed(x: Array, y: Array, transpose_x: bool = False, transpose_y
 # gradient of each sum or product, as if one tensor had been broadcast.
 def add_equal_shapes(x: Array, y: Array) -> Array:
     """Returns x + y of two tensors of the same shape."""
-    if keras.backend.backend() == "tensorflow" and not keras.backend.is_keras_tensor(x):
-        import tensorflow as tf
-
+    if tf and not keras.backend.is_keras_tensor(x):
         return tf.add_n([x, y])
     return x + y
 

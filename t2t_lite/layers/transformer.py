@@ -227,7 +227,7 @@ class DecoderLayer(Layer):
         """The residuals of self-attention, cross-attention and the feed-forward network."""
         return [self.self_attention_residual, self.cross_attention_residual, self.feed_forward_residual]
 
-    def __call__(self, *args: object, **kwargs: object) -> "DecoderOutput":
+    def __call__(self, *args: object, **kwargs: object) -> DecoderOutput:
         """Rejects symbolic tensors, because outputs of Keras' functional models cannot be None."""
         if any(isinstance(argument, keras.KerasTensor) for argument in keras.tree.flatten((args, kwargs))):
             raise UserError(

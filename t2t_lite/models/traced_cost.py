@@ -10,9 +10,10 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import keras
+import tensorflow as tf
 
 from t2t_lite.arrays import Array
 from t2t_lite.errors import UserError
@@ -21,11 +22,7 @@ from t2t_lite.layers.cross_entropy import chunk_bytes
 from t2t_lite.layers.dropout import KerasSeeds
 from t2t_lite.layers.ops import ops
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-    from t2t_lite.models.base import Seq2SeqModel
-
+Model: TypeAlias = Any  # a `Seq2SeqModel`, whose module imports this one
 # The numbers of sentences in the two graphs.
 _ROWS = (2, 4)
 # The memory of the graph and kernels of an operation and of a loop, measured on a CPU.
@@ -43,7 +40,7 @@ _CALLS = {"PartitionedCall": "f", "StatefulPartitionedCall": "f"}
 _LOOPS = ("While", "StatelessWhile")
 
 
-def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length: float) -> dict[str, float]:
+def traced_step_flops(model: Model, source_length: float, target_length: float) -> dict[str, float]:
     """Returns the number of operations per sentence pair in a training step, by top-level layer.
 
     Args:
@@ -60,7 +57,7 @@ def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length
     return {part: count * share / sum(lengths) for part, count in parts.items()}
 
 
-def traced_step_bytes(model: "Seq2SeqModel", length: int) -> StepBytes:
+def traced_step_bytes(model: Model, length: int) -> StepBytes:
     """Returns the memory of a training step, except weights and their gradients.
 
     Args:
@@ -90,7 +87,7 @@ def _has_onednn() -> bool:
         return False
 
 
-def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward: bool) -> tuple["tf.Graph", bool]:
+def _trace(model: Model, rows: int, source: int, target: int, backward: bool) -> tuple[tf.Graph, bool]:
     """Returns the graph of the loss, and of gradients if `backward`, for `rows` sentence pairs of these lengths.
 
     The graph with gradients has no logits if the model returns their factors. Also returns whether this is so.
@@ -99,14 +96,13 @@ def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward:
         raise UserError(
             f"{type(model).__name__} has no cost formulas, so its cost must be traced: set KERAS_BACKEND=tensorflow"
         )
-    import tensorflow as tf
 
     # Created here, because a graph cannot create it.
     seeds = KerasSeeds(keras.random.SeedGenerator(1))
     variables = model.variables
     in_chunks = False
 
-    def step(inputs: "tf.Tensor", targets: "tf.Tensor", *values: "tf.Tensor") -> "list[tf.Tensor]":
+    def step(inputs: tf.Tensor, targets: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
         nonlocal in_chunks
         trainable = [value for value, variable in zip(values, variables) if variable.trainable]
         with keras.StatelessScope(state_mapping=list(zip(variables, values))), tf.GradientTape() as tape:
@@ -141,7 +137,7 @@ def _loss(logits: Array) -> tuple[Array, Callable[..., Array]]:
 # Operations.
 
 
-def _products(graph: "tf.Graph", times: int = 1, name: str = "") -> Iterable[tuple[str, float]]:
+def _products(graph: tf.Graph, times: int = 1, name: str = "") -> Iterable[tuple[str, float]]:
     """Yields (name of the operation, multiplications); a loop's body counts once per iteration."""
     for operation in graph.get_operations():
         called = name or operation.name
@@ -154,7 +150,7 @@ def _products(graph: "tf.Graph", times: int = 1, name: str = "") -> Iterable[tup
             yield called, times * products
 
 
-def _count_products(operation: "tf.Operation") -> float:
+def _count_products(operation: tf.Operation) -> float:
     shapes = [[size or 0 for size in tensor.shape.as_list()] for tensor in operation.inputs if tensor.shape.rank]
     made = (operation.outputs[0].shape.num_elements() if operation.outputs else 0) or 0
     if operation.type == "MatMul":
@@ -172,12 +168,12 @@ def _count_products(operation: "tf.Operation") -> float:
     return 0
 
 
-def _function(graph: "tf.Graph", name: str) -> "tf.Graph":
+def _function(graph: tf.Graph, name: str) -> tf.Graph:
     # TensorFlow has no public function for this; tests/training/test_cost.py covers this private one.
     return graph._get_function(name).graph  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _rounds(loop: "tf.Operation") -> int:
+def _rounds(loop: tf.Operation) -> int:
     """Returns the number of iterations of a loop that reads a tensor one entry at a time."""
     sizes = [tensor.op.inputs[0].shape[0] for tensor in loop.inputs if tensor.op.type == "TensorListFromTensor"]
     return sizes[0] if sizes and sizes[0] else 1
@@ -193,7 +189,7 @@ def _top_level_layer(name: str, model_name: str) -> str:
 # Memory.
 
 
-def _peak_bytes(graph: "tf.Graph") -> int:
+def _peak_bytes(graph: tf.Graph) -> int:
     """Returns the largest sum of live tensors, except the arguments and results of the graph."""
     operations = _in_order(graph)
     root: dict[str, str] = {}
@@ -219,7 +215,7 @@ def _peak_bytes(graph: "tf.Graph") -> int:
     return peak
 
 
-def _in_order(graph: "tf.Graph") -> "list[tf.Operation]":
+def _in_order(graph: tf.Graph) -> list[tf.Operation]:
     """Returns the operations in creation order, but each after its inputs, which a loop may get after its creation."""
     ordered, done = [], set()
     for operation in graph.get_operations():
@@ -236,7 +232,7 @@ def _in_order(graph: "tf.Graph") -> "list[tf.Operation]":
     return ordered
 
 
-def _size(tensor: "tf.Tensor") -> int:
+def _size(tensor: tf.Tensor) -> int:
     """Returns the bytes of a tensor; for a list that a loop collects, the bytes of its entries."""
     if tensor.dtype.is_numpy_compatible and tensor.shape.rank is not None:
         return (tensor.shape.num_elements() or 0) * tensor.dtype.size

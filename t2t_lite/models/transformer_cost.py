@@ -2,15 +2,13 @@
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from t2t_lite.layers.cost import FLOAT32, FORWARD_PASSES_OF_A_STEP, GRAPH_BYTES, StepBytes, has_formulas
 from t2t_lite.layers.cross_entropy import COPIES_OF_LOGITS, chunk_bytes
 from t2t_lite.models.base import top_level_part
 
-if TYPE_CHECKING:
-    from t2t_lite.models.transformer import Transformer
-
+Model: TypeAlias = Any  # a `Transformer`, whose module imports this one
 # For each part, a pattern for the paths of its variables, without the model's name.
 PARTS = {
     "embeddings": r"(inputs_|bracket_|depth_)?embedding/weight|projection/weight",
@@ -26,7 +24,7 @@ PARTS = {
 _COPIES_OF_EMBEDDING = 3
 
 
-def parameter_parts(model: "Transformer") -> dict[str, int]:
+def parameter_parts(model: Model) -> dict[str, int]:
     """Returns the number of parameters in each of `PARTS`, and the others by top-level layer."""
     counts = dict.fromkeys(PARTS, 0)
     for variable in model.weights:
@@ -38,7 +36,7 @@ def parameter_parts(model: "Transformer") -> dict[str, int]:
     return counts
 
 
-def formulas_hold(model: "Transformer") -> bool:
+def formulas_hold(model: Model) -> bool:
     """Returns whether all layers have formulas that match their `call`."""
     layers = [*model.encoder_layers, *model.decoder_layers]
     parts = [part for layer in layers for part in (layer, *layer.residuals)]
@@ -49,7 +47,7 @@ def formulas_hold(model: "Transformer") -> bool:
     )
 
 
-def step_flops(model: "Transformer", source: float, target: float) -> dict[str, float]:
+def step_flops(model: Model, source: float, target: float) -> dict[str, float]:
     """Returns the number of operations by part in a training step, for a pair of `source` and `target` tokens."""
     encoder: list[Any] = [*model.encoder_layers]
     decoder: list[Any] = [*model.decoder_layers]
@@ -64,7 +62,7 @@ def step_flops(model: "Transformer", source: float, target: float) -> dict[str, 
     return {part: FORWARD_PASSES_OF_A_STEP * count for part, count in forward.items()}
 
 
-def step_bytes(model: "Transformer", length: int) -> StepBytes:
+def step_bytes(model: Model, length: int) -> StepBytes:
     """Returns the memory of a training step for sentences of `length` tokens on both sides."""
     hparams = model.hparams
     embedding = max(model.vocab_size, model.inputs_vocab_size) * hparams.hidden_size

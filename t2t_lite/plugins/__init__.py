@@ -6,7 +6,6 @@ A plug-in is an installed package with an entry point in the group `t2t_lite.plu
 
 import importlib
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import pkgutil
 import re
@@ -37,6 +36,8 @@ def load_all(usr_dir: str | None = None) -> None:
 
 
 def _load_all(usr_dir: str | None) -> None:
+    import importlib.metadata  # 15 ms, which --help of most commands does not need
+
     global _loading_began
     _loading_began = True
     try:

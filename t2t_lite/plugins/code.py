@@ -1,7 +1,6 @@
 """Computes checksums of plug-in code, which tell whether results stored earlier are still valid."""
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import os
 import secrets
@@ -42,9 +41,11 @@ def _digest(origin: Origin, since: float) -> str:
 def _roots(origin: Origin) -> list[Path]:
     if origin.kind != "package":
         return [Path(origin.where)]
+    from importlib import metadata
+
     modules = {
         entry_point.module.split(".")[0]
-        for entry_point in importlib.metadata.entry_points(group=GROUP)
+        for entry_point in metadata.entry_points(group=GROUP)
         if entry_point.dist and entry_point.dist.name == origin.where
     }
     specs = [importlib.util.find_spec(module) for module in sorted(modules)]

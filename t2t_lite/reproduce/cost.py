@@ -4,16 +4,16 @@ import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from t2t_lite.cost.flops import training_step_flops
 from t2t_lite.data.manifest import FILENAME, manifest_of_file
 from t2t_lite.data.problem import SIDES
+from t2t_lite.reproduce.runner import Spent
+from t2t_lite.reproduce.runs import Run, Scale
 from t2t_lite.runs.evaluations import read_evaluations
 from t2t_lite.runs.run_dir import RunDir
-
-if TYPE_CHECKING:
-    from t2t_lite.reproduce.runner import Spent
-    from t2t_lite.reproduce.runs import Run, Scale
+from t2t_lite.system.tensorflow import import_tensorflow
+from t2t_lite.training.monitoring.history import read_reports
 
 # Default utilisation: the speed of training relative to a large matrix product, for estimates without a finished run.
 # Measured on CPUs with models of hidden size 128 to 512.
@@ -29,16 +29,13 @@ class Cost:
     disk_bytes: float  # disk space of the checkpoints
 
 
-def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -> dict[str, Cost]:
+def costs(runs: Sequence[Run], scale: Scale, times: Mapping[str, Spent]) -> dict[str, Cost]:
     """Returns the cost of each run, by name. Imports TensorFlow.
 
     `scale` has the sentence length and the vocabulary size. `times` of finished runs determine the speed of the others.
     Without any, the speed is measured.
     """
-    from t2t_lite.system.tensorflow import import_tensorflow
-
     import_tensorflow()
-    from t2t_lite.cost.flops import training_step_flops
     from t2t_lite.models.parameters import symbolic_model
     from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
@@ -74,13 +71,9 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
     operations of all steps, which needs the sentence lengths in `data_dir`), "dev_perplexity" (of the last evaluated
     checkpoint) and "dev_step", its step.
     """
-    from t2t_lite.system.tensorflow import import_tensorflow
-
     import_tensorflow()
-    from t2t_lite.cost.flops import training_step_flops
     from t2t_lite.data.vocab import open_vocabulary
     from t2t_lite.models.parameters import symbolic_model
-    from t2t_lite.training.monitoring.history import read_reports
 
     sizes = [open_vocabulary(path).size for path in (run.vocabulary, run.inputs_vocabulary)]
     model = symbolic_model(run.hparams, *sizes)

@@ -4,6 +4,10 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_lite.runs.run_dir import stored_setting
+from t2t_lite.runs.selection import members
+from t2t_lite.system.tensorflow import tensorflow_job
+
 
 class AveragedCheckpoints(NamedTuple):
     """An average of checkpoints."""
@@ -35,15 +39,11 @@ def average_checkpoints(
     Raises:
       UserError: if `output_dir` is not a run directory, has too few checkpoints, or a checkpoint cannot be read.
     """
-    from t2t_lite.runs.run_dir import stored_setting
-    from t2t_lite.runs.selection import members
-    from t2t_lite.system.tensorflow import tensorflow_job
-
     directory = Path(output_dir)
     if n is None and steps is None and best is None:
         n = int(stored_setting(directory, "average_checkpoints"))
     chosen = members(directory, n, steps=steps, best=best, checkpoint_path=checkpoint_path)
     with tensorflow_job():
-        from t2t_lite.runs.checkpoint_mean import write_mean
+        from t2t_lite.runs.checkpoints import write_mean
 
         return AveragedCheckpoints(write_mean(directory, chosen), [step for step, _ in chosen])

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE
+from t2t_lite.files import INCOMPLETE, file_sha256
 
 DATA = ".data-00000-of-00001"
 INDEX = ".index"
@@ -151,3 +151,7 @@ def _versions_by_step(directory: Path, kind: str, ending: str) -> list[tuple[int
 def _version(path: Path) -> int:
     match = re.fullmatch(_NAME.format(kind=".*"), path.name)
     return int((match and match[2]) or 1)
+
+
+def checkpoint_digest(checkpoint: Path) -> str:
+    return file_sha256(Path(f"{checkpoint}{INDEX}"))

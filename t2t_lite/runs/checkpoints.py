@@ -7,8 +7,8 @@ import contextlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -17,9 +17,6 @@ from t2t_lite.files import without_patterns
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.system.locks import locked
 
-if TYPE_CHECKING:  # averaging does not need it
-    import keras
-
 # A group of variables that only averages have.
 _ABOUT_AVERAGE = "average"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -27,7 +24,7 @@ _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 _RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
 
 
-def by_name(keras_variables: "Collection[keras.Variable]") -> dict[str, tf.Variable]:
+def by_name(keras_variables: Collection[keras.Variable]) -> dict[str, tf.Variable]:
     """Returns Keras variables by path, with "." instead of "/", because TensorFlow would write "/" as ".S"."""
     named = {variable.path.replace("/", "."): variable.value for variable in keras_variables}
     if len(named) != len(keras_variables):
@@ -38,7 +35,7 @@ def by_name(keras_variables: "Collection[keras.Variable]") -> dict[str, tf.Varia
 def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
     """Writes a checkpoint, replacing one of the same name; its path has no suffix. Earlier checkpoints stay intact.
 
-    Returns the path of the checkpoint, including a version if it replaces another one, see `versions`.
+    Returns the path of the checkpoint, including a version if it replaces another one, see `checkpoint_files`.
     """
     with _locked_for_writing(path) as kind:
         return _write_and_publish(path, kind, groups)
@@ -173,3 +170,29 @@ def assign(variables: dict[str, tf.Variable], arrays: dict[str, np.ndarray], com
         )
     for name, variable in variables.items():
         variable.assign(arrays[name])
+
+
+def write_mean(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
+    """Writes `average-<step>`, the mean of some checkpoints, named after the last one, and returns its path.
+
+    `members` are (step, path), sorted by step, see `selection.members`. The average records the steps and replaces an
+    earlier average.
+    """
+    variables = {name: tf.Variable(tf.constant(mean)) for name, mean in mean_weights(members).items()}
+    steps = [step for step, _ in members]
+    return write_average(Path(directory) / f"average-{steps[-1]}", variables, steps)
+
+
+def mean_weights(members: Sequence[tuple[int, Path]]) -> dict[str, np.ndarray]:
+    """Returns the mean of each variable over some checkpoints, float32 by name. See `write_mean` for `members`."""
+    _, paths = zip(*members)
+    newest = read(paths[-1], "model")
+    sums: dict[str, np.ndarray] = {}
+    for path in paths:
+        arrays = with_current_names(read(path, "model"), newest)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if sums and shapes != {name: array.shape for name, array in sums.items()}:
+            raise UserError(f"{path} has other variables than {paths[0]}; average only checkpoints of one run")
+        for name, array in arrays.items():
+            sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
+    return {name: (total / len(members)).astype(np.float32) for name, total in sums.items()}

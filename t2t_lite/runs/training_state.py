@@ -1,10 +1,12 @@
-"""Saves and restores the training state."""
+"""Saves and restores the training state, also in a thread, so that the training does not wait for the disk."""
 
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -12,9 +14,6 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.runs import checkpoint_files, checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
-
-if TYPE_CHECKING:
-    import keras
 
 
 class Optimizer(Protocol):
@@ -60,7 +59,7 @@ class TrainingState(Generic[OptimizerT]):
     The model must be built. The optimizer's iteration count is the step.
     """
 
-    def __init__(self, model: "keras.Model", optimizer: OptimizerT) -> None:
+    def __init__(self, model: keras.Model, optimizer: OptimizerT) -> None:
         # The position in the data: `position` batches of `epoch` have been used.
         self.epoch = tf.Variable(tf.constant(0, tf.int64))
         self.position = tf.Variable(tf.constant(0, tf.int64))
@@ -127,3 +126,46 @@ class TrainingState(Generic[OptimizerT]):
 def _on_host(variables: dict[str, tf.Variable]) -> dict[str, tf.Variable]:
     with tf.device("CPU:0"):
         return {name: tf.Variable(variable.value()) for name, variable in variables.items()}
+
+
+class BackgroundWriter:
+    """Writes one checkpoint at a time in a thread."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._step = 0
+        self._path: Path | None = None
+        self._error: BaseException | None = None
+
+    def start(self, step: int, write: Callable[[], Path]) -> None:
+        """Starts to write the checkpoint of a step; `write` returns its path. The previous one must be taken first."""
+        if self._thread:
+            raise RuntimeError("another checkpoint is being written; call take() first")
+
+        def run() -> None:
+            try:
+                self._path = write()
+            except BaseException as error:  # raised again in the caller's thread
+                self._error = error
+
+        self._step, self._path, self._error = step, None, None
+        # A daemon, because a second signal ends the process at once; an unfinished checkpoint does not count.
+        self._thread = threading.Thread(target=run, daemon=True, name="checkpoint")
+        self._thread.start()
+
+    def take(self, wait: bool) -> tuple[int, Path] | None:
+        """Returns the step and path of a checkpoint once it is written, and forgets it; else None.
+
+        Raises UserError if the checkpoint could not be written.
+        """
+        if self._thread is None or (not wait and self._thread.is_alive()):
+            return None
+        self._thread.join()
+        self._thread = None
+        if self._error:
+            raise self._error
+        return None if self._path is None else (self._step, self._path)
+
+    def wait(self) -> None:
+        if self._thread:
+            self._thread.join()

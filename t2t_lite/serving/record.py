@@ -6,10 +6,11 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from t2t_lite.serving.batching import Job
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from t2t_lite.serving.batching import Job
 
 ACCESS_LOG = logging.getLogger("t2t_lite.access")
 _KEY = "t2t_lite.record"
@@ -25,7 +26,7 @@ class Record:
     model: str = ""
     lines: int = 0  # number of sentences
     tokens: int = 0  # number of source tokens
-    job: "Job | None" = None
+    job: Job | None = None
     texts: list[str] | None = None  # the texts, if texts are logged
 
     @classmethod

@@ -3,7 +3,9 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
@@ -20,9 +22,6 @@ from t2t_lite.serving.sources import About, Source
 from t2t_lite.system.machine import num_cores
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # The default of `batch_tokens`. Smaller batches are slower, and larger ones only make requests wait.
 _BATCH_TOKENS = {"ctranslate2": 1024, "tensorflow": 4096}
@@ -59,7 +58,7 @@ class Text(NamedTuple):
 
 
 class Weights(NamedTuple):
-    weights: "np.ndarray"  # float32 [heads, queries, keys]
+    weights: np.ndarray  # float32 [heads, queries, keys]
     queries: list[str]
     keys: list[str]
 

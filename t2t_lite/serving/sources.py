@@ -3,14 +3,18 @@
 import abc
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from t2t_lite.decoding.export_dir import read_export
+from t2t_lite.decoding.translator import Translator
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.translator import Translator
+from t2t_lite.exporting.export import exported_run
+from t2t_lite.runs.run_dir import open_run_dir
+from t2t_lite.runs.selection import select
+from t2t_lite.runs.tuned_settings import search_settings
+from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
+from t2t_lite.system.tensorflow import import_tensorflow
 
 
 class About(NamedTuple):
@@ -43,7 +47,7 @@ class Source(abc.ABC):
         """Returns the current properties of the model. Raises UserError if it cannot be served."""
 
     @abc.abstractmethod
-    def load(self) -> "Translator":
+    def load(self) -> Translator:
         """Loads the model. Raises UserError if it is unusable."""
 
 
@@ -65,11 +69,9 @@ class ExportSource(Source):
             content.get("output_language") or "",
         )
 
-    def load(self) -> "Translator":
+    def load(self) -> Translator:
         if self.about().engine == "tensorflow":
             _prepare_tensorflow()
-        from t2t_lite.decoding.translator import Translator
-
         # CTranslate2 uses its own threads. With TensorFlow, each batch is searched in the thread that calls.
         threads = self.num_threads if self.about().engine == "ctranslate2" else 1
         return Translator.from_export(self.path, self.decode_hparams, _warn, num_threads=threads)
@@ -94,27 +96,18 @@ class RunSource(Source):
         self._checkpoint_path, self._engine = checkpoint_path or None, engine
 
     def about(self) -> About:
-        from t2t_lite.runs.run_dir import open_run_dir
-        from t2t_lite.runs.selection import select
-
         problem = open_run_dir(self.path).problem
         checkpoint = select(self.path, self._checkpoint_path, warn=lambda line: None).path
         source, _ = problem.in_direction((problem.source_language, problem.target_language))
         return About(self._engine, problem.name, checkpoint.name, problem.writes_trees, source, problem.output_language)
 
-    def load(self) -> "Translator":
+    def load(self) -> Translator:
         if self._engine == "ctranslate2":
             return self._exported().load()
         _prepare_tensorflow()
-        from t2t_lite.decoding.translator import Translator
-
         return Translator.from_run_dir(self.path, self.decode_hparams, self._checkpoint_path, _warn, num_threads=1)
 
     def _exported(self) -> ExportSource:
-        from t2t_lite.exporting.export import exported_run
-        from t2t_lite.runs.run_dir import open_run_dir
-        from t2t_lite.runs.tuned_settings import search_settings
-
         problem = open_run_dir(self.path).problem
         settings = search_settings(self.path, problem.decode_hparams, self.decode_hparams)
         path = exported_run(self.path, self._checkpoint_path, settings)
@@ -129,9 +122,6 @@ def _warn(line: str) -> None:
 
 
 def _prepare_tensorflow() -> None:
-    from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
-    from t2t_lite.system.tensorflow import import_tensorflow
-
     keep_compiled()
     use_one_thread_per_operation()
     import_tensorflow()

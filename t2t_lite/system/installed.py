@@ -8,7 +8,6 @@ import shutil
 import sys
 import urllib.parse
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 from t2t_lite.errors import UserError
@@ -66,6 +65,8 @@ def install_command(extra: str) -> str:
 
 def _origin() -> tuple[Path | None, bool]:
     """Returns the wheel or checkout that this package was installed from, or None, and whether it is editable."""
+    from importlib import metadata  # 15 ms, so only for a message
+
     # In a checkout, setuptools' metadata may come first, but only pip's metadata has the origin.
     known = [text for each in metadata.distributions(name=_DISTRIBUTION) if (text := each.read_text("direct_url.json"))]
     try:
@@ -81,6 +82,8 @@ def _origin() -> tuple[Path | None, bool]:
 
 def _requirements(extra: str) -> list[str] | None:
     """Returns the requirements of the package, or of an extra, such as "jinja2<4,>=3.1.4"; None if they are unknown."""
+    from importlib import metadata
+
     try:
         entries = metadata.requires(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
@@ -91,6 +94,8 @@ def _requirements(extra: str) -> list[str] | None:
 
 
 def _is_installed(requirement: str) -> bool:
+    from importlib import metadata
+
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
     try:
         metadata.distribution(match[0] if match else requirement)

@@ -2,13 +2,9 @@
 
 import contextlib
 import functools
-import hashlib
-import importlib.metadata
 import os
-import platform
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
@@ -28,11 +24,8 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def threads_per_operation() -> int:
-    import tensorflow as tf
-
-    of_process = tf.config.threading.get_intra_op_parallelism_threads()
-    return of_process or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
+def cpu_threads() -> int:
+    return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
 
 
 def use_one_thread_per_operation() -> None:
@@ -168,6 +161,8 @@ def why_unused() -> str:
 
     A separate process imports TensorFlow, because TensorFlow logs the reason only once, and only with full logging.
     """
+    import subprocess
+
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_MAX_VLOG_LEVEL": "0"}
     try:
         done = subprocess.run(
@@ -191,9 +186,7 @@ def why_unused() -> str:
 
 def warn_if_unused(warn: Callable[[str], None]) -> None:
     """Warns if the machine has a GPU but TensorFlow finds none. TensorFlow must already be imported."""
-    import tensorflow as tf
-
-    if has_gpu() and not tf.config.list_physical_devices("GPU"):
+    if has_gpu() and not sys.modules["tensorflow"].config.list_physical_devices("GPU"):
         warn(f"this machine has a GPU, but TensorFlow uses the CPU. {why_unused()}")
 
 
@@ -203,6 +196,11 @@ def keep_compiled() -> None:
     The cache is in $XDG_CACHE_HOME/t2t-lite, in a folder for this TensorFlow version and these kinds of processor and
     GPUs, because code that was compiled for others may not run. If the user has configured an XLA cache, it is kept.
     """
+    # These take 20 ms, and --help does not need them.
+    import hashlib
+    import importlib.metadata
+    import platform
+
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if "persistent_cache" in flags:
         return

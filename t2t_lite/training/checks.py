@@ -3,9 +3,12 @@
 from pathlib import Path
 
 from t2t_lite.config import HParams
+from t2t_lite.data.bpe_dropout import make_new_tokens
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import Problem
+from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.trees.linear import LEAVES, WORD
 
 
 def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_dir: Path) -> None:
@@ -14,8 +17,6 @@ def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_
     check_hard_alignment(manifest, hparams, data_dir)
     check_aligned_tokens(manifest, hparams, data_dir)
     if hparams.bpe_dropout:
-        from t2t_lite.data.bpe_dropout import make_new_tokens  # imported late, because it needs NumPy
-
         make_new_tokens(problem, data_dir, manifest, hparams.bpe_dropout, hparams.max_length)
 
 
@@ -57,8 +58,6 @@ def check_hard_alignment(manifest: Manifest, hparams: HParams, data_dir: Path) -
             f"`hparams=hard_alignment_token=0`"
         )
     if token:
-        from t2t_lite.data.vocab import open_vocabulary  # imported late, because it needs NumPy
-
         file = manifest.vocabularies[0]["file"]
         vocabulary = open_vocabulary(data_dir / file)
         text = vocabulary.bytes_of(token) if token < vocabulary.size else b""
@@ -80,9 +79,6 @@ def check_aligned_tokens(manifest: Manifest, hparams: HParams, data_dir: Path) -
                 f"`hparams=hard_alignment_token` or `hparams=bracket_labels=0`"
             )
         return
-    from t2t_lite.data.vocab import open_vocabulary  # imported late, because it needs NumPy
-    from t2t_lite.trees.linear import LEAVES, WORD
-
     file = manifest.vocabularies[1]["file"]
     tokens = open_vocabulary(data_dir / file).tokens()
     leaves = [id for id, token in enumerate(tokens) if token in LEAVES]

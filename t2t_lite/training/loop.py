@@ -13,8 +13,8 @@ from t2t_lite.data.batching import HostShare
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
 from t2t_lite.errors import UserError
-from t2t_lite.runs.background import BackgroundWriter
 from t2t_lite.runs.checkpoint_files import remove_old
+from t2t_lite.runs.training_state import BackgroundWriter
 from t2t_lite.training.boundaries import STEPS_PER_CALL, CallLength, CheckpointSchedule
 from t2t_lite.training.callbacks import Callbacks
 from t2t_lite.training.evaluation.evaluator import Evaluator

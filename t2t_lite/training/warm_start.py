@@ -184,7 +184,7 @@ def _symbols(vocabulary: Vocabulary) -> tuple[int | None, ...]:
 
 
 def _name(variable: keras.Variable) -> str:
-    """Returns the name that `storage.by_name` gives a Keras variable; the variable needs no value."""
+    """Returns the name that `checkpoints.by_name` gives a Keras variable; the variable needs no value."""
     return variable.path.replace("/", ".")
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.errors import UserError
+from t2t_lite.runs.run_dir import open_run_dir
+from t2t_lite.visualization.html import check_picture_file
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -49,14 +51,14 @@ def draw_attention(
       UserError: if a package of the extra `plot` is missing, the model provides no attention weights, or the layer,
         head or query does not exist.
     """
-    from t2t_lite.visualization.attention_picture import AttentionPicture, check_picture_file
-
     if file is not None:
         check_picture_file(Path(file), "file")
     lines = [inputs] if isinstance(inputs, str) else list(inputs)
     given = [targets] if isinstance(targets, str) else targets
     if given is not None and len(given) != len(lines):
         raise UserError(f"there are {len(lines)} inputs but {len(given)} targets; pass one target per input")
+    from t2t_lite.visualization.attention_picture import AttentionPicture
+
     loaded = _loaded(model) if isinstance(model, str | PathLike) else model
     outputs = loaded.translate(lines) if given is None else given
     picture = AttentionPicture(
@@ -78,6 +80,5 @@ def _loaded(path: str | PathLike) -> "Translator | Parser":
     """Returns the model of a run directory."""
     from t2t_lite.decoding.translator import Translator
     from t2t_lite.parsing.parser import Parser
-    from t2t_lite.runs.run_dir import open_run_dir
 
     return (Parser if open_run_dir(Path(path)).problem.writes_trees else Translator).from_run_dir(path)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import t2t_lite
 from t2t_lite.errors import UserError
-from t2t_lite.files import check_output, encodable, write_text
+from t2t_lite.files import encodable, write_text
 from t2t_lite.visualization.attention_data import attention_data, closest, paper_layer
 from t2t_lite.visualization.attention_drawing import Panel, draw_lines, draw_matrices, draw_overview
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, chosen_layers
 from t2t_lite.visualization.choices import FORMS, KINDS, MAX_SENTENCES
-from t2t_lite.visualization.figures import FORMATS, check_plot_file, save
+from t2t_lite.visualization.figures import save
 from t2t_lite.visualization.head_statistics import head_statistics
-from t2t_lite.visualization.html import check_html, render
+from t2t_lite.visualization.html import check_picture_file, render
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 _MAX_PANELS = 12
 _MAX_DRAWN = 200_000  # maximum weights in a picture that is not HTML; each takes a few hundred bytes
 _FRAME_HEIGHT = 640  # pixels, in a notebook
-
-
-def check_picture_file(file: Path, argument: str) -> None:
-    if file.suffix.lower() == ".html":
-        check_html(argument)
-        check_output(file, f"`{argument}={file}`")
-        return
-    check_plot_file(file, argument, (".html", *FORMATS))
 
 
 class AttentionPicture:

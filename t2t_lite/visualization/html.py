@@ -3,9 +3,12 @@
 import functools
 import json
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from t2t_lite.files import check_output
 from t2t_lite.system.installed import check_installed
+from t2t_lite.visualization.figures import FORMATS, check_plot_file
 
 if TYPE_CHECKING:
     import jinja2
@@ -50,3 +53,11 @@ def _environment() -> "jinja2.Environment":
     environment.filters |= filters
     environment.globals["static"] = lambda name: markupsafe.Markup(static_text(name))
     return environment
+
+
+def check_picture_file(file: Path, argument: str) -> None:
+    if file.suffix.lower() == ".html":
+        check_html(argument)
+        check_output(file, f"`{argument}={file}`")
+        return
+    check_plot_file(file, argument, (".html", *FORMATS))

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from t2t_lite.data.generation.beam import check_runner, write_split_with_beam
 from t2t_lite.data.generation.corpus_statistics import CorpusStatistics, examine_corpus
 from t2t_lite.data.generation.existing_data import (
     IMPORTED,
@@ -72,8 +73,6 @@ def generate(
     if manifest is not None:
         check_unchanged(files, manifest.sources, data_dir)
     if options.runner:
-        from t2t_lite.data.generation.beam import check_runner
-
         check_runner(options.runner, options.beam_options)
     with _folder(data_dir):
         check_sources_are_elsewhere(problem, files, data_dir)
@@ -170,8 +169,6 @@ class _Pass:
             held_out_sources(problem, split, self.data_dir),
         )
         if options.runner:
-            from t2t_lite.data.generation.beam import write_split_with_beam
-
             write_split_with_beam(job, options.runner, options.beam_options, options.num_workers)
         else:
             write_split(job, options.num_workers)

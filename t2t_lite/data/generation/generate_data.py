@@ -5,17 +5,17 @@ import inspect
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from t2t_lite.data.generation.options import GenerateOptions
+from t2t_lite.data.generation.sources import check_obtainable
+from t2t_lite.data.generation.text_checks import TextChecks
 from t2t_lite.data.manifest import FILENAME, Manifest, read_manifest
 from t2t_lite.data.problem import REVERSED_SUFFIX, SIDES, SPLITS, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import PROBLEMS
-
-if TYPE_CHECKING:
-    from t2t_lite.data.generation.text_checks import TextChecks
+from t2t_lite.system.tensorflow import tensorflow_job
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class GeneratedData:
     vocabularies: tuple[Path, Path] = dataclasses.field(repr=False)
     texts: dict[str, tuple[Path, Path]] = dataclasses.field(repr=False)
     manifest: Path = dataclasses.field(repr=False)
-    text_checks: "TextChecks | None" = dataclasses.field(repr=False)
+    text_checks: TextChecks | None = dataclasses.field(repr=False)
 
 
 def generate_data(
@@ -66,9 +66,6 @@ def generate_data(
     Raises:
       UserError: if source files are missing, damaged or changed, or `data_dir` has different data of this problem.
     """
-    from t2t_lite.data.generation.sources import check_obtainable
-    from t2t_lite.system.tensorflow import tensorflow_job
-
     own = {name: value for name, value in options.items() if name not in GenerateOptions.declared()}
     if isinstance(problem, str):
         texts = {name: _option_text(name, value) for name, value in own.items() if value is not None}
@@ -86,7 +83,7 @@ def generate_data(
     if read_manifest(data_dir, problem) is None:
         check_obtainable(problem, tmp_dir)  # before importing TensorFlow, which takes seconds
 
-    def report(checks: "TextChecks") -> None:
+    def report(checks: TextChecks) -> None:
         seen.append(checks)
         display.text_checks(checks)
 
@@ -108,7 +105,7 @@ def _check_names(problem: str, options: Mapping[str, str]) -> None:
 
 
 def generated_data(
-    problem: Problem, data_dir: Path, manifest: Manifest, text_checks: "TextChecks | None" = None
+    problem: Problem, data_dir: Path, manifest: Manifest, text_checks: TextChecks | None = None
 ) -> GeneratedData:
     """Returns a description of a problem's data, from its manifest."""
     sides = problem.in_direction(SIDES)

@@ -6,7 +6,6 @@ import hashlib
 import math
 import random
 import re
-import statistics
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +44,8 @@ class LineAlignment:
         of_inputs.append(len(inputs))
         of_targets.append(len(targets))
         if len(of_inputs) == BLOCK:
+            import statistics  # 10 ms, which listings and --help do not need
+
             if min(map(statistics.pstdev, self._lengths)) > 2:  # otherwise the correlation is meaningless
                 self._blocks.append((self._first, line, statistics.correlation(of_inputs, of_targets)))
             self._lengths, self._first = ([], []), 0
@@ -53,6 +54,8 @@ class LineAlignment:
         """Returns the stretches whose sides do not seem to correspond; [] if there is too little text to judge."""
         if len(self._blocks) < 2:
             return []
+        import statistics
+
         together = [correlation for _, _, correlation in self._blocks if correlation >= APART]
         if len(together) <= BY_CHANCE * len(self._blocks):
             together = []

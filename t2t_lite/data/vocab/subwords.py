@@ -13,23 +13,21 @@ import functools
 import itertools
 import re
 import sys
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, SYMBOLS, Vocabulary, as_ragged, json_content, with_end_symbol
+from t2t_lite.data.vocab.characters import END_OF_RUN, NO_CHARACTER, is_alphanumeric
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-END_OF_RUN = "_"
 _RESERVED = 2  # padding and end
 # Characters used in escapes; every vocabulary contains them.
 _ESCAPES = frozenset("\\_u;0123456789")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
-NO_CHARACTER = "\u3013"  # replaces an escape whose number is not a valid code point
 
 
 class SubwordVocabulary(Vocabulary):
@@ -116,11 +114,6 @@ class SubwordVocabulary(Vocabulary):
 
         with tf.init_scope():
             return SubwordOps(self._own, sorted(self._alphabet - {"\n"}))
-
-
-@functools.lru_cache(10_000)
-def is_alphanumeric(character: str) -> bool:
-    return bool(character) and unicodedata.category(character)[0] in "LN"
 
 
 def split_runs(text: str) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.data.vocab.base import EOS_ID, PAD_ID
-from t2t_lite.data.vocab.subwords import END_OF_RUN, NO_CHARACTER, is_alphanumeric
+from t2t_lite.data.vocab.characters import END_OF_RUN, NO_CHARACTER, is_alphanumeric
 from t2t_lite.data.vocab.tf_text import tensorflow_text
 
 # Marks subwords that continue a run in the word tokenizer; it does not occur in texts.

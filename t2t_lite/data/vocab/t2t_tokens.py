@@ -19,6 +19,7 @@ from t2t_lite.data.vocab.base import (
     json_content,
     with_end_symbol,
 )
+from t2t_lite.data.vocab.characters import FIRST_BYTE
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
@@ -112,7 +113,6 @@ class T2tByteVocabulary(Vocabulary):
         return [[*(byte + len(_RESERVED) for byte in text.encode("utf-8", errors="replace")), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        from t2t_lite.data.vocab.wordpiece import FIRST_BYTE
         from t2t_lite.data.vocab.wordpiece_ops import byte_ids
 
         return with_end_symbol(byte_ids(texts) - (FIRST_BYTE - len(_RESERVED)))

@@ -20,49 +20,23 @@ from t2t_lite.data.vocab.base import (
     SYMBOLS,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
-    WHITE_SPACE,
     Vocabulary,
     json_content,
     with_end_symbol,
 )
+from t2t_lite.data.vocab.characters import BLANKS, FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-FIRST_BYTE = len(SYMBOLS)
-FIRST_TOKEN = FIRST_BYTE + 256
-JOINER = "##"
-# Words with more bytes have no tokens, as in TensorFlow's word tokenizer.
-_MAX_WORD_BYTES = 100
-# Letters, marks and digits, as Unicode blocks with few other characters. Exact classes such as \p{L} slow down
-# TensorFlow's regular expressions threefold, and encoding should be as fast as with byte-pair tokens.
-_LETTERS = (
-    ("0", "9"), ("A", "Z"), ("a", "z"), (0xAA, 0xAA), (0xB5, 0xB5), (0xBA, 0xBA), (0xC0, 0xD6), (0xD8, 0xF6),
-    (0xF8, 0x1FFF), (0x2C00, 0x2DFF), (0x3040, 0xFEFE), (0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A),
-    (0xFF66, 0x1CFFF), (0x20000, 0x10FFFF),
-)  # fmt: skip
-
-
-# One or more blanks, for Python's and TensorFlow's regular expressions.
-BLANKS = f"[{WHITE_SPACE}]+"
 # Chinese characters, which BERT treats as words.
 _CHINESE = (
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
     (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
 )  # fmt: skip
-
-
-def parts_pattern(of_code_point: Callable[[int], str]) -> str:
-    """Returns the regular expression for the parts of a text; `of_code_point` writes a character in its dialect.
-
-    A part is a word or any other single character, each with the space before it; or a space on its own.
-    """
-    letters = "".join(
-        f"{first}-{last}" if isinstance(first, str) else f"{of_code_point(first)}-{of_code_point(int(last))}"
-        for first, last in _LETTERS
-    )
-    return rf" ?[{letters}]+| ?[^{letters} ]| "
+# Words with more bytes have no tokens, as in TensorFlow's word tokenizer.
+_MAX_WORD_BYTES = 100
 
 
 class TokenListVocabulary(Vocabulary):

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import tensorflow as tf
+from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
 from t2t_lite.data.vocab.base import json_content
-from t2t_lite.data.vocab.wordpiece import FIRST_TOKEN, JOINER
+from t2t_lite.data.vocab.characters import FIRST_TOKEN, JOINER
 from t2t_lite.data.vocab.wordpiece_ops import UNKNOWN_WORD, cutter
 from t2t_lite.errors import UserError
 
@@ -53,8 +54,6 @@ def train_tokens(
 
 
 def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str], normalizes: bool) -> list[str]:
-    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
-
     cut, counts = cutter(symbols, normalizes), collections.Counter()
     for first in range(0, len(texts), 10_000):
         words = cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist()

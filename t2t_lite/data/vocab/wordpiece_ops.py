@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.data.vocab.characters import BLANKS, FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
 from t2t_lite.data.vocab.tf_text import tensorflow_text
-from t2t_lite.data.vocab.wordpiece import BLANKS, FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
 
 # The last token of a tokenizer, whose id therefore equals the number of tokens.
 UNKNOWN_WORD = "[UNK]"

@@ -7,19 +7,21 @@ sentence a third. This pays off for a server or an interactive user, but not for
 import collections
 import functools
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import tensorflow as tf
 
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs, SearchResult
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.system.machine import num_cores, threads_per_operation
+from t2t_lite.system.machine import num_cores
 
 # A shape is compiled after this much time in uncompiled searches: two or three times the compilation time.
 WORTH_COMPILING_SECONDS = 15.0
@@ -87,4 +89,9 @@ def _most_hypotheses() -> float:
     128. But if each operation has one thread, compiled batches run one after the other, so on several cores, parallel
     uncompiled batches are faster.
     """
-    return MOST_HYPOTHESES if threads_per_operation() == 1 < num_cores() else math.inf
+    return MOST_HYPOTHESES if _threads_per_operation() == 1 < num_cores() else math.inf
+
+
+def _threads_per_operation() -> int:
+    of_process = tf.config.threading.get_intra_op_parallelism_threads()
+    return of_process or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()

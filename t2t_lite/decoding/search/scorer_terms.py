@@ -1,15 +1,13 @@
 """Terms added to an output's score besides the length penalty: the coverage penalty and registered terms."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
 from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.search.candidates import Candidates
+from t2t_lite.decoding.search.candidates import Candidates
 
 # Lower bound on a source token's coverage: the logarithm of a smaller value would outweigh any log-probability.
 _MIN_COVERAGE = 1e-6
@@ -38,7 +36,7 @@ class Feature(Protocol):
         """Returns the state of empty hypotheses: a nest of tensors [batch, beam, ...]."""
         ...
 
-    def extended(self, state: BeamState, candidates: "Candidates", attention: Array, inputs: SearchInputs) -> Any:  # noqa: ANN401
+    def extended(self, state: BeamState, candidates: Candidates, attention: Array, inputs: SearchInputs) -> Any:  # noqa: ANN401
         """Returns the state of each candidate, [batch, candidates, ...]; for `attention` see `BeamSearch`."""
         ...
 
@@ -57,7 +55,7 @@ class Coverage:
         batch, length = tf.unstack(tf.shape(inputs.source_mask))
         return tf.zeros([batch, beam_size, length])
 
-    def extended(self, state: BeamState, candidates: "Candidates", attention: Array, inputs: SearchInputs) -> tf.Tensor:
+    def extended(self, state: BeamState, candidates: Candidates, attention: Array, inputs: SearchInputs) -> tf.Tensor:
         del inputs
         return tf.gather(state.features["coverage"] + attention, candidates.parents, batch_dims=1)
 

@@ -1,5 +1,6 @@
 """Evaluates a model on a split: token metrics with teacher forcing, and output metrics with beam search."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -7,11 +8,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from t2t_lite.data.manifest import FILENAME, manifest_of_file
+from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.pipeline import batches, reading_shards
 from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.decoding.tensorflow_engine import restored_model
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.display import LOG
 from t2t_lite.files import one_line
@@ -27,6 +29,7 @@ from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.setup import bound_micro_batches, vocab_sizes
 from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
+from t2t_lite.training.strategy import device_memory
 
 _SAMPLES = 3  # number of lines whose outputs are shown
 # Called often with (amount done, total, unit: "target tokens" or "lines decoded").
@@ -196,3 +199,20 @@ class _Translation:
         chosen = range(len(outputs) // (2 * _SAMPLES), len(outputs), max(1, len(outputs) // _SAMPLES))[:_SAMPLES]
         samples = [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]
         return figures, samples
+
+
+def evaluate_checkpoint(
+    run_dir: RunDir,
+    data_dir: Path,
+    manifest: Manifest,
+    checkpoint: Path,
+    options: TrainOptions,
+    metrics: Sequence[str],
+    split: str,
+) -> dict[str, float]:
+    """Returns the figures of a checkpoint on a split, computed on one device. `manifest` is that of the data."""
+    inputs_size, targets_size = vocab_sizes(run_dir, manifest)
+    model = restored_model(run_dir.hparams, targets_size, inputs_size, checkpoint, run_dir.alignment_layer)
+    options = dataclasses.replace(options, free_bytes=device_memory())
+    strategy = tf.distribute.get_strategy()
+    return Evaluator(run_dir, data_dir, strategy, model, options, metrics=metrics, split=split)()

@@ -14,6 +14,7 @@ from t2t_lite.files import write_text
 from t2t_lite.metric import TOKENS, check_language, figure_name, metric_named, metric_needs, with_companions
 from t2t_lite.options import SettingValue
 from t2t_lite.runs.evaluations import best_steps, read_evaluations
+from t2t_lite.training.options import TrainOptions
 
 # The file with the step of a checkpoint that the trainer still has to evaluate.
 _DUE = "evaluation_due"
@@ -69,3 +70,13 @@ def evaluations_without_gain(evaluations: dict[int, dict[str, float]], metric: s
     best = best_steps(evaluations, metric, 1)
     figure = figure_name(metric_named(metric, "eval_metric"))
     return sum(figure in figures for step, figures in evaluations.items() if step > best[0]) if best else 0
+
+
+def check_evaluation(problem: Problem, options: TrainOptions) -> None:
+    """Raises UserError if evaluation options do not fit the problem."""
+    if options.eval_decode and not problem.has_inputs:
+        raise UserError(
+            f"`eval_decode`: '{problem.name}' has no inputs, so there are no outputs to score; omit it", status=2
+        )
+    check_metric(options.eval_metric, problem)
+    check_search(options.decode_hparams, problem)

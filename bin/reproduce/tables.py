@@ -1,0 +1,135 @@
+"""Makes the runs of a table and writes it, or measures table 1."""
+
+import argparse
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.bin import cli
+from t2t_lite.cost.flops import RATES
+from t2t_lite.display import format_duration
+from t2t_lite.files import make_folder
+from t2t_lite.reproduce import table_1
+from t2t_lite.reproduce.cost import Cost, costs
+from t2t_lite.reproduce.grid import Grid
+from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES
+from t2t_lite.reproduce.results import read_results, trainings_of
+from t2t_lite.reproduce.runner import Runner, spent
+from t2t_lite.reproduce.runs import SCALES, Run, Scale, check_trees, planned_runs
+from t2t_lite.reproduce.tables import TABLES, observations
+from t2t_lite.system.machine import num_cores
+
+
+def measure_table_1(arguments: argparse.Namespace, folder: Path, budget: float | None) -> None:
+    """Measures the layers of table 1 for at most `budget` seconds, and writes the table."""
+    left = [name for name in table_1.LAYERS if name not in table_1.read(folder / table_1.FILE.format(arguments.scale))]
+    if arguments.dry_run:
+        cli.say(f"{len(left)} layers to measure up to n = {table_1.MAX_LENGTHS[arguments.scale]}, about a minute each")
+        return
+    make_folder(folder, "`output_dir`")
+    runner = Runner(folder, budget, cli.program, cli.say)
+    table_1.measure_table_1(arguments.scale, folder, lambda: runner.is_over, cli.say)
+    _write(table_1.table_1(arguments.scale, folder), folder, f"table1.{arguments.scale}")
+
+
+def train_and_write(
+    arguments: argparse.Namespace,
+    folder: Path,
+    budget: float | None,
+    data: dict[str, Any],
+    devices: dict[str, Any],
+    trees: dict[str, Any],
+) -> None:
+    """Makes the runs of table 2, 3 or 4 with the given flags of the trainer, and writes the table after each."""
+    table, scale = int(arguments.table), SCALES[arguments.scale]
+    rows = [row for row in arguments.rows.split(",") if row.strip()]
+    runs = planned_runs(table, scale, rows, arguments.seeds or scale.seeds, folder, data | trees, devices)
+    if arguments.dry_run or (scale.name == "paper" and not arguments.run):
+        _print_plan(runs, scale, costs(runs, scale, spent(folder, "trainer")), folder)
+        return
+    if table == 4:
+        check_trees(runs, trees)
+    runner = Runner(folder, budget, cli.program, cli.say)
+    complete = True
+    for run in runs:
+        if read_results([run]):
+            continue
+        complete = _finish(run, runner)
+        if not complete:
+            break
+        _write_table(table, runs, scale, folder, quiet=True)
+    _write_table(table, runs, scale, folder, quiet=False)
+    results = read_results(runs)
+    if not complete:
+        cli.say(
+            f"time limit reached: {len(results)} of {len(runs)} runs are done; run the same command again to continue"
+        )
+
+
+def _write_table(table: int, runs: Sequence[Run], scale: Scale, folder: Path, quiet: bool) -> None:
+    results = read_results(runs)
+    if not results:
+        return
+    verdicts = observations(results) if table == 3 else None
+    times = spent(folder)
+    taken = [times[run.name] for run in runs if run.name in times]
+    seconds, cpu_seconds = (sum(getattr(one, name) for one in taken) for name in ("seconds", "cpu_seconds"))
+    line = (
+        f"{len(taken)} runs took {format_duration(seconds)} and {format_duration(cpu_seconds)} of processor time on "
+        f"{num_cores()} cores, including evaluations and killed commands.\n"
+    )
+    grid = TABLES[table](results, scale, trainings_of(results))
+    _write(grid, folder, f"table{table}.{scale.name}", f"{verdicts.markdown()}\n{line}" if verdicts else line, quiet)
+
+
+def _finish(run: Run, runner: Runner) -> bool:
+    """Executes the remaining steps of a run. Returns False if the time runs out table_1."""
+    commands = ([] if run.is_trained() else [run.training()]) + run.evaluation()
+    return all(not runner.is_over and runner.execute(run, command) for command in commands)
+
+
+def _print_plan(runs: Sequence[Run], scale: Scale, cost: Mapping[str, Cost], folder: Path) -> None:
+    done = {result.run.name for result in read_results(runs)}
+    table = cli.table("run", "state", "parameters", "steps", "FLOPs", "time here", "disk, MiB", left=2)
+    for run in runs:
+        one = cost[run.name]
+        table.add_row(
+            run.name,
+            "done" if run.name in done else ("trained" if run.is_trained() else "to do"),
+            f"{one.parameters:,}",
+            f"{run.hparams.train_steps:,}",
+            f"{one.flops:.2g}",
+            format_duration(one.seconds),
+            f"{one.disk_bytes / 2**20:,.0f}",
+        )
+    cli.print_table(table)
+    left = [run for run in runs if run.name not in done]
+    seconds, size = (sum(getattr(cost[run.name], name) for run in left) for name in ("seconds", "disk_bytes"))
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    cli.say(
+        f"\n{len(left)} of {len(runs)} runs to do: about {format_duration(seconds)} of training on this machine; "
+        f"they need {size / 2**30:,.1f} GiB of disk, and {free / 2**30:,.1f} GiB are free"
+    )
+    if scale.name == "paper":
+        _print_paper(left, cost)
+    for run in left:
+        cli.say("\n" + "\n".join(f"{command}" for command in (run.training(), *run.evaluation())))
+
+
+def _print_paper(runs: Sequence[Run], cost: Mapping[str, Cost]) -> None:
+    flops = sum(cost[run.name].flops for run in runs)
+    rate = NUM_DEVICES * RATES[DEVICE].tflops * 1e12
+    cli.say(
+        f"{flops:.2g} FLOPs in total: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs at "
+        f"their sustained {RATES[DEVICE].tflops} TFLOPS; the paper's base model took 12 hours, its big one 3.5 days"
+    )
+    cli.say("the commands below run unchanged on one machine with 8 GPUs; --run executes them one after another")
+
+
+def _write(grid: Grid, folder: Path, name: str, more: str = "", quiet: bool = False) -> None:
+    paths = grid.write(folder, name, more)
+    if not quiet:
+        cli.say(grid.markdown() + (f"\n{more}" if more else ""))
+        cli.say(f"wrote {', '.join(map(str, paths))}")

@@ -1,0 +1,6 @@
+"""The path under which plug-ins import `SummedStatistics`."""
+
+from t2t_lite.metric import SummedStatistics
+from t2t_lite.scoring.sacrebleu_metrics import summed
+
+__all__ = ["SummedStatistics", "summed"]
