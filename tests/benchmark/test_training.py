@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from t2t_lite.benchmark.machine import Machine
-from t2t_lite.benchmark.training import TimedStep, TrainingCost, TrainingData, random_data, try_every_graph
+from t2t_lite.benchmark.training import try_every_graph
+from t2t_lite.benchmark.training_cost import Machine, TimedStep, TrainingCost, TrainingData, random_data
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.windows import WINDOW

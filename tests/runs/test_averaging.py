@@ -9,8 +9,8 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.runs import checkpoints
+from t2t_lite.runs.averaging import average_checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.runs.checkpoint_mean import average_checkpoints
 from t2t_lite.runs.training_state import TrainingState
 from t2t_lite.training.setup import build_model
 

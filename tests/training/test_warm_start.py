@@ -15,7 +15,7 @@ from t2t_lite.data.vocab.sentencepiece import model_class
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.runs import checkpoints
-from t2t_lite.runs.checkpoint_mean import average_checkpoints
+from t2t_lite.runs.averaging import average_checkpoints
 from t2t_lite.runs.run_dir import prepare_run_dir
 from t2t_lite.training.warm_start import resolve, warm_start
 
