@@ -61,9 +61,10 @@ def test_type_checkers_see_what_programs_get():
 
 @pytest.mark.slow
 def test_keras_with_another_backend_is_refused_with_one_line():
+    run = Path(__file__).parents[1] / "frozen" / "0.1" / "tied" / "run"
     program = (
         "import os; os.environ['KERAS_BACKEND'] = 'jax'\nimport keras, t2t_lite as t2t\n"
-        "try: t2t.Translator.from_run_dir('run')\nexcept t2t.UserError as error: print(error)"
+        f"try: t2t.Translator.from_run_dir({str(run)!r})\nexcept t2t.UserError as error: print(error)"
     )
     (line,) = run_python(program).stdout.splitlines()
     assert line.startswith("Keras uses jax in this process") and "KERAS_BACKEND=tensorflow" in line
