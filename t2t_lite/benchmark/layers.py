@@ -109,9 +109,9 @@ def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS)
 
 def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point:
     """Measures an attention layer with its projections, as a model uses it, in a separate process."""
-    return in_a_process(call_by_name, _POINTS, name, neighborhood_size, [(length, CASES[name].hidden_size)], [], True)[
-        0
-    ]
+    size = length, CASES[name].hidden_size
+    (point,) = in_a_process(call_by_name, _POINTS, name, neighborhood_size, [size], [], True)
+    return point
 
 
 def exponent(points: list[Point], of: str, over: str) -> float:

@@ -78,7 +78,7 @@ def _write(
 ) -> ExportDir:
     """Writes an export and replaces an existing one."""
     with tensorflow_job():
-        from t2t_lite.exporting import files
+        from t2t_lite.exporting import export_files
 
-        export = files.Export(run_dir, checkpoint, settings, format, quantization, path.name)
+        export = export_files.Export(run_dir, checkpoint, settings, format, quantization, path.name)
         return write_export(path, export.write_files)

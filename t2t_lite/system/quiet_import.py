@@ -71,6 +71,8 @@ def _hold() -> bool:
 def _release(is_failed: bool) -> None:
     global _open_blocks
     with _counting:
+        if not _open_blocks:  # a process that was forked inside the block
+            return
         if is_failed:
             _flush()
             os.lseek(_held, 0, os.SEEK_SET)

@@ -304,5 +304,5 @@ def test_tensorflow_measures_a_cpu(tmp_path, capsys):
     assert times["feed-forward"]["products"] > times["feed-forward"]["other"]
     assert ours["search"]["tokens_per_second"] > 0 and ours["all_reduce"]["bytes_per_second"] > 0
     assert ours["equality"].keys() == {"2 devices", "2 processes"}
-    assert max(ours["equality"].values()) < 1e-4  # rounding, up to 1.3e-5 with AVX2
+    assert max(ours["equality"].values()) < 2e-5  # rounding; 1.3e-5 with AVX2
     assert "| 2 in as many processes |" in page
