@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.cost.flops import cost_model
+from t2t_lite.cost import cost_of
 from t2t_lite.errors import UserError
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS, MODELS
@@ -57,7 +57,7 @@ def _run(flags: Sequence[str]) -> None:
         check_plot_file(Path(arguments.plot_file))
         if len(names) > len(COLORS):
             raise UserError(f"`plot_file` shows at most {len(COLORS)} sets, not {len(names)}; pass fewer", status=2)
-    counts = {name: cost_model(hparams, arguments.vocab_size).parameter_parts() for name, hparams in sets.items()}
+    counts = {name: cost_of(hparams, arguments.vocab_size).parameter_parts() for name, hparams in sets.items()}
     printed = {} if arguments.hparams else {name: _printed(name) for name in names}
     if len(names) == 1 and arguments.hparams_set:
         _print_one(counts[names[0]], printed.get(names[0]))

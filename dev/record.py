@@ -421,15 +421,14 @@ def frozen_runs(is_float32: bool) -> Entries:
 @part
 def cost() -> Entries:
     """The micro-batch sizes, parameters, FLOPs and bytes of every set at three lengths."""
-    from t2t_lite.cost.flops import cost_model
-    from t2t_lite.cost.memory import choose_max_tokens
+    from t2t_lite.cost import choose_max_tokens, cost_of
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import HPARAMS
 
     load_all()
     for name in HPARAMS.names():
         hparams = HPARAMS[name]()
-        model = cost_model(hparams, 37_000)
+        model = cost_of(hparams, 37_000)
         yield f"{name}/parameters", model.parameter_parts()
         for length in (32, 100, 256):
             flops = {which: float(count) for which, count in model.step_flops(length, length).items()}

@@ -298,7 +298,7 @@ def __getattr__(name: str) -> object:
 _SUBLAYERS = "t2t_lite.models.sublayers:"
 
 MODELS.register_lazily(
-    "transformer", "t2t_lite.models.hard_alignment:make_transformer", "The paper's encoder-decoder (section 3)."
+    "transformer", "t2t_lite.models.transformer:Transformer", "The paper's encoder-decoder (section 3)."
 )
 
 for _name, _function, _summary in (

@@ -62,10 +62,10 @@ LOADED = {
         *(f"bin.decoder.{name}" for name in ("corpus", "decode", "files", "outputs", "streams")),
     ),
     # They run on every backend of Keras.
-    "keras": ("layers", "losses", "schedules", "models", "cost.memory", "benchmark.settings_plot", "training.schedule"),
+    "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot", "training.schedule"),
     "tensorflow": (
         *("data", "runs", "decoding", "parsing", "training", "exporting", "importing", "benchmark"),
-        *("models.traced_cost", "evaluation.decoding", "evaluation.tuning_search"),
+        *("evaluation.decoding", "evaluation.tuning_search"),
         *("data.vocab.subwords_ops", "data.vocab.tf_text", "data.vocab.wordpiece_learning"),
         "data.vocab.wordpiece_ops",
     ),

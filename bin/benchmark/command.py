@@ -8,7 +8,7 @@ from pathlib import Path
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options
 from t2t_lite.config import PRECISIONS
-from t2t_lite.cost.flops import RATES, find_rate
+from t2t_lite.cost import RATES, find_rate
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.visualization.figures import check_plot_file
 

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
-from t2t_lite.cost.flops import (
+from t2t_lite.cost import (
     ASSUMED_UTILISATION,
     Rate,
-    cost_model,
+    cost_of,
     estimated_flops,
     find_rate,
-    training_step_flops,
 )
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
@@ -27,8 +26,8 @@ def show(arguments: argparse.Namespace) -> None:
     sets = {name: HPARAMS[name]().override(arguments.hparams).replace(**steps) for name in names}
     for name, hparams in sets.items():
         print(f"{name}{' with ' + arguments.hparams if arguments.hparams else ''}, {hparams.train_steps:,} steps")
-        model = cost_model(hparams, arguments.vocab_size)
-        parts = training_step_flops(model, arguments.source_length, arguments.target_length)
+        cost = cost_of(hparams, arguments.vocab_size)
+        parts = cost.training_flops(arguments.source_length, arguments.target_length)
         estimate = _print_time(name, hparams, arguments, sum(parts.values()))
         _print_count(hparams, arguments, parts, estimate)
         print()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.bin import cli
-from t2t_lite.cost.flops import RATES
+from t2t_lite.cost import RATES
 from t2t_lite.display import format_duration
 from t2t_lite.files import make_folder
 from t2t_lite.reproduce import table_1

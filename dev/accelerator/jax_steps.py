@@ -16,6 +16,7 @@ from dev.accelerator.batches import MEAN_LENGTH, random_batch
 from dev.accelerator.cases import Case, Plan
 from dev.accelerator.jax_training import MAX_CHUNK, Steps, TrainState
 from dev.accelerator.results import Results
+from t2t_lite.cost import cost_of
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.registry import HPARAMS
@@ -132,7 +133,8 @@ class MeasuredSteps:
         number = max(round(self._plan.seconds / 3 / run(2)), 2)
         times = [run(number) for _ in range(3)]
         seconds = statistics.median(times)
-        counted = sum(model.step_flops(MEAN_LENGTH, MEAN_LENGTH).values()) * pairs
+        cost = cost_of(model.hparams, model.vocab_size, model.inputs_vocab_size)
+        counted = sum(cost.step_flops(MEAN_LENGTH, MEAN_LENGTH).values()) * pairs
         peak = self._peak(case) * (case.devices or jax.device_count())
         return {
             "step_seconds": seconds,

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from t2t_lite.benchmark.training_cost import Machine, TimedStep, TrainingCost, TrainingData
 from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
-from t2t_lite.cost.flops import training_step_flops
+from t2t_lite.cost import cost_of
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import cpu_threads
 from t2t_lite.training.compilation import compiles, default_batch_by, may_compile
@@ -84,7 +84,7 @@ def measure_training(
         delivered = None
         if data.problem is not None:
             delivered = _pipeline_speed(batches, max(data.round_of_batches(hparams.batch_tokens), num_steps))
-    flops = sum(training_step_flops(model, *data.mean_lengths()).values())
+    flops = sum(cost_of(hparams, targets_size, inputs_size).training_flops(*data.mean_lengths()).values())
     return TrainingCost(
         precision=hparams.precision,
         batch_by=hparams.batch_by,

@@ -17,8 +17,7 @@ from t2t_lite.importing.run_writing import Imported, check_new, write_run
 from t2t_lite.importing.t2t_settings import read_settings
 from t2t_lite.importing.t2t_vocabulary import find_vocabularies
 from t2t_lite.importing.t2t_weights import T2tWeights, weights_of_embeddings, weights_of_layers
-from t2t_lite.models.building import make_model
-from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.models.building import make_model, symbolic_model
 from t2t_lite.models.transformer import Transformer
 
 MODEL = "transformer"  # tensor2tensor's name for the only model that can be imported

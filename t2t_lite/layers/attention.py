@@ -7,7 +7,6 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
-from t2t_lite.layers.cost import StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.ops import dynamic_shape, matmul_transposed, ops
 
@@ -143,25 +142,9 @@ class MultiHeadAttention(Layer):
         mixed, _ = attend(queries, *keys_values, attention_mask, lambda weights: self._dropout(weights, seeds=seeds))
         return self.combine_heads(mixed)
 
-    def flops(self, queries: float, positions: float) -> float:
-        """Returns the number of operations for one sentence: `queries` queries that attend to `positions` positions."""
-        return 2 * (self._projection_products(queries, positions) + queries * positions * self._width)
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory of attention to `length` positions: queries, keys, values, output and weights."""
-        kept = self._projected_bytes() + bytes_of_weights(self, self.num_heads * length, self.dropout)
-        return StepBytes(kept, widest=self.num_heads * length)
-
     @property
     def _width(self) -> int:
         return self.num_heads * (self.key_size + self.value_size)
-
-    def _projection_products(self, queries: float, positions: float) -> float:
-        # W^Q and W^O at the queries, W^K and W^V at the positions.
-        return (queries + positions) * self.hidden_size * self._width
-
-    def _projected_bytes(self) -> float:
-        return 2 * self._width * compute_bytes(self)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Returns [batch, queries, hidden], given the shape of the queries."""

@@ -5,7 +5,6 @@ import keras
 from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
-from t2t_lite.layers.cost import StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.ops import ops
 
@@ -62,15 +61,6 @@ class Convolution(Layer):
             x = x * ops.cast(ops.swapaxes(padding_mask[:, 0], 1, 2), x.dtype)
         after = 0 if self.causal else self.reach // 2
         return self.convolution(ops.pad(x, ((0, 0), (self.reach - after, after), (0, 0))))
-
-    def flops(self, length: float) -> float:
-        """Returns the number of operations for one sentence."""
-        size, hidden = self.kernel_size, self.hidden_size
-        return 2 * length * (size * hidden + hidden * hidden if self.separable else size * hidden * hidden)
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: the masked input, the padded input, and the output of the depthwise filters."""
-        return StepBytes(3 * self.hidden_size * compute_bytes(self) * (1 + self.reach / length))
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Array:
         """Returns the inputs before the first position, zeros: float [batch, beam, reach, hidden]."""

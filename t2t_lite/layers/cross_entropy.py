@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import keras
 
 from t2t_lite.arrays import Array
-from t2t_lite.layers.cost import FLOAT32
 from t2t_lite.layers.ops import matmul_transposed, ops
 
 # The usual number of positions in a chunk is half the hidden size, within these bounds, measured on a CPU with hidden
@@ -40,11 +39,6 @@ def largest_chunk(hidden_size: int) -> int:
     """Returns the maximum number of positions in a chunk; with several chunks, each has at least half as many."""
     usual = min(max(hidden_size // 2, _FEWEST_POSITIONS), _MOST_POSITIONS)
     return 3 * usual // 2
-
-
-def chunk_bytes(vocab_size: int, hidden_size: int) -> int:
-    """Returns the memory of the largest chunk's logits and their copies."""
-    return largest_chunk(hidden_size) * vocab_size * COPIES_OF_LOGITS * FLOAT32
 
 
 def linear_cross_entropy(

@@ -4,7 +4,6 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
-from t2t_lite.layers.cost import StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.ops import ops, reshape_like
 
@@ -58,15 +57,6 @@ class FeedForward(Layer):
         """Returns the inner layer, float [positions, filter], given [positions, expansions * filter]."""
         return expanded
 
-    def flops(self, length: float) -> float:
-        """Returns the number of operations for one sentence."""
-        return 2 * length * (self._expansions + 1) * self.hidden_size * self.filter_size
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: the inner layer and, with dropout, its mask and the result."""
-        kept = self.filter_size * compute_bytes(self) * (3 if self.dropout else 1)
-        return StepBytes(kept, widest=self.filter_size)
-
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class GatedFeedForward(FeedForward):
@@ -90,8 +80,3 @@ class GatedFeedForward(FeedForward):
     def _inner(self, expanded: Array) -> Array:
         gate, passed = ops.split(expanded, 2, axis=-1)
         return ops.silu(gate) * passed
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: gate, swish of the gate, linear part, product and, with dropout, its mask and result."""
-        kept = self.filter_size * compute_bytes(self) * (6 if self.dropout else 4)
-        return StepBytes(kept, widest=2 * self.filter_size)

@@ -1,14 +1,11 @@
 """Self-attention restricted to a neighborhood (section 4 and table 1 of the paper), computed in blocks in O(r n d)."""
 
-import math
-
 import keras
 
 from t2t_lite.arrays import Array, Forwarded
 from t2t_lite.layers.attention import attention_weights
 from t2t_lite.layers.beam_ancestry import BeamAncestry, ancestry_mask
 from t2t_lite.layers.cache import Cache
-from t2t_lite.layers.cost import MIB, StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.ops import ops
 from t2t_lite.layers.self_attention import SelfAttention
@@ -72,26 +69,6 @@ class LocalSelfAttention(SelfAttention):
         mixed = sum(ops.matmul(part, value) for part, value in zip(weights, self._neighbors(values)))
         batch, heads, blocks, block, size = ops.shape(mixed)
         return ops.reshape(mixed, (batch, heads, blocks * block, size))[:, :, : ops.shape(queries)[2]]
-
-    def flops(self, queries: float, positions: float | None = None) -> float:
-        """Returns the number of operations for one sentence, including those for masked keys in neighboring blocks."""
-        padded = math.ceil(queries / self.block) * self.block
-        return 2 * (self._projection_products(queries, queries) + padded * self._keys_of_a_block * self._width)
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: blocks of queries, the neighbors' keys and values, and the weights, split by neighbor."""
-        compute, neighbors = compute_bytes(self), self._keys_of_a_block // self.block
-        padding = math.ceil(length / self.block) * self.block / length
-        blocks = self.num_heads * ((1 + neighbors) * self.key_size + neighbors * self.value_size) * compute
-        number = self.num_heads * self._keys_of_a_block
-        split = number * compute * (2 if self.dropout else 1)
-        kept = self._projected_bytes() + padding * (blocks + bytes_of_weights(self, number, 0.0) + split)
-        # Many small operations make the graph large.
-        return StepBytes(kept, self.num_heads * 2 * self.neighborhood_size, graph=16 * MIB)
-
-    @property
-    def _keys_of_a_block(self) -> int:
-        return (2 if self.causal else 3) * self.block
 
     def _mask(self, positions: Array, padding_mask: Array | None) -> Array:
         """Returns the neighborhoods as a mask over all pairs of positions, as `attention` needs it."""

@@ -8,7 +8,6 @@ import keras
 from t2t_lite.arrays import Array
 from t2t_lite.errors import UserError
 from t2t_lite.layers.base import Layer, Shape
-from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
 from t2t_lite.layers.ops import ops
 from t2t_lite.registry import NORM_TYPES
 
@@ -50,10 +49,6 @@ class LayerNorm(Layer):
         gamma, beta = (ops.cast(variable, "float32") for variable in (self.gamma, self.beta))
         return ops.cast(_layer_norm(self.epsilon)(ops.cast(x, "float32"), gamma, beta), self.compute_dtype)
 
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: the normalized input, in float32 at any precision, and the output."""
-        return StepBytes(self.gamma.shape[-1] * (FLOAT32 + compute_bytes(self)))
-
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class RMSNorm(keras.layers.RMSNormalization):
@@ -75,10 +70,6 @@ class RMSNorm(keras.layers.RMSNormalization):
 
     def __init__(self, axis: int = -1, epsilon: float = 1e-6, **kwargs: object) -> None:
         super().__init__(axis, epsilon, **cast(dict[str, Any], kwargs))
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: input and normalized input, in float32 at any precision, and the output."""
-        return StepBytes(self.scale.shape[-1] * (2 * FLOAT32 + compute_bytes(self)))
 
 
 def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:

@@ -5,7 +5,6 @@ import keras
 from t2t_lite.arrays import Array
 from t2t_lite.layers.attention import attend
 from t2t_lite.layers.base import Layer, Shape
-from t2t_lite.layers.cost import StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.ops import ops
 
@@ -88,16 +87,6 @@ class ParameterAttention(Layer):
         )
         joined = ops.reshape(ops.transpose(mixed, (1, 0, 2)), (-1, width))
         return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
-
-    def flops(self, length: float) -> float:
-        """Returns the number of operations for one sentence."""
-        return 2 * length * 2 * (self.hidden_size + self.num_pairs) * self.num_heads * self.head_size
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory: queries, output and weights."""
-        projected, number = 2 * self.num_heads * self.head_size, self.num_heads * self.num_pairs
-        kept = projected * compute_bytes(self) + bytes_of_weights(self, number, self.dropout)
-        return StepBytes(kept, widest=number)
 
     def _drop(self, weights: Array, seeds: Seeds | None) -> Array:
         """Applies dropout to weights [heads, positions, pairs] by head, because dropout needs contiguous batch rows."""

@@ -5,7 +5,6 @@ import keras
 from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
-from t2t_lite.layers.cost import FLOAT32, MIB, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.ops import ops
 
@@ -48,16 +47,6 @@ class Recurrent(Layer):
         """Returns float [batch, length, hidden]."""
         valid = ops.ones(ops.shape(x)[:2], "bool") if padding_mask is None else padding_mask[:, 0, 0, :]
         return ops.concatenate([direction(x, valid) for direction in self.directions], axis=-1)
-
-    def flops(self, length: float) -> float:
-        """Returns the number of operations for one sentence: two gates and a candidate in each direction."""
-        units = [direction.units for direction in self.directions]
-        return 2 * length * 3 * sum(self.hidden_size * each + each * each for each in units)
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory of each position: gates, candidate, states and their products."""
-        # The float32 part was measured. A loop adds two graphs: its own and its gradient's.
-        return StepBytes(self.hidden_size * (8 * compute_bytes(self) + 10 * FLOAT32), graph=32 * MIB)
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Array:
         """Returns the state before the first position, float [batch, beam, hidden]."""

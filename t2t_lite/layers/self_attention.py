@@ -11,7 +11,6 @@ from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
 from t2t_lite.layers.base import Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import Cache
-from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.masks import causal_mask
 from t2t_lite.layers.ops import dynamic_shape, ops
@@ -104,15 +103,6 @@ class SelfAttention(MultiHeadAttention):
         weights = ops.cast(attention_weights(scores, attention_mask), values.dtype)
         return self.combine_heads(ops.matmul(self._dropout(weights, seeds=seeds), values))
 
-    def flops(self, queries: float, positions: float | None = None) -> float:
-        """Returns the number of operations for one sentence of `queries` positions."""
-        return super().flops(queries, queries if positions is None else positions)
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory for sentences of `length` positions."""
-        mask = length**2 * FLOAT32 if self.causal else 0
-        return super().step_bytes(length) + StepBytes(shared=mask)
-
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Cache:
         """Returns an empty cache for the keys and values of `max_length` positions in all beams, see `Cache`."""
         entries = max_length * beam_size
@@ -203,17 +193,6 @@ class RelativeSelfAttention(SelfAttention):
         weights = self._dropout(weights, seeds=seeds)
         relative = self._relative(self.relative_values, query_positions, key_positions)
         return self.combine_heads(ops.matmul(weights, values) + _by_query(weights, relative))
-
-    def flops(self, queries: float, positions: float | None = None) -> float:
-        """Returns the number of operations for one sentence; scores and outputs are two products each."""
-        return super().flops(queries, positions) + 2 * queries * queries * self._width
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory, including copies of queries and weights, sorted by query, and a vector for each pair."""
-        compute = compute_bytes(self)
-        copies = self.num_heads * (self.key_size + length) * compute
-        pairs = length**2 * (self.key_size + self.value_size) * (compute + FLOAT32)
-        return super().step_bytes(length) + StepBytes(copies, shared=pairs)
 
     def _relative(self, vectors: Array, query_positions: Array, key_positions: Array) -> Array:
         """Returns the vector for each pair's distance, float [queries, keys, size] or [batch, queries, keys, size]."""

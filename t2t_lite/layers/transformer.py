@@ -1,7 +1,7 @@
 """Encoder and decoder layers (section 3.1 of the paper), composed of given sub-layers."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import keras
 
@@ -10,13 +10,9 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
-from t2t_lite.layers.cost import MIB, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.norm import make_norm
 from t2t_lite.layers.ops import add_equal_shapes
-
-# The memory of the graph and kernels of a layer in either stack, measured on a CPU.
-GRAPH_BYTES_OF_A_LAYER = 24 * MIB
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -64,11 +60,6 @@ class Residual(Layer):
         """Returns float [batch, length, hidden]."""
         x = add_equal_shapes(x, self._dropout(y, seeds=seeds))
         return self.norm(x) if self.norm_position == "post" else x
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory of dropout's mask, if any, and of the norm."""
-        mask = self._hidden_size * compute_bytes(self) if self.dropout else 0
-        return StepBytes(mask, widest=2 * self._hidden_size) + self.norm.step_bytes(length)
 
 
 class SelfAttentionInterface(Protocol):
@@ -148,10 +139,6 @@ class EncoderLayer(Layer):
     def sublayers(self) -> list[keras.layers.Layer]:
         """Self-attention and feed-forward network."""
         return [self.self_attention, self.feed_forward]
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory for sentences of `length` positions."""
-        return _sum_of_bytes(self, length)
 
 
 class Stepping(NamedTuple):
@@ -275,10 +262,6 @@ class DecoderLayer(Layer):
         """Self-attention, cross-attention and feed-forward network."""
         return [self.self_attention, self.cross_attention, self.feed_forward]
 
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory for sentences of `length` positions on both sides."""
-        return _sum_of_bytes(self, length)
-
     def after_self_attention(
         self, x: Array, stepping: Stepping | None = None, seeds: Seeds | None = None
     ) -> tuple[Array, State]:
@@ -293,8 +276,3 @@ class DecoderLayer(Layer):
     def cross_queries(self, x: Array) -> Array:
         """Projects the output of `after_self_attention` to queries, float [batch, heads, length, d_k]."""
         return self.cross_attention.queries(self.cross_attention_residual.before(x))
-
-
-def _sum_of_bytes(layer: EncoderLayer | DecoderLayer, length: int) -> StepBytes:
-    parts: list[Any] = [*layer.sublayers, *layer.residuals]
-    return sum((part.step_bytes(length) for part in parts), StepBytes(graph=GRAPH_BYTES_OF_A_LAYER))

@@ -3,8 +3,6 @@
 import dataclasses
 import inspect
 import json
-import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, NoReturn, cast
@@ -17,7 +15,6 @@ from t2t_lite.config import AUTO_PRECISION, PRECISIONS, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.base import Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
-from t2t_lite.layers.cost import StepBytes
 from t2t_lite.layers.dropout import KerasSeeds, Seeds
 
 
@@ -153,6 +150,11 @@ class Seq2SeqModel(keras.Model):
         """
         return None
 
+    @property
+    def logits_are_product(self) -> bool:
+        """Whether `factors_of_logits` returns the factors."""
+        return type(self).factors_of_logits is not Seq2SeqModel.factors_of_logits
+
     def seeds_for(self, seeds: Seeds | None, training: bool | None) -> Seeds | None:
         """Returns the random numbers for a call: `seeds`, or Keras' generator if `training`, or None."""
         return (self._fit_seeds or KerasSeeds()) if seeds is None and training else seeds
@@ -238,39 +240,6 @@ class Seq2SeqModel(keras.Model):
         """Returns the number of layers with weights for `attention`, by kind; kinds without weights are omitted."""
         return {}
 
-    # The cost of a model. A model with its own formulas overrides these.
-
-    def parameter_parts(self) -> dict[str, int]:
-        """Returns the number of parameters of a built model by part; in this class, a part is a top-level layer."""
-        parts: dict[str, int] = {}
-        for variable in self.weights:
-            part = top_level_part(variable.path)
-            parts[part] = parts.get(part, 0) + math.prod(variable.shape)
-        return parts
-
-    def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
-        """Returns the number of operations per sentence pair in a training step, forward and backward, by part.
-
-        Operations are matrix products and convolutions, see `layers.cost`. This class counts them in the traced graph
-        of a forward pass; the backward pass makes two products for each product of the forward pass.
-
-        Args:
-          source_length, target_length: average tokens per sentence, including the end symbol.
-        """
-        from t2t_lite.models.traced_cost import traced_step_flops  # imported late, because it needs TensorFlow
-
-        return traced_step_flops(self, source_length, target_length)
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """Returns the memory of a training step, except weights, gradients and moments. This class traces a graph.
-
-        Args:
-          length: the number of tokens on each side of every sentence pair.
-        """
-        from t2t_lite.models.traced_cost import traced_step_bytes
-
-        return traced_step_bytes(self, length)
-
     # Methods of keras.Model that save or change weights. They first build the model if needed, without any inputs.
 
     def save(self, filepath: str | PathLike, *args: Forwarded, **kwargs: Forwarded) -> None:
@@ -342,11 +311,6 @@ def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> 
     if name not in PRECISIONS:
         raise UserError(f"dtype={name!r} is not supported by the model; use one of {', '.join(PRECISIONS)}")
     return hparams.replace(precision=name)
-
-
-def top_level_part(path: str) -> str:
-    """Returns the top-level layer or variable in a variable's path, without its number: "encoder"."""
-    return re.sub(r"(_\d+)+$", "", path.split("/")[1] if "/" in path else path)
 
 
 def _check_ids(name: str, ids: Array, vocab_size: int) -> None:

@@ -3,7 +3,8 @@
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.models.hard_alignment import HardAlignmentTransformer
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import MODELS
 
 _BUILDING = threading.RLock()
@@ -45,17 +48,38 @@ def make_model(
       inputs_vocab_size: size of the source vocabulary; None: both sides share one.
       random_seed: fixes the initial weights; None: they do not matter, because others are loaded.
     """
-    kind = MODELS[hparams.model]
     with building(random_seed):
-        model = new_model(kind, hparams, vocab_size, inputs_vocab_size)
+        model = _new_model(hparams, vocab_size, inputs_vocab_size)
         model.build()
     return model
 
 
-def new_model(
-    kind: Callable[..., object], hparams: HParams, vocab_size: int, inputs_vocab_size: int | None
-) -> Seq2SeqModel:
+def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None) -> Seq2SeqModel:
+    """Returns a built model whose variables have paths and shapes but no values.
+
+    Arguments: see `make_model`.
+
+    Raises:
+      UserError: if the model does not exist.
+    """
+
+    def build() -> Seq2SeqModel:
+        with keras.StatelessScope(initialize_variables=False):
+            model = _new_model(hparams, vocab_size, inputs_vocab_size)
+            model.build()
+        return model
+
+    # Keras keeps a thread-local list of uninitialized variables, and would allocate all of them at the end of the next
+    # StatelessScope. Running in a separate thread discards the list with the thread.
+    with building(), ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(build).result()
+
+
+def _new_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None) -> Seq2SeqModel:
     """Returns an unbuilt model, and checks it, because plug-ins may return anything."""
+    kind = MODELS[hparams.model]
+    if kind is Transformer and hparams.hard_alignment_token:
+        kind = HardAlignmentTransformer
     model = kind(hparams, vocab_size, inputs_vocab_size)
     if not isinstance(model, Seq2SeqModel):
         raise UserError(

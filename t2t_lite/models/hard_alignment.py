@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import keras
 
-from t2t_lite.arrays import Array, Forwarded, State
+from t2t_lite.arrays import Array, State
 from t2t_lite.config import HParams
 from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
 from t2t_lite.layers.cache import Cache
@@ -178,14 +178,3 @@ def states_of_next_words(encoded: Array, number: Array, counts: Array) -> Array:
       float [batch, length, hidden].
     """
     return ops.take_along_axis(encoded, ops.clip(counts, 0, number)[:, :, None], axis=1)
-
-
-def make_transformer(
-    hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None, **kwargs: Forwarded
-) -> Transformer:
-    """Returns a `HardAlignmentTransformer` if `hard_alignment_token` is set, otherwise a `Transformer`.
-
-    Arguments: see `Seq2SeqModel`.
-    """
-    kind = HardAlignmentTransformer if hparams.hard_alignment_token else Transformer
-    return kind(hparams, vocab_size, inputs_vocab_size, **kwargs)

@@ -9,14 +9,12 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import Cache
-from t2t_lite.layers.cost import StepBytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.norm import make_norm
 from t2t_lite.layers.ops import ops
 from t2t_lite.layers.transformer import Stepping
-from t2t_lite.models import transformer_cost
 from t2t_lite.models.base import Seq2SeqModel, as_pair
 from t2t_lite.models.sublayers import decoder_layer, encoder_layer, position_encoding
 
@@ -131,26 +129,6 @@ class Transformer(Seq2SeqModel):
         kind = type(self)
         is_ours = kind.call is Transformer.call and kind._logits is Transformer._logits
         return is_ours and type(self.projection).logits is Embedding.logits
-
-    def parameter_parts(self) -> dict[str, int]:
-        """See `Seq2SeqModel`; the parts are `transformer_cost.PARTS`, and top-level layers for other variables."""
-        return transformer_cost.parameter_parts(self)
-
-    def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
-        """See `Seq2SeqModel`; uses formulas, unless a layer or subclass has none."""
-        if self._has_formulas():
-            return transformer_cost.step_flops(self, source_length, target_length)
-        return super().step_flops(source_length, target_length)
-
-    def step_bytes(self, length: int) -> StepBytes:
-        """See `Seq2SeqModel`; uses formulas, unless a layer or subclass has none."""
-        if self._has_formulas():
-            return transformer_cost.step_bytes(self, length)
-        return super().step_bytes(length)
-
-    def _has_formulas(self) -> bool:
-        # A subclass may compute anything. It sets costs_like_transformer = True to declare that the formulas apply.
-        return bool(vars(type(self)).get("costs_like_transformer")) and transformer_cost.formulas_hold(self)
 
     def freeze(self) -> None:
         """See `Seq2SeqModel`."""

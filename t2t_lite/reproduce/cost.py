@@ -5,9 +5,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from t2t_lite.cost.flops import training_step_flops
+from t2t_lite.cost import cost_of
 from t2t_lite.data.manifest import FILENAME, manifest_of_file
 from t2t_lite.data.problem import SIDES
+from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.reproduce.runner import Spent
 from t2t_lite.reproduce.runs import Run, Scale
 from t2t_lite.runs.evaluations import read_evaluations
@@ -36,15 +37,14 @@ def costs(runs: Sequence[Run], scale: Scale, times: Mapping[str, Spent]) -> dict
     Without any, the speed is measured.
     """
     import_tensorflow()
-    from t2t_lite.models.parameters import symbolic_model
     from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
     sizes: dict[str, tuple[int, float]] = {}
     for run in runs:
         if run.row not in sizes:
-            model = symbolic_model(run.hparams, scale.vocab_size)
-            step = sum(training_step_flops(model, scale.mean_length, scale.mean_length).values())
-            sizes[run.row] = sum(model.parameter_parts().values()), step * run.hparams.train_steps
+            cost = cost_of(run.hparams, scale.vocab_size)
+            step = sum(cost.training_flops(scale.mean_length, scale.mean_length).values())
+            sizes[run.row] = sum(cost.parameter_parts().values()), step * run.hparams.train_steps
     trained = {run.name for run in runs if run.is_trained()}
     done = [(sizes[run.row][1], times[run.name].seconds) for run in runs if run.name in trained & times.keys()]
     seconds = sum(taken for _, taken in done)
@@ -65,19 +65,15 @@ def costs(runs: Sequence[Run], scale: Scale, times: Mapping[str, Spent]) -> dict
 
 
 def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
-    """Returns the known measurements of a training run. Imports TensorFlow.
+    """Returns the known measurements of a training run.
 
     They are "parameters" in millions, "steps", "tokens" (target tokens per step), "step_seconds", "flops" (counted
     operations of all steps, which needs the sentence lengths in `data_dir`), "dev_perplexity" (of the last evaluated
     checkpoint) and "dev_step", its step.
     """
-    import_tensorflow()
-    from t2t_lite.data.vocab import open_vocabulary
-    from t2t_lite.models.parameters import symbolic_model
-
     sizes = [open_vocabulary(path).size for path in (run.vocabulary, run.inputs_vocabulary)]
-    model = symbolic_model(run.hparams, *sizes)
-    figures = {"parameters": sum(model.parameter_parts().values()) / 1e6}
+    cost = cost_of(run.hparams, *sizes)
+    figures = {"parameters": sum(cost.parameter_parts().values()) / 1e6}
     reports = read_reports(run.path)
     if rates := reports.get("steps_per_second"):
         figures["steps"] = max(reports["step"])
@@ -89,7 +85,7 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
         if about.exists():
             manifest = manifest_of_file(about)
             lengths = run.problem.in_direction([manifest.mean_length("train", side) for side in SIDES])
-            figures["flops"] = figures["steps"] * sum(training_step_flops(model, *lengths).values())
+            figures["flops"] = figures["steps"] * sum(cost.training_flops(*lengths).values())
     if evaluations := read_evaluations(run.path):
         figures["dev_step"] = max(evaluations)
         figures["dev_perplexity"] = evaluations[max(evaluations)]["perplexity"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.cost.flops import training_step_flops
+from t2t_lite.cost import cost_of
 from t2t_lite.data.batching import HostShare
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
@@ -122,7 +122,8 @@ class TrainingLoop:
         training, options = self._training, self._options
         lengths = [training.manifest.mean_length("train", side) for side in SIDES]
         lengths = training.run_dir.problem.in_direction(lengths)
-        flops = sum(training_step_flops(training.model, *lengths).values())
+        model = training.model
+        flops = sum(cost_of(model.hparams, model.vocab_size, model.inputs_vocab_size).training_flops(*lengths).values())
         known_peak = options.peak_tflops and peak_flops(self._strategy, self._hparams.precision, options.peak_tflops)
         measure = None if known_peak else lambda: peak_flops(self._strategy, self._hparams.precision)
         replicas = self._strategy.num_replicas_in_sync

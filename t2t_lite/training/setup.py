@@ -7,7 +7,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.cost.memory import choose_max_tokens
+from t2t_lite.cost import choose_max_tokens
 from t2t_lite.data.generation.records import LONGER
 from t2t_lite.data.manifest import Manifest, check_data
 from t2t_lite.data.pipeline import has_pair, reading_shards

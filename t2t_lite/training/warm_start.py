@@ -11,7 +11,7 @@ from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.layers.positions import LearnedPositions
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.models.building import symbolic_model
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import existing, list_checkpoints
 from t2t_lite.runs.run_dir import RunDir, folder_to_start_from, open_run_dir

@@ -6,10 +6,9 @@ import statistics
 import pytest
 from support.commands import with_flags
 
-from t2t_lite.cost.flops import training_step_flops
+from t2t_lite.cost import cost_of
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import get_problem
-from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.registry import HPARAMS
 
 CHANGES = (
@@ -43,12 +42,11 @@ def check_row(row, content):
         each = row[f"{kind}_per_second_per_device_median"]
         assert each * row["devices"] == pytest.approx(row[f"{kind}_per_second_median"])
     sizes = content["vocab_size"], content["source_length"], content["target_length"]
-    model = symbolic_model(HPARAMS_OF_SET, sizes[0])
-    flops = sum(training_step_flops(model, *sizes[1:]).values()) / HPARAMS_OF_SET.batch_tokens
+    flops = sum(cost_of(HPARAMS_OF_SET, sizes[0]).training_flops(*sizes[1:]).values()) / HPARAMS_OF_SET.batch_tokens
     assert row["counted_flops_per_target_token"] == pytest.approx(flops)
     done = row["utilisation_by_counted_flops"] * row["peak_flops_per_second"]
     assert done == pytest.approx(flops * row["target_tokens_per_second_median"])
-    assert row["parameters"] == sum(count_parameters(HPARAMS_OF_SET, content["vocab_size"]).values())
+    assert row["parameters"] == sum(cost_of(HPARAMS_OF_SET, content["vocab_size"]).parameter_parts().values())
     by_6 = row["utilisation_by_6_parameters"] / row["utilisation_by_counted_flops"]
     assert by_6 == pytest.approx(6 * row["parameters"] / flops)
     assert row["peak_memory_bytes"] > 4 * 4 * row["parameters"]  # weights, gradients and two moments at least

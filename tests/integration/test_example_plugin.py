@@ -10,8 +10,8 @@ from support.commands import start_process
 from support.memory import peak_memory
 
 from t2t_lite.config import get_hparams, resolve_hparams
-from t2t_lite.cost.memory import estimate_memory
-from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.cost import cost_of, estimate_memory
+from t2t_lite.models.building import symbolic_model
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 pytestmark = pytest.mark.heavy
@@ -134,19 +134,14 @@ def test_a_training_is_timed(example, tmp_path):
     assert "float32" in example("benchmark", "--training", *flags)
 
 
-def test_the_traced_estimate_of_the_memory_is_within_20_percent_of_the_measured_peak(example, example_site):
+def test_the_estimate_of_the_memory_is_above_the_measured_peak(example, example_site):
     hparams = get_hparams("length_tiny", hidden_size=128, filter_size=512, num_heads=4)
     rows, length, vocab_size = 64, 48, 4000
-    fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size), length)
-    # The peak depends on which operations happen to run at the same time, and on a busy machine fewer do: single runs
-    # of 8 to 60 steps gave estimates of 0.98 to 1.22 of the peak. So the largest of three counts.
-    environment = {"PYTHONPATH": str(example_site)}
-    peak = max(
-        peak_memory(hparams, vocab_size, rows, length, rows * length, steps=8, **environment)["peak"] for _ in range(3)
-    )
+    fixed, per_token = estimate_memory(cost_of(hparams, vocab_size), length)
+    peak = peak_memory(hparams, vocab_size, rows, length, rows * length, steps=8, PYTHONPATH=str(example_site))["peak"]
     ratio = (fixed + rows * length * per_token) / peak
     print(f"estimate {ratio:.2f} of the measured peak")
-    assert 0.9 <= ratio <= 1.2
+    assert 1.0 <= ratio <= 4.0
 
 
 def test_the_models_settings_are_known_wherever_it_is_chosen(command, example):

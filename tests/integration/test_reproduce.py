@@ -10,7 +10,7 @@ import time
 import pytest
 from support.commands import program, user_environment
 
-from t2t_lite.models.parameters import count_parameters
+from t2t_lite.cost import cost_of
 from t2t_lite.registry import HPARAMS
 
 
@@ -29,7 +29,7 @@ def test_a_dry_run_shows_runs_time_disk_and_commands_and_changes_nothing(command
         f"small.multi30k_ende.{row}.seed{seed}" for seed in (1, 2) for row in ("base", "l2")
     ]
     base = HPARAMS["transformer_base_small"]()
-    assert rows[0][3] == f"{sum(count_parameters(base, 6000).values()):,}"
+    assert rows[0][3] == f"{sum(cost_of(base, 6000).parameter_parts().values()):,}"
     assert "4 of 4 runs to do" in done.stdout and "GiB are free" in done.stdout
     commands = [flags_of(line) for line in done.stdout.splitlines() if line.startswith("t2t-lite-")]
     assert [name for name, _ in commands] == ["t2t-lite-trainer", "t2t-lite-eval"] * 4

@@ -10,7 +10,7 @@ import pytest
 
 from t2t_lite.config import HParams, choices
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
-from t2t_lite.models.hard_alignment import make_transformer
+from t2t_lite.models.building import make_model
 
 pytestmark = pytest.mark.heavy
 
@@ -38,8 +38,7 @@ TARGETS = np.array([[9, 2, 12, 1, 0, 0, 0], [5, 5, 3, 4, 6, 2, 1]], "int32")
 
 def logits(changes):
     """The logits of a model whose weights are a function of their names, from one pass and step by step."""
-    model = make_transformer(BASE.replace(**changes), 13)
-    model.build()
+    model = make_model(BASE.replace(**changes), 13)
     for variable in model.weights:
         rng = np.random.default_rng(list(variable.path.encode()))
         variable.assign(rng.normal(0.0, variable.shape[0] ** -0.5, variable.shape).astype("float32"))

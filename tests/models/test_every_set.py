@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.models.building import make_model, symbolic_model
 from t2t_lite.registry import HPARAMS, MODELS
 from t2t_lite.runs import checkpoints
 from t2t_lite.training.optimizers.registered import make_optimizer
@@ -60,9 +60,7 @@ def inputs_vocab_of(hparams):
 
 
 def make(hparams):
-    model = MODELS[hparams.model](hparams, VOCAB, inputs_vocab_of(hparams))
-    model.build()
-    return model
+    return make_model(hparams, VOCAB, inputs_vocab_of(hparams))
 
 
 @functools.cache

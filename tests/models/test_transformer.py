@@ -10,6 +10,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 from t2t_lite.layers.positions import PositionEncoding
 from t2t_lite.layers.self_attention import SelfAttention
+from t2t_lite.models.building import make_model
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.sublayers import encoder_layer
 from t2t_lite.models.transformer import Transformer
@@ -264,8 +265,8 @@ def test_every_variable_gets_a_gradient(model):
 
 
 def test_the_model_is_found_by_its_name():
-    assert type(MODELS["transformer"](SMALL, VOCAB)) is Transformer
-    assert type(MODELS["transformer"](SMALL.replace(hard_alignment_token=5), VOCAB)) is HardAlignmentTransformer
+    assert type(make_model(SMALL, VOCAB)) is MODELS["transformer"] is Transformer
+    assert type(make_model(SMALL.replace(hard_alignment_token=5), VOCAB)) is HardAlignmentTransformer
 
 
 def test_hard_alignment_is_refused_by_a_model_without_it():

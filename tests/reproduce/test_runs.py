@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from t2t_lite.config import HParams
+from t2t_lite.cost import cost_of
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.errors import UserError
-from t2t_lite.models.parameters import count_parameters
 from t2t_lite.problems import grammar
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
@@ -146,5 +146,5 @@ def test_parameter_pairs_keep_the_size_of_the_feed_forward_network():
         base = HPARAMS[SCALES[scale].base]()
         for row in ("transformer_aop1", "transformer_aop2"):
             changed = base.replace(**paper_changes(row, SCALES[scale]))
-            theirs, ours = (sum(count_parameters(hparams, 1000).values()) for hparams in (changed, base))
+            theirs, ours = (sum(cost_of(hparams, 1000).parameter_parts().values()) for hparams in (changed, base))
             assert abs(theirs / ours - 1) < 0.02, (scale, row, theirs, ours)

@@ -7,11 +7,9 @@ import pytest
 from support.memory import peak_memory
 
 from t2t_lite.config import PRECISIONS, HParams, choices
-from t2t_lite.cost.memory import ALLOCATOR_OVERHEAD, USABLE_SHARE, choose_max_tokens, estimate_memory
+from t2t_lite.cost import ALLOCATOR_OVERHEAD, MIB, USABLE_SHARE, Cost, choose_max_tokens, cost_of, estimate_memory
 from t2t_lite.errors import UserError
-from t2t_lite.layers.cost import MIB
 from t2t_lite.layers.cross_entropy import largest_chunk
-from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
 from t2t_lite.system.machine import free_memory
@@ -22,7 +20,7 @@ SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=32, filt
 
 
 def estimate(hparams, length, vocab_size=VOCAB, inputs_vocab_size=None):
-    return estimate_memory(symbolic_model(hparams, vocab_size, inputs_vocab_size), length)
+    return estimate_memory(cost_of(hparams, vocab_size, inputs_vocab_size), length)
 
 
 def bytes_per_token(hparams, vocab_size, length):
@@ -54,20 +52,14 @@ def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
     positions = num_parallel * rows * length // micro_batches
     measured = peak_memory(hparams, vocab_size, rows, length, positions, num_parallel=num_parallel)
     assert measured["micro_batches"] == micro_batches
-    fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size), length, num_parallel)
+    fixed, per_token = estimate_memory(cost_of(hparams, vocab_size), length, num_parallel)
     assert 1.0 <= (fixed + positions * per_token) / measured["peak"] <= 2.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
-        *(
-            # Without a formula, a step is traced.
-            pytest.param({name: word}, marks=pytest.mark.slow) if word == "swiglu" else {name: word}
-            for name, words in choices().items()
-            for word in words
-        ),
+        *({name: word} for name, words in choices().items() for word in words),
         {"self_attention_type": "local", "attention_dropout": 0.1},
         {"feed_forward_type": "attention", "attention_dropout": 0.1},
         {"residual_dropout": 0.0, "relu_dropout": 0.1},
@@ -118,7 +110,7 @@ def test_logits_of_ones_own_are_counted_four_times_for_each_position():
     def per_token(vocab_size):
         model = Warmer(SMALL, vocab_size)
         model.build()
-        return estimate_memory(model, 64).per_token
+        return estimate_memory(Cost(SMALL, vocab_size, model=model), 64).per_token
 
     assert per_token(VOCAB + 1000) - per_token(VOCAB) == pytest.approx(ALLOCATOR_OVERHEAD * 1000 * 4 * 4)
 
@@ -137,7 +129,9 @@ def test_only_relative_positions_need_much_memory_per_length():
 def test_the_fixed_part_counts_the_weights_four_times_plus_moments_and_an_average():
     hparams = SMALL.replace(num_encoder_layers=1, num_decoder_layers=1)
     wide = hparams.replace(filter_size=8 * 1024)
-    more = sum(count_parameters(wide, VOCAB).values()) - sum(count_parameters(hparams, VOCAB).values())
+    more = sum(cost_of(wide, VOCAB).parameter_parts().values()) - sum(
+        cost_of(hparams, VOCAB).parameter_parts().values()
+    )
 
     def growth(**changes):
         return estimate(wide.replace(**changes), 1).fixed - estimate(hparams.replace(**changes), 1).fixed
@@ -164,7 +158,7 @@ def test_max_tokens_is_the_number_of_positions_that_fit_the_usable_share():
 def test_with_several_micro_batches_at_once_each_has_gradients_a_chunk_of_logits_and_room_for_the_longest_sentence():
     length, one = 64, estimate(SMALL, 64)
     chunk = largest_chunk(SMALL.hidden_size) * VOCAB * 4 * 4
-    gradients = 4 * sum(count_parameters(SMALL, VOCAB).values())
+    gradients = 4 * sum(cost_of(SMALL, VOCAB).parameter_parts().values())
     free = (one.fixed + chunk + gradients + 1000.5 * one.per_token) / USABLE_SHARE
     assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) > 1010
     fewer = choose_max_tokens(SMALL, VOCAB, None, int(free), length, num_parallel=2)

@@ -1,4 +1,4 @@
-"""The cost of any model, from the traced graph of a training step, for models without their own formulas.
+"""The cost of any model, from the traced graph of a training step: the reference for `t2t_lite.cost`.
 
 The graph uses placeholders for the weights, so nothing is allocated. Memory is simulated: operations run in graph
 order, and a tensor lives until its last use. Two batch sizes are simulated, to separate the memory that grows with the
@@ -10,19 +10,17 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
-from t2t_lite.errors import UserError
-from t2t_lite.layers.cost import FORWARD_PASSES_OF_A_STEP, GRAPH_BYTES, MIB, StepBytes
-from t2t_lite.layers.cross_entropy import chunk_bytes
+from t2t_lite.cost import FLOAT32, MIB, StepBytes
+from t2t_lite.layers.cross_entropy import largest_chunk
 from t2t_lite.layers.dropout import KerasSeeds
 from t2t_lite.layers.ops import ops
+from t2t_lite.models.base import Seq2SeqModel
 
-Model: TypeAlias = Any  # a `Seq2SeqModel`, whose module imports this one
 # The numbers of sentences in the two graphs.
 _ROWS = (2, 4)
 # The memory of the graph and kernels of an operation and of a loop, measured on a CPU.
@@ -40,7 +38,7 @@ _CALLS = {"PartitionedCall": "f", "StatefulPartitionedCall": "f"}
 _LOOPS = ("While", "StatelessWhile")
 
 
-def traced_step_flops(model: Model, source_length: float, target_length: float) -> dict[str, float]:
+def traced_step_flops(model: Seq2SeqModel, source_length: float, target_length: float) -> dict[str, float]:
     """Returns the number of operations per sentence pair in a training step, by top-level layer.
 
     Args:
@@ -52,12 +50,12 @@ def traced_step_flops(model: Model, source_length: float, target_length: float) 
     parts: dict[str, float] = {}
     for name, products in _products(_trace(model, rows, *lengths, backward=False)[0]):
         part = _top_level_layer(name, model.name)
-        parts[part] = parts.get(part, 0) + FORWARD_PASSES_OF_A_STEP * 2 * products / rows
+        parts[part] = parts.get(part, 0) + 3 * 2 * products / rows
     share = source_length + target_length  # undoes the rounding of the lengths
     return {part: count * share / sum(lengths) for part, count in parts.items()}
 
 
-def traced_step_bytes(model: Model, length: int) -> StepBytes:
+def traced_step_bytes(model: Seq2SeqModel, length: int) -> StepBytes:
     """Returns the memory of a training step, except weights and their gradients.
 
     Args:
@@ -69,11 +67,11 @@ def traced_step_bytes(model: Model, length: int) -> StepBytes:
     per_row = (peaks[1] - peaks[0]) / (_ROWS[1] - _ROWS[0])
     operations = graphs[0].get_operations()
     loops = sum(operation.type in _LOOPS for operation in operations)
-    of_chunk = chunk_bytes(model.vocab_size, model.hparams.hidden_size) if in_chunks[0] else 0
+    of_chunk = largest_chunk(model.hparams.hidden_size) * model.vocab_size * 4 * FLOAT32 if in_chunks[0] else 0
     return StepBytes(
         kept=(1.0 if _has_onednn() else _WITHOUT_ONEDNN) * per_row / length,
         shared=max(peaks[0] - _ROWS[0] * per_row, 0.0) + of_chunk,
-        graph=GRAPH_BYTES + len(operations) * _BYTES_OF_AN_OPERATION + loops * _BYTES_OF_A_LOOP,
+        graph=32 * MIB + len(operations) * _BYTES_OF_AN_OPERATION + loops * _BYTES_OF_A_LOOP,
     )
 
 
@@ -87,16 +85,11 @@ def _has_onednn() -> bool:
         return False
 
 
-def _trace(model: Model, rows: int, source: int, target: int, backward: bool) -> tuple[tf.Graph, bool]:
+def _trace(model: Seq2SeqModel, rows: int, source: int, target: int, backward: bool) -> tuple[tf.Graph, bool]:
     """Returns the graph of the loss, and of gradients if `backward`, for `rows` sentence pairs of these lengths.
 
     The graph with gradients has no logits if the model returns their factors. Also returns whether this is so.
     """
-    if keras.backend.backend() != "tensorflow":
-        raise UserError(
-            f"{type(model).__name__} has no cost formulas, so its cost must be traced: set KERAS_BACKEND=tensorflow"
-        )
-
     # Created here, because a graph cannot create it.
     seeds = KerasSeeds(keras.random.SeedGenerator(1))
     variables = model.variables
@@ -169,7 +162,7 @@ def _count_products(operation: tf.Operation) -> float:
 
 
 def _function(graph: tf.Graph, name: str) -> tf.Graph:
-    # TensorFlow has no public function for this; tests/training/test_cost.py covers this private one.
+    # TensorFlow has no public function for this; tests/training/test_cost.py covers it.
     return graph._get_function(name).graph  # pyright: ignore[reportAttributeAccessIssue]
 
 
