@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from t2t_lite.bin import cli
 from t2t_lite.plugins import load_all
-from t2t_lite.runs.averaging import average_checkpoints
+from t2t_lite.runs.selection import average_checkpoints
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,11 +14,9 @@ from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.option_flags import DEVICES, add_options, given, parse_with_problem, trust_plugins
 from t2t_lite.data.problem import get_problem
 from t2t_lite.system.tensorflow import import_tensorflow
-from t2t_lite.training.evaluation.model_selection import check_evaluation
+from t2t_lite.training.cluster import is_in_step, make_tf_configs, task_of_environment, use_slurm
 from t2t_lite.training.launcher import Launcher, is_launched
-from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.slurm import is_in_step, use_slurm
-from t2t_lite.training.tf_config import make_tf_configs, task_of_environment
+from t2t_lite.training.options import TrainOptions, check_evaluation
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -167,9 +165,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     options = TrainOptions(**given(arguments, TrainOptions))
     check_evaluation(run.problem, options)
     import_tensorflow()
-    from t2t_lite.training import strategy
-    from t2t_lite.training.evaluation import continuous
+    from t2t_lite.training import devices, evaluation
 
-    options = dataclasses.replace(options, free_bytes=strategy.device_memory(options.virtual_devices))
-    made = strategy.make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
-    continuous.evaluate_continuously(run, Path(arguments.data_dir), made, options, CommandDisplay())
+    options = dataclasses.replace(options, free_bytes=devices.device_memory(options.virtual_devices))
+    made = devices.make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
+    evaluation.evaluate_continuously(run, Path(arguments.data_dir), made, options, CommandDisplay())

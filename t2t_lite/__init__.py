@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
     from t2t_lite.report.writing import write_report
     from t2t_lite.run_training import TrainResult, train
-    from t2t_lite.runs.averaging import AveragedCheckpoints, average_checkpoints
+    from t2t_lite.runs.selection import AveragedCheckpoints, average_checkpoints
     from t2t_lite.training.callbacks import Callback
     from t2t_lite.visualization.attention import draw_attention
 

@@ -28,9 +28,16 @@ from t2t_lite.registry import METRICS
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
+
 T = TypeVar("T")
+
+
 Numbers: TypeAlias = Sequence[float]
+
+
 TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
+
+
 LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")  # BCP 47
 
 
@@ -117,8 +124,13 @@ class Metric:
         return None
 
 
-class InALanguage(Protocol):
-    """The part of a problem that metrics use: the language of its outputs."""
+class Scored(Protocol):
+    """The part of a problem that metrics use."""
+
+    @property
+    def metric(self) -> str:
+        """The registered metric that scores outputs."""
+        ...
 
     @property
     def name(self) -> str:
@@ -217,18 +229,18 @@ def make_metric(name: str, **options: object) -> Metric:
     return entry(**options)
 
 
-def options_for(metric: str, problem: InALanguage) -> dict[str, str]:
+def options_for(metric: str, problem: Scored) -> dict[str, str]:
     """Returns the options of a metric that a problem determines: the language of its outputs, if known and accepted."""
     takes_language = "language" in METRICS.fact(metric, "options", ())
     return {"language": problem.output_language} if takes_language and problem.output_language else {}
 
 
-def knows_language(metric: str, problem: InALanguage) -> bool:
+def knows_language(metric: str, problem: Scored) -> bool:
     """Returns whether the problem has an output language, or the metric does not need it."""
     return bool(problem.output_language) or not METRICS.fact(metric, "needs_language", False)
 
 
-def check_language(metric: str, problem: InALanguage, argument: str = "metric") -> None:
+def check_language(metric: str, problem: Scored, argument: str = "metric") -> None:
     """Raises UserError if the metric needs a language that the problem lacks; `argument` names the metric."""
     if not knows_language(metric, problem):
         raise UserError(
@@ -291,3 +303,21 @@ def check_lines(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
         raise UserError("there are no references; pass at least one set")
     if not hypotheses:
         raise UserError("nothing to score: both files are empty")
+
+
+def metrics_of_outputs(problem: Scored, *names: str) -> list[str]:
+    """Returns the output metrics of an evaluation: the problem's metric, those in `names`, and their companions."""
+    named = [metric_named(name, "metric") for name in names]
+    return with_companions([problem.metric, *(metric for metric in named if metric_needs(metric) != TOKENS)])
+
+
+def check_metric(name: str, problem: Scored, argument: str = "eval_metric") -> None:
+    """Raises UserError if outputs of the problem cannot be scored by a metric, which `argument` names."""
+    metric = metric_named(name, argument)
+    needs = metric_needs(metric)
+    if needs not in (TOKENS, metric_needs(problem.metric)):
+        raise UserError(
+            f"`{argument}={name}`: '{problem.name}' is scored by {figure_name(problem.metric)}; use that or loss",
+            status=2,
+        )
+    check_language(metric, problem, argument)

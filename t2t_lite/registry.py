@@ -428,19 +428,19 @@ for _name, _summary, _facts in (
     ),
     ("sgd", "Gradient descent with momentum 0.9.", {"moments": 1, "reads_adam": False}),
 ):
-    OPTIMIZERS.register_lazily(_name, f"t2t_lite.training.optimizers.registered:{_name}", _summary, **_facts)
+    OPTIMIZERS.register_lazily(_name, f"t2t_lite.training.optimizers:{_name}", _summary, **_facts)
 
 # `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps (if False, it ignores the setting).
 # `ends_at_0`: whether the rate is 0 from that step on.
-for _name, _summary, _needs_decay_steps in (
-    ("inverse_sqrt", "The paper's: the inverse square root of the step (equation 3).", False),
-    ("cosine", "Falls to 0 at learning_rate_decay_steps along half a cosine (Loshchilov 2017).", True),
-    ("linear", "Falls linearly to 0 at learning_rate_decay_steps.", True),
-    ("constant", "Stays at the peak after warm-up.", False),
+for _name, _function, _summary, _needs_decay_steps in (
+    ("inverse_sqrt", "of_paper", "The paper's: the inverse square root of the step (equation 3).", False),
+    ("cosine", "cosine", "Falls to 0 at learning_rate_decay_steps along half a cosine (Loshchilov 2017).", True),
+    ("linear", "linear", "Falls linearly to 0 at learning_rate_decay_steps.", True),
+    ("constant", "constant", "Stays at the peak after warm-up.", False),
 ):
     LEARNING_RATE_SCHEDULES.register_lazily(
         _name,
-        f"t2t_lite.training.schedule:{_name}",
+        f"t2t_lite.schedules:{_function}",
         _summary,
         needs_decay_steps=_needs_decay_steps,
         ends_at_0=_needs_decay_steps,

@@ -21,8 +21,8 @@ from t2t_lite.recipes import Recipe, choose_recipe
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.reproduce.cost import training_figures
 from t2t_lite.reproduce.run_report import run_report
-from t2t_lite.runs.averaging import average_checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.evaluations import Columns, read_evaluation_columns, read_reports
 from t2t_lite.runs.run_dir import (
     RunDir,
     folder_to_start_from,
@@ -31,16 +31,14 @@ from t2t_lite.runs.run_dir import (
     stored_setting,
     with_order_of_run,
 )
+from t2t_lite.runs.selection import average_checkpoints
 from t2t_lite.system.locks import training_in
 from t2t_lite.system.machine import has_gpu, keep_compiled
 from t2t_lite.system.tensorflow import tensorflow_job
 from t2t_lite.training.callbacks import Callback, check_callbacks
 from t2t_lite.training.checks import check_training
-from t2t_lite.training.evaluation.model_selection import check_evaluation
-from t2t_lite.training.monitoring.history import Columns, read_evaluation_columns, read_reports
-from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.slurm import use_slurm
-from t2t_lite.training.tf_config import workers_of_environment
+from t2t_lite.training.cluster import use_slurm, workers_of_environment
+from t2t_lite.training.options import TrainOptions, check_evaluation
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -232,29 +230,29 @@ class _Run:
         # Importing TensorFlow takes seconds: prepare the directory first, unless settings depend on the devices.
         run_dir = None if is_open else self._run_dir(manifest, self.hparams)
         with tensorflow_job():
-            from t2t_lite.training import compilation, strategy, trainer
+            from t2t_lite.training import devices, run
 
-            free_bytes = strategy.device_memory(options.virtual_devices)
-            made = strategy.make_strategy(
+            free_bytes = devices.device_memory(options.virtual_devices)
+            made = devices.make_strategy(
                 options.strategy,
                 options.num_gpus,
                 options.virtual_devices,
                 options.xla_compile,
                 options.worker_timeout,
             )
-            compiled = compilation.may_compile(made, options.xla_compile)
+            compiled = devices.may_compile(made, options.xla_compile)
             if run_dir is None:
                 run_dir = self._run_dir(
-                    manifest, self._with_precision(made, display), compilation.default_batch_by(compiled)
+                    manifest, self._with_precision(made, display), devices.default_batch_by(compiled)
                 )
-            compiled = compilation.compiles(compiled, options.xla_compile, run_dir.hparams.batch_by)
+            compiled = devices.compiles(compiled, options.xla_compile, run_dir.hparams.batch_by)
             options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiled)
-            ending = trainer.train(run_dir, self.data_dir, made, options, callbacks, display)
+            ending = run.train(run_dir, self.data_dir, made, options, callbacks, display)
         return self._result(ending.step, ending.reason, ending.signal)
 
     def _with_precision(self, strategy: "tf.distribute.Strategy", display: Display | None) -> HParams:
         """Returns the settings, with precision=auto replaced by the run's or, if it is new, the devices' best."""
-        from t2t_lite.training.precision import choose_precision
+        from t2t_lite.training.devices import choose_precision
 
         if self.hparams.precision != AUTO_PRECISION:
             return self.hparams

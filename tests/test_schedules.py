@@ -8,8 +8,7 @@ import pytest
 
 from t2t_lite import schedules
 from t2t_lite.config import HParams
-from t2t_lite.schedules import InverseSqrt
-from t2t_lite.training.schedule import learning_rate
+from t2t_lite.schedules import InverseSqrt, learning_rate
 
 STEPS = [1, 2, 3999, 4000, 4001, 100_000]
 

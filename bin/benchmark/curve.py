@@ -8,7 +8,7 @@ from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_outputs
 from t2t_lite.report.charts import plot_curves, read_curves
-from t2t_lite.training.evaluation.model_selection import read_evaluations
+from t2t_lite.runs.evaluations import read_evaluations
 from t2t_lite.visualization.figures import check_plot_file
 
 

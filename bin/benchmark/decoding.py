@@ -32,9 +32,9 @@ def show(arguments: argparse.Namespace) -> None:
         )
     import_tensorflow()
     from t2t_lite.benchmark import engines
-    from t2t_lite.training.monitoring import peak_flops
+    from t2t_lite.training import devices
 
-    before = peak_flops.matmul_gflops()
+    before = devices.matmul_gflops()
     decoding = engines.Decoding(
         Path(arguments.output_dir),
         source,
@@ -51,7 +51,7 @@ def show(arguments: argparse.Namespace) -> None:
         if speed.reason:
             cli.say(f"{speed.name}: {speed.reason}")
     print(f"\nmodel: {arguments.output_dir}; {len(lines):,} lines, medians of {arguments.repeats} runs after warm-up")
-    print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {peak_flops.matmul_gflops():.0f} after")
+    print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {devices.matmul_gflops():.0f} after")
     print(f"threads: {cpu_threads()}")
 
 

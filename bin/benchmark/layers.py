@@ -16,11 +16,11 @@ COMPARED_LENGTH = 4096
 def show(arguments: argparse.Namespace) -> None:
     import_tensorflow()
     from t2t_lite.benchmark import path_length
-    from t2t_lite.training.monitoring import peak_flops
+    from t2t_lite.training import devices
 
     r = arguments.neighborhood_size
     threads = cpu_threads()
-    speed = peak_flops.matmul_gflops()
+    speed = devices.matmul_gflops()
     print(f"float32 on the CPU, {threads} thread{'s' if threads > 1 else ''}; {speed:.0f} GFLOP/s in a")
     print(f"2048x2048 product; r = {r}, k = {layers.KERNEL_SIZE}; attention without projections, as in table 1\n")
     sweeps = []

@@ -18,7 +18,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 from t2t_lite.layers.cross_entropy import CrossEntropySums, cross_entropy, linear_cross_entropy
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.training.schedule import learning_rate
+from t2t_lite.schedules import learning_rate
 
 _DEVICES = "devices"  # the axis of the mesh
 # Accelerators need large matrix products. With a vocabulary of 37,000, the logits of a chunk take 1.2 GB.

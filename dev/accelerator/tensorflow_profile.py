@@ -41,9 +41,8 @@ def _run(case: Case, vocab_size: int, machine: Machine, folder: str) -> None:
     from dev.accelerator.batches import random_batch
     from dev.accelerator.tensorflow_steps import devices_of
     from t2t_lite.registry import HPARAMS
-    from t2t_lite.training.setup import build_model
-    from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
-    from t2t_lite.training.step.train_step import TrainStep
+    from t2t_lite.training.micro_batching import MicroBatches, distribute_batches
+    from t2t_lite.training.step import TrainStep, build_model
 
     strategy, _ = devices_of(machine, 1)
     hparams = HPARAMS[case.hparams_set]().replace(precision=case.precision)

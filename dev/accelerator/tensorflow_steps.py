@@ -71,7 +71,7 @@ def products(size: int) -> dict[str, float]:
     """Returns the TFLOP/s of the product of two square matrices in each precision. Called in a process of its own."""
     import tensorflow as tf
 
-    from t2t_lite.training.monitoring.peak_flops import matmul_gflops
+    from t2t_lite.training.devices import matmul_gflops
 
     rates = {}
     for dtype, name in (("bfloat16", "bfloat16"), ("float32", "tensorfloat32"), ("float32", "highest")):
@@ -119,7 +119,7 @@ def _time_steps(request: StepRequest, machine: Machine) -> dict[str, Any]:
     import tensorflow as tf
 
     from t2t_lite.benchmark.training import measure_training
-    from t2t_lite.training.compilation import default_batch_by, may_compile
+    from t2t_lite.training.devices import default_batch_by, may_compile
 
     case, devices = request.case, request.case.devices or machine.count
     tf.config.experimental.enable_tensor_float_32_execution(case.matmul_precision != "highest")
@@ -151,7 +151,7 @@ def devices_of(
     machine: Machine, number: int, in_processes: bool = False
 ) -> "tuple[tf.distribute.Strategy, int | None]":
     """Returns a strategy for some of the devices, and the free memory of each in bytes."""
-    from t2t_lite.training.strategy import device_memory, make_strategy
+    from t2t_lite.training.devices import device_memory, make_strategy
 
     if in_processes:
         return make_strategy("multi_worker"), device_memory()
@@ -201,10 +201,9 @@ def losses(
     """
     import tensorflow as tf
 
-    from t2t_lite.training.compilation import may_compile
-    from t2t_lite.training.setup import build_model
-    from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
-    from t2t_lite.training.step.train_step import TrainStep
+    from t2t_lite.training.devices import may_compile
+    from t2t_lite.training.micro_batching import MicroBatches, distribute_batches
+    from t2t_lite.training.step import TrainStep, build_model
 
     strategy, _ = devices_of(machine, devices, in_processes)
     hparams = HPARAMS[hparams_set]().replace(**changes)

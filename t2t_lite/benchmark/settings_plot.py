@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_lite.config import HParams
-from t2t_lite.training.schedule import learning_rate
+from t2t_lite.schedules import learning_rate
 from t2t_lite.visualization.figures import COLORS, make_figure, save
 
 _POINTS = 300  # points on a learning rate curve, besides the ends of warm-up and decay

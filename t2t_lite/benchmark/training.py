@@ -16,16 +16,20 @@ from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
 from t2t_lite.cost import cost_of
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import cpu_threads
-from t2t_lite.training.compilation import compiles, default_batch_by, may_compile
-from t2t_lite.training.monitoring.peak_flops import matmul_gflops, peak_flops
-from t2t_lite.training.monitoring.throughput import memory_in_use
+from t2t_lite.training.devices import (
+    choose_precision,
+    compiles,
+    default_batch_by,
+    device_memory,
+    make_strategy,
+    matmul_gflops,
+    may_compile,
+    peak_flops,
+)
+from t2t_lite.training.micro_batching import DistributedBatch, bound_micro_batches, distribute_batches, first_replica
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.precision import choose_precision
-from t2t_lite.training.setup import bound_micro_batches, build_model
-from t2t_lite.training.step.micro_batching import DistributedBatch, distribute_batches, first_replica
-from t2t_lite.training.step.report import StepReport
-from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import device_memory, make_strategy
+from t2t_lite.training.reports import memory_in_use
+from t2t_lite.training.step import StepReport, TrainStep, build_model
 
 
 def measure(

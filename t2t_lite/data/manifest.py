@@ -68,6 +68,11 @@ class Manifest:
         if not self.splits[split]["examples"]:
             raise UserError(f"the data in {data_dir} was imported without a {split} split; use another split")
 
+    def vocab_sizes(self, problem: Problem) -> tuple[int, int]:
+        """Returns the vocabulary sizes of inputs and targets, in the direction of the problem."""
+        inputs, targets = problem.in_direction(self.vocabularies)
+        return inputs["size"], targets["size"]
+
     def longest(self, split: str, max_length: int) -> int:
         """Returns the greatest length of a side in a split, in tokens, that does not exceed `max_length`."""
         histograms = self.splits[split]["lengths"].values()

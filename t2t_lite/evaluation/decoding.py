@@ -14,9 +14,9 @@ from t2t_lite.evaluation.request import Request
 from t2t_lite.files import file_sha256
 from t2t_lite.runs import checkpoints
 from t2t_lite.scoring.token_metrics import TokenSums
-from t2t_lite.training.evaluation.evaluator import SplitLosses, decode_lines, make_decoder
+from t2t_lite.training.devices import device_memory
+from t2t_lite.training.evaluation import SplitLosses, decode_lines, make_decoder
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.strategy import device_memory
 
 
 class Decoded(NamedTuple):

@@ -12,14 +12,14 @@ from t2t_lite.evaluation import heads
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.evaluation.request import make_request
 from t2t_lite.evaluation.scoring import score
+from t2t_lite.metric import check_metric
 from t2t_lite.options import SettingValue
 from t2t_lite.runs.checkpoint_files import checkpoint_step
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.runs.selection import select
 from t2t_lite.runs.tuned_settings import search_settings
 from t2t_lite.system.tensorflow import tensorflow_job
-from t2t_lite.training.evaluation.model_selection import check_metric, check_search
-from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.options import TrainOptions, check_search
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.heads import HeadsReport
@@ -98,7 +98,7 @@ def evaluate(
     check_search(decode_hparams, run_dir.problem)
     manifest = check_data(data_dir, run_dir.problem, split)
     with tensorflow_job():
-        from t2t_lite.training.evaluation import evaluator
+        from t2t_lite.training import evaluation
 
         checkpoint = select(run_dir.path, checkpoint_path).path
         settings = dataclasses.asdict(search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams))
@@ -107,7 +107,7 @@ def evaluate(
             decode_hparams=settings if decode else "",
             max_tokens_per_replica=max_tokens_per_replica,
         )
-        figures = evaluator.evaluate_checkpoint(run_dir, data_dir, manifest, checkpoint, options, metrics, split)
+        figures = evaluation.evaluate_checkpoint(run_dir, data_dir, manifest, checkpoint, options, metrics, split)
     fields = {field.name for field in dataclasses.fields(EvaluationResult)}
     of_fields = {name: figure for name, figure in figures.items() if name in fields}
     return EvaluationResult(checkpoint, checkpoint_step(checkpoint), split, scores=figures, **of_fields)

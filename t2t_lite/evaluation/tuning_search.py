@@ -14,7 +14,7 @@ from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoints import write_mean
 from t2t_lite.runs.selection import members
 from t2t_lite.runs.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE
-from t2t_lite.training.evaluation.evaluator import make_decoder
+from t2t_lite.training.evaluation import make_decoder
 
 # The search uses this instead of an alpha of 0, because the ratio of log-probability to score must give the length.
 _INSTEAD_OF_0 = 0.6

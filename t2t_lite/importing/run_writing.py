@@ -7,9 +7,9 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_folder
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.run_dir import prepare_run_dir, record_alignment_layer
-from t2t_lite.runs.training_state import TrainingState
-from t2t_lite.training.optimizers.registered import make_optimizer
+from t2t_lite.training.optimizers import make_optimizer
 
 
 class Imported(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from t2t_lite.errors import UserError
 from t2t_lite.metric import figure_label, is_of_outputs
 from t2t_lite.report.reading import Evaluation, StoredRun
-from t2t_lite.training.monitoring.history import Columns, kept_reports, read_evaluation_columns, read_reports
+from t2t_lite.runs.evaluations import Columns, kept_reports, read_evaluation_columns, read_reports
 from t2t_lite.visualization.figures import COLORS, figure_svg, html_style, make_figure, save
 
 if TYPE_CHECKING:

@@ -22,11 +22,9 @@ from t2t_lite.evaluation.options import SPLITS
 from t2t_lite.evaluation.request import FOLDER
 from t2t_lite.evaluation.split_scores import SplitScores, read_scores
 from t2t_lite.files import encodable
-from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.runs.evaluations import read_evaluations
-from t2t_lite.runs.index_file import members_of_average
+from t2t_lite.runs.checkpoint_files import list_checkpoints, recorded_members
+from t2t_lite.runs.evaluations import kept_reports, read_evaluations, read_log
 from t2t_lite.runs.selection import best_by
-from t2t_lite.training.monitoring.history import kept_reports, read_log
 
 T = TypeVar("T")
 _FILES = ("hparams.json", "run.json", "log.jsonl", "evaluations.json")
@@ -191,7 +189,7 @@ def read_run(path: Path, name: str) -> StoredRun:
     best = read(lambda: best_by(path), None, "The best checkpoint is unknown: ") if stored else None
     averages = []
     for _, average in list_checkpoints(path, "average"):
-        averages.append(Average(average, read(lambda path=average: members_of_average(path), [], "")))
+        averages.append(Average(average, read(lambda path=average: recorded_members(path), [], "")))
     scores = []
     for folder in sorted(path.glob(f"{FOLDER}/*")):
         if folder.is_dir() and folder.name.startswith(tuple(f"{split}." for split in SPLITS)):

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from t2t_lite.config import AUTO_BATCH_BY, HParams
 from t2t_lite.display import format_duration
-from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.report import format_interval
 from t2t_lite.metric import figure_label, is_of_outputs
@@ -18,7 +17,6 @@ from t2t_lite.registry import HPARAMS
 from t2t_lite.report.charts import Chart, length_chart, shown
 from t2t_lite.report.reading import Evaluation, Examples, Sample, StoredRun, text
 from t2t_lite.runs.checkpoint_files import DATA
-from t2t_lite.runs.index_file import num_parameters
 
 _MOST_FIGURES = 8  # maximum number of metrics in the table of checkpoints
 _MOST_SENTENCES = 6  # maximum number of sample sentences per run
@@ -112,7 +110,7 @@ def _facts(run: StoredRun) -> dict[str, str]:
         "problem": run.problem + (f" (from plug-ins: {plugins})" if plugins else ""),
         "hparam set": recorded if not recorded or recorded in HPARAMS else f"{recorded} (not registered here)",
         "model": text(run.settings.get("model")),
-        "parameters": whole(_parameters(run)),
+        "parameters": whole(run.starts[-1]["parameters"] if run.starts else math.nan),
         "state": _state(run),
         "steps": f"{run.last_step:,} of {whole(run.train_steps) or '?'}",
         "started": date(next(iter(run.starts or run.reports), {}).get("time", math.nan)),
@@ -129,17 +127,6 @@ def _facts(run: StoredRun) -> dict[str, str]:
         "versions": _versions(run, start),
         "starts": str(len(run.starts)) if len(run.starts) > 1 else "",
     }
-
-
-def _parameters(run: StoredRun) -> float:
-    """Returns the recorded number of parameters, else the number in the last checkpoint; NaN if unknown."""
-    recorded = run.starts[-1]["parameters"] if run.starts else math.nan
-    for _, path in run.checkpoints[-1:] if math.isnan(recorded) else ():
-        try:
-            return float(num_parameters(path))
-        except UserError:
-            break
-    return recorded
 
 
 def _state(run: StoredRun) -> str:
@@ -252,7 +239,7 @@ def checkpoint_table(run: StoredRun) -> CheckpointTable:
         f"{', '.join(f'{step}' for step in average.members)}."
         if average.members
         else f"{average.path.name} does not record its checkpoints; it is a moving average of the weights, or was "
-        f"made by version 0.4."
+        f"made before version 0.10."
         for average in run.averages
     ]
     titles = [figure_label(name) for name in names]

@@ -26,9 +26,9 @@ from t2t_lite.report.tables import (
     score_tables,
     settings_rows,
 )
+from t2t_lite.runs.evaluations import read_reports
 from t2t_lite.system.installed import check_installed
 from t2t_lite.training.callbacks import Callback
-from t2t_lite.training.monitoring.history import read_reports
 from t2t_lite.visualization.html import render
 
 FORMATS = (".html", ".htm")

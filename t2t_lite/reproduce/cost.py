@@ -11,10 +11,9 @@ from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.reproduce.runner import Spent
 from t2t_lite.reproduce.runs import Run, Scale
-from t2t_lite.runs.evaluations import read_evaluations
+from t2t_lite.runs.evaluations import read_evaluations, read_reports
 from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.system.tensorflow import import_tensorflow
-from t2t_lite.training.monitoring.history import read_reports
 
 # Default utilisation: the speed of training relative to a large matrix product, for estimates without a finished run.
 # Measured on CPUs with models of hidden size 128 to 512.
@@ -37,7 +36,7 @@ def costs(runs: Sequence[Run], scale: Scale, times: Mapping[str, Spent]) -> dict
     Without any, the speed is measured.
     """
     import_tensorflow()
-    from t2t_lite.training.monitoring.peak_flops import matmul_gflops
+    from t2t_lite.training.devices import matmul_gflops
 
     sizes: dict[str, tuple[int, float]] = {}
     for run in runs:

@@ -8,18 +8,20 @@ survives a killed process or a power failure at any moment.
 
 import contextlib
 import errno
+import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, file_sha256
+from t2t_lite.files import INCOMPLETE, file_sha256, write_text
 
 DATA = ".data-00000-of-00001"
 INDEX = ".index"
+MEMBERS = ".members.json"  # of an average: the steps of the checkpoints in it
 # Errors of file systems that cannot flush a folder.
 _NO_FLUSH = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS, errno.EACCES)
 _NAME = r"{kind}-(\d+)(?:\.v(\d+))?"
@@ -99,6 +101,25 @@ def publish(partial: Path, path: Path) -> Path:
     return path
 
 
+def record_members(path: Path, steps: Sequence[int]) -> None:
+    """Records the steps of the checkpoints in an average beside it, for readers without TensorFlow."""
+    write_text(Path(f"{path}{MEMBERS}"), json.dumps(list(steps)) + "\n")
+
+
+def recorded_members(path: Path) -> list[int]:
+    """Returns the steps of the checkpoints in an average; [] if they are not recorded."""
+    file = Path(f"{path}{MEMBERS}")
+    try:
+        steps = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(steps, list) or not all(isinstance(step, int) for step in steps):
+            raise ValueError("not a list of steps")
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} is damaged ({error}); remove it, or average again with t2t-lite-avg") from error
+    return steps
+
+
 def remove(path: Path) -> None:
     kind = path.name.rsplit("-", 1)[0]
     for version in dict(_versions_by_step(path.parent, kind, INDEX)).get(checkpoint_step(path), []):
@@ -117,6 +138,7 @@ def remove_old(directory: Path, keep_max: int, keep: Collection[int]) -> None:
 def _remove(path: Path) -> None:
     for ending in (INDEX, DATA):  # the index first, so that a partly removed checkpoint is never listed
         _unlink(path, ending)
+    Path(f"{path}{MEMBERS}").unlink(missing_ok=True)
 
 
 def _unlink(path: Path, ending: str) -> None:

@@ -6,7 +6,7 @@ run.json            problem, its languages if they are not its own, random_seed,
                     version that wrote the file
 vocab.*             copies of the vocabularies: one for both sides, or one for each
 ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
-average-<step>.*    an average of checkpoints, for inference only; it records their steps
+average-<step>.*    an average of checkpoints, for inference only; it records their steps, also in .members.json
 training.lock       exists while a process trains here, and describes the process
 train/, eval/       TensorBoard event files
 log.jsonl           the same figures as JSON, one object per report, and one per start: devices, versions, parameters

@@ -19,6 +19,7 @@ from t2t_lite.metric import figure_name, is_of_outputs, metric_named
 from t2t_lite.runs.checkpoint_files import best_checkpoint, checkpoint_step, existing, list_checkpoints
 from t2t_lite.runs.evaluations import best_steps, read_evaluations
 from t2t_lite.runs.run_dir import recorded, stored_setting
+from t2t_lite.system.tensorflow import tensorflow_job
 
 BEST, LAST, AVERAGE = "best", "last", "average"
 # A range of steps, see `members`.
@@ -26,6 +27,8 @@ _RANGE = re.compile(r"(\d*)-(\d*)")
 
 
 class Selection(NamedTuple):
+    """A selected checkpoint."""
+
     path: Path  # without suffix
     reason: str = ""  # such as "best by bleu"; "" if there is nothing to explain
 
@@ -34,6 +37,7 @@ class Selection(NamedTuple):
 
 
 def names_one_file(checkpoint_path: str | PathLike | None) -> bool:
+    """Returns whether `checkpoint_path` is the path of a checkpoint, not a word such as "best"."""
     asked = str(checkpoint_path or LAST)
     return asked not in (LAST, AVERAGE) and not _is_best(asked) and not re.fullmatch(r"(ckpt|average)-\d+", asked)
 
@@ -213,3 +217,43 @@ def _missing(directory: Path, asked: str, why: str) -> UserError:
 
 def _steps(checkpoints: list[tuple[int, Path]]) -> str:
     return ", ".join(str(step) for step, _ in checkpoints)
+
+
+class AveragedCheckpoints(NamedTuple):
+    """An average of checkpoints."""
+
+    path: Path  # the checkpoint, without suffix
+    steps: list[int]  # the steps of the averaged checkpoints
+
+
+def average_checkpoints(
+    output_dir: str | PathLike,
+    n: int | None = None,
+    *,
+    steps: str | None = None,
+    best: int | str | None = None,
+    checkpoint_path: str | PathLike | None = None,
+) -> AveragedCheckpoints:
+    """Averages checkpoints of a run, by default the last ones, as t2t-lite-avg does (section 6.1 of the paper).
+
+    The new average replaces an earlier one. Decoding and evaluation use it by default.
+
+    Args:
+      output_dir: the run directory.
+      n: the number of checkpoints; None: `average_checkpoints` of the run's settings.
+      steps: instead of `n`, a range of steps, such as "2000-4000": averages all checkpoints in it.
+      best: instead of `n`, the number of best checkpoints to average: 3, by the run's `eval_metric`; or "3:chrf", by
+        another metric.
+      checkpoint_path: with `n`, the last checkpoint to average: "best", "ckpt-2000" or a path; None: the run's last.
+
+    Raises:
+      UserError: if `output_dir` is not a run directory, has too few checkpoints, or a checkpoint cannot be read.
+    """
+    directory = Path(output_dir)
+    if n is None and steps is None and best is None:
+        n = int(stored_setting(directory, "average_checkpoints"))
+    chosen = members(directory, n, steps=steps, best=best, checkpoint_path=checkpoint_path)
+    with tensorflow_job():
+        from t2t_lite.runs.checkpoints import write_mean
+
+        return AveragedCheckpoints(write_mean(directory, chosen), [step for step, _ in chosen])

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import visible_gpus
-from t2t_lite.training.tf_config import make_tf_configs, task_of_environment
+from t2t_lite.training.cluster import make_tf_configs, task_of_environment
 
 # In the environment of a process that the launcher started: the number of such processes on the machine.
 PROCESSES = "T2T_LITE_PROCESSES_PER_HOST"

@@ -1,8 +1,10 @@
 """The training loop: runs steps and, between them, reports, saves checkpoints and evaluates."""
 
+import dataclasses
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +12,14 @@ import tensorflow as tf
 
 from t2t_lite.cost import cost_of
 from t2t_lite.data.batching import HostShare
+from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
 from t2t_lite.errors import UserError
+from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.runs.checkpoint_files import remove_old
-from t2t_lite.runs.training_state import BackgroundWriter
-from t2t_lite.training.boundaries import STEPS_PER_CALL, CallLength, CheckpointSchedule
-from t2t_lite.training.callbacks import Callbacks
-from t2t_lite.training.evaluation.evaluator import Evaluator
-from t2t_lite.training.evaluation.interruption import Interrupted, Interruption, StopSignals
-from t2t_lite.training.evaluation.model_selection import (
+from t2t_lite.runs.checkpoints import BackgroundWriter, TrainingState
+from t2t_lite.runs.evaluations import (
     add_evaluation,
     announce_evaluation,
     best_steps,
@@ -28,17 +28,18 @@ from t2t_lite.training.evaluation.model_selection import (
     is_evaluation_due,
     read_evaluations,
 )
-from t2t_lite.training.monitoring.peak_flops import peak_flops
-from t2t_lite.training.monitoring.profiler import Profiler
-from t2t_lite.training.monitoring.progress import Progress
-from t2t_lite.training.monitoring.throughput import Throughput
-from t2t_lite.training.schedule import learning_rate
-from t2t_lite.training.setup import Training
-from t2t_lite.training.step.calls import MadeStep, StartedSteps, StepCalls
-from t2t_lite.training.step.micro_batching import distribute_batches, first_replica
-from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import all_gather, has_gpus, has_workers
-from t2t_lite.training.tf_config import workers_of_environment
+from t2t_lite.runs.run_dir import RunDir
+from t2t_lite.schedules import learning_rate
+from t2t_lite.training.callbacks import Callbacks
+from t2t_lite.training.calls import STEPS_PER_CALL, CallLength, MadeStep, StartedSteps, StepCalls
+from t2t_lite.training.cluster import workers_of_environment
+from t2t_lite.training.devices import all_gather, has_gpus, has_workers, peak_flops
+from t2t_lite.training.evaluation import Evaluator
+from t2t_lite.training.micro_batching import MicroBatches, distribute_batches, first_replica
+from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.policy import CheckpointSchedule, Interrupted, Interruption, StopSignals
+from t2t_lite.training.reports import Profiler, Progress, Throughput
+from t2t_lite.training.step import TrainStep
 
 # A run ends after this many consecutive steps with non-finite loss or gradients. With loss scaling, more are allowed,
 # because each of them halves the scale, which may need several such steps to reach a usable value.
@@ -46,6 +47,20 @@ MAX_SKIPPED_IN_ROW = 5
 MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE = 20
 # The reasons why a run ends.
 LAST_STEP, EARLY_STOPPING, SIGNAL, CALLBACK = "last step", "early stopping", "signal", "callback"
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    run_dir: RunDir  # the settings, the problem and the vocabularies
+    data_dir: Path  # where the problem's data is
+    manifest: Manifest  # the data's manifest
+    strategy: tf.distribute.Strategy  # the devices
+    options: TrainOptions  # the options of the run
+    model: Seq2SeqModel  # the built model, on the devices
+    state: TrainingState  # the training state, new or restored
+    micro_batches: MicroBatches  # the limit on the size of micro-batches
+    is_chief: bool  # whether this worker writes checkpoints and logs
+    notes: list[str]  # lines to print before the first step
 
 
 class Ending(NamedTuple):

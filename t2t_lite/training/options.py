@@ -4,11 +4,14 @@ import dataclasses
 from collections.abc import Mapping
 from os import PathLike
 
+from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
-from t2t_lite.metric import TOKENS, metric_named, metric_needs
+from t2t_lite.metric import TOKENS, check_metric, metric_named, metric_needs
 from t2t_lite.options import Options, SettingValue, option
 
 _STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+
+
 _SCHEDULES = ("train_and_evaluate", "train", "eval")
 
 
@@ -110,3 +113,20 @@ class TrainOptions(Options):
         for name in ("decode_hparams", "eval_lines") if not self.eval_decode else ():
             if getattr(self, name) not in (None, ""):
                 raise UserError(f"`{name}` needs `eval_decode`", status=2)
+
+
+def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
+    if problem.decode_hparams.changed(decode_hparams).only_trees and not problem.writes_trees:
+        raise UserError(
+            f"only_trees=True is for parsing, but '{problem.name}' is not a parsing problem; omit only_trees", status=2
+        )
+
+
+def check_evaluation(problem: Problem, options: TrainOptions) -> None:
+    """Raises UserError if evaluation options do not fit the problem."""
+    if options.eval_decode and not problem.has_inputs:
+        raise UserError(
+            f"`eval_decode`: '{problem.name}' has no inputs, so there are no outputs to score; omit it", status=2
+        )
+    check_metric(options.eval_metric, problem)
+    check_search(options.decode_hparams, problem)

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS, LEARNING_RATE_SCHEDULES
-from t2t_lite.training.schedule import learning_rate
+from t2t_lite.schedules import learning_rate
 
 pytest.importorskip("matplotlib")
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,7 +15,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
 from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.trainer import train
+from t2t_lite.training.run import train
 
 MULTI30K = {"batch_tokens": 4096, "max_length": 256}
 

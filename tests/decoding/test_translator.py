@@ -15,8 +15,8 @@ from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS, PROBLEMS
-from t2t_lite.runs.averaging import average_checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.selection import average_checkpoints
 
 LINES = ["The old man sees the small dogs.", "I sleep.", "", "Does the girl who is tired sing in the garden?", "   "]
 

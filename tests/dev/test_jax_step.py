@@ -53,10 +53,9 @@ def trained_with_tensorflow(rate, batches):
     """Returns the weights before and after the steps, by path, and the losses."""
     import tensorflow as tf
 
-    from t2t_lite.training.setup import build_model
-    from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
-    from t2t_lite.training.step.train_step import TrainStep
-    from t2t_lite.training.strategy import make_strategy
+    from t2t_lite.training.devices import make_strategy
+    from t2t_lite.training.micro_batching import MicroBatches, distribute_batches
+    from t2t_lite.training.step import TrainStep, build_model
 
     strategy = make_strategy()
     model, optimizer = build_model(settings(rate), batches.vocab_size, strategy, 1, batches.vocab_size)
@@ -92,7 +91,7 @@ def test_ten_steps_of_multi30k_give_the_weights_of_the_trainer(multi30k_data, tm
 def test_random_numbers_gradients_of_frequent_tokens_and_searches(tmp_path):
     import tensorflow as tf
 
-    from t2t_lite.training.step.dropout_seeds import DropoutSeeds
+    from t2t_lite.training.loss import DropoutSeeds
 
     under_jax("parts", tmp_path)
     with np.load(tmp_path / "parts.npz") as found:

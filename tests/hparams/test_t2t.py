@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_lite.registry import HPARAMS
-from t2t_lite.training.schedule import learning_rate
+from t2t_lite.schedules import learning_rate
 
 # layers, hidden, filter, heads, norm, residual / attention / ReLU dropout, beta2, warm-up, peak rate (2 digits), batch
 # per GPU, GPUs, max_length, tied; from tensor2tensor's last public source.

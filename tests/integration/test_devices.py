@@ -16,9 +16,8 @@ from support.commands import start_process, user_environment, with_flags
 
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.training.evaluation.model_selection import read_evaluations
-from t2t_lite.training.monitoring.history import read_log
-from t2t_lite.training.tf_config import make_tf_configs
+from t2t_lite.runs.evaluations import read_evaluations, read_log
+from t2t_lite.training.cluster import make_tf_configs
 
 # The learning rate rises fast enough that the compared parameters change, but not so fast that Adam amplifies the
 # rounding errors of gradients that are nearly 0, which depends on the order of the data.
@@ -146,10 +145,10 @@ import numpy as np
 import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
-from t2t_lite.training.step.micro_batching import distribute_batches
-from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import make_strategy
-from t2t_lite.training.setup import build_model
+from t2t_lite.training.micro_batching import distribute_batches
+from t2t_lite.training.step import TrainStep
+from t2t_lite.training.devices import make_strategy
+from t2t_lite.training.step import build_model
 
 load_all()
 for size in (16, 24):
@@ -322,7 +321,7 @@ if "served" in sys.argv:
     from t2t_lite.system.machine import use_one_thread_per_operation
     use_one_thread_per_operation()
 import tensorflow as tf
-from t2t_lite.training.strategy import make_strategy, num_parallel_micro_batches
+from t2t_lite.training.devices import make_strategy, num_parallel_micro_batches
 strategy = make_strategy(
     "multi_worker" if "TF_CONFIG" in os.environ else "auto", None, 2 * ("virtual" in sys.argv), "compiled" in sys.argv
 )

@@ -29,10 +29,10 @@ from t2t_lite.registry import (
     Registry,
 )
 from t2t_lite.run_training import check_evaluation
-from t2t_lite.training.evaluation.model_selection import best_steps, evaluations_without_gain
-from t2t_lite.training.optimizers.registered import make_optimizer
+from t2t_lite.runs.evaluations import best_steps, evaluations_without_gain
+from t2t_lite.schedules import learning_rate
+from t2t_lite.training.optimizers import make_optimizer
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.schedule import learning_rate
 
 TINY = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_size": 8, "filter_size": 8, "num_heads": 2}
 

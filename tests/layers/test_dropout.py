@@ -7,7 +7,7 @@ from keras import ops
 from support.seeds import seeds_of
 
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.training.step.dropout_seeds import DropoutSeeds
+from t2t_lite.training.loss import DropoutSeeds
 
 SHAPE = (200, 500)
 

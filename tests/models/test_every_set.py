@@ -13,10 +13,10 @@ import tensorflow as tf
 from t2t_lite.models.building import make_model, symbolic_model
 from t2t_lite.registry import HPARAMS, MODELS
 from t2t_lite.runs import checkpoints
-from t2t_lite.training.optimizers.registered import make_optimizer
-from t2t_lite.training.step.micro_batching import distribute_batches
-from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import make_strategy
+from t2t_lite.training.devices import make_strategy
+from t2t_lite.training.micro_batching import distribute_batches
+from t2t_lite.training.optimizers import make_optimizer
+from t2t_lite.training.step import TrainStep
 
 VOCAB, INPUTS_VOCAB = 13, 11
 INPUTS = np.array([[3, 4, 5, 6, 1], [7, 8, 1, 0, 0]], "int32")

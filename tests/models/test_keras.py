@@ -14,10 +14,10 @@ from t2t_lite.losses import SmoothedCrossEntropy
 from t2t_lite.models import HardAlignmentTransformer, Transformer
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.schedules import InverseSqrt
-from t2t_lite.training.optimizers.registered import make_optimizer
-from t2t_lite.training.step.micro_batching import distribute_batches
-from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import make_strategy
+from t2t_lite.training.devices import make_strategy
+from t2t_lite.training.micro_batching import distribute_batches
+from t2t_lite.training.optimizers import make_optimizer
+from t2t_lite.training.step import TrainStep
 
 pytestmark = pytest.mark.slow
 

@@ -98,7 +98,7 @@ def report_of(run):
         ("evaluations.json", '{"1": {"loss": "low"}}', "The evaluations cannot be read: could not convert string"),
         ("evaluations.json", '{"1": 2}', "evaluations.json is damaged"),
         ("ckpt-300.index", "x", "The best step by loss is 300"),
-        ("average-300.index", "x", "average-300 is damaged"),
+        ("average-300.members.json", "[3", "average-300.members.json is damaged"),
     ],
 )
 def test_a_damaged_file_is_said_and_the_rest_is_shown(run, file, content, said):

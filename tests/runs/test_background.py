@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.runs.training_state import BackgroundWriter
+from t2t_lite.runs.checkpoints import BackgroundWriter
 
 
 def test_a_written_checkpoint_is_taken_once():

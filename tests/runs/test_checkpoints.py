@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.runs import checkpoints
-from t2t_lite.runs.averaging import average_checkpoints
+from t2t_lite.runs.selection import average_checkpoints
 
 OLD, NEW = "transformer.decoder_0.memory_attention.query", "transformer.decoder_0.cross_attention.query"
 

@@ -10,8 +10,8 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.runs import checkpoint_files, checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.runs.training_state import TrainingState
-from t2t_lite.training.setup import build_model
+from t2t_lite.runs.checkpoints import TrainingState
+from t2t_lite.training.step import build_model
 
 TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=8, filter_size=12, num_heads=2)
 

@@ -16,10 +16,10 @@ import_tensorflow()
 import numpy as np, tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
-from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
-from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import make_strategy
-from t2t_lite.training.setup import build_model
+from t2t_lite.training.micro_batching import MicroBatches, distribute_batches
+from t2t_lite.training.step import TrainStep
+from t2t_lite.training.devices import make_strategy
+from t2t_lite.training.step import build_model
 
 def status(name):
     with open("/proc/self/status") as file:

@@ -1,6 +1,6 @@
 """Random numbers for dropout in tests."""
 
-from t2t_lite.training.step.dropout_seeds import DropoutSeeds
+from t2t_lite.training.loss import DropoutSeeds
 
 
 def seeds_of(random_seed: int = 1, step: int = 2) -> DropoutSeeds:

@@ -29,7 +29,7 @@ def after_import() -> None:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None:
         return
-    from t2t_lite.training.strategy import divide_cores  # it imports TensorFlow
+    from t2t_lite.training.devices import divide_cores
 
     with stderr_held_back():
         tensorflow.config.list_physical_devices()  # libraries for GPUs complain here, if they do

@@ -13,7 +13,7 @@ def run():
         from t2t_lite.data.problem import get_problem
         from t2t_lite.runs.run_dir import prepare_run_dir
         from t2t_lite.training.options import TrainOptions
-        from t2t_lite.training.trainer import train
+        from t2t_lite.training.run import train
 
         problem = get_problem(problem)
         vocabulary = data_dir / problem.vocab_filenames[1]

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.bin.trainer import make_parser
-from t2t_lite.training.compilation import compiles, default_batch_by, may_compile
+from t2t_lite.training.devices import compiles, default_batch_by, may_compile
 from t2t_lite.training.options import TrainOptions
 
 
@@ -14,7 +14,7 @@ from t2t_lite.training.options import TrainOptions
     + [(has_gpus, True, "shapes", True) for has_gpus in (False, True)],
 )
 def test_compilation_and_few_shapes_go_together(monkeypatch, has_gpus, xla_compile, of_new_run, with_both):
-    monkeypatch.setattr("t2t_lite.training.compilation.has_gpus", lambda strategy: has_gpus)
+    monkeypatch.setattr("t2t_lite.training.devices.has_gpus", lambda strategy: has_gpus)
     may = may_compile(tf.distribute.get_strategy(), xla_compile)
     assert default_batch_by(may) == of_new_run
     assert compiles(may, xla_compile, "both") == with_both

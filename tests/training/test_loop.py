@@ -21,15 +21,14 @@ from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.evaluations import best_steps, read_evaluations
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.scoring.sacrebleu_metrics import Bleu, Chrf
-from t2t_lite.training.evaluation.continuous import evaluate_continuously
-from t2t_lite.training.evaluation.model_selection import best_steps, read_evaluations
-from t2t_lite.training.monitoring.throughput import Throughput
+from t2t_lite.training.evaluation import evaluate_continuously
+from t2t_lite.training.loss import LossSums
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.step.loss import LossSums
-from t2t_lite.training.step.report import StepReport, step_report
-from t2t_lite.training.step.train_step import TrainStep
+from t2t_lite.training.reports import Throughput
+from t2t_lite.training.step import StepReport, TrainStep, step_report
 
 SMALL = SMALL_MODEL.replace(train_steps=6)
 PROBLEM = "grammar_ende"
@@ -241,7 +240,7 @@ def test_on_a_gpu_figures_are_read_when_the_next_step_has_begun(
         return step_report(figures)
 
     monkeypatch.setattr(TrainStep, "start", started)
-    monkeypatch.setattr("t2t_lite.training.step.calls.step_report", read)
+    monkeypatch.setattr("t2t_lite.training.calls.step_report", read)
     monkeypatch.setattr("t2t_lite.training.loop.has_gpus", lambda strategy: has_gpus)
     run(SMALL, grammar_data, tmp_path, PROBLEM, schedule="train", steps_per_call=1)
     assert order == expected

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.training.meeting import meet_workers
+from t2t_lite.training.cluster import meet_workers
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS, LEARNING_RATE_SCHEDULES
-from t2t_lite.training.schedule import learning_rate
+from t2t_lite.schedules import learning_rate
 
 
 @pytest.mark.parametrize("step", [1, 100, 4000, 100_000])

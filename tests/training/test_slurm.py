@@ -5,8 +5,7 @@ import json
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.training.slurm import expand_hosts, tf_config_of_step, use_slurm
-from t2t_lite.training.tf_config import workers_of_environment
+from t2t_lite.training.cluster import expand_hosts, tf_config_of_step, use_slurm, workers_of_environment
 
 # srun --nodes=3 --ntasks=5
 STEP = {

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.training.tf_config import Task, make_tf_configs, task_of_environment, workers_of_environment
+from t2t_lite.training.cluster import Task, make_tf_configs, task_of_environment, workers_of_environment
 
 
 def test_each_printed_tf_config_describes_its_worker(monkeypatch):

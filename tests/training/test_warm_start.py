@@ -15,8 +15,8 @@ from t2t_lite.data.vocab.sentencepiece import model_class
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.runs import checkpoints
-from t2t_lite.runs.averaging import average_checkpoints
 from t2t_lite.runs.run_dir import prepare_run_dir
+from t2t_lite.runs.selection import average_checkpoints
 from t2t_lite.training.warm_start import resolve, warm_start
 
 TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=16, filter_size=24, num_heads=2, max_length=20)

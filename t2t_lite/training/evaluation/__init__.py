@@ -1,1 +1,0 @@
-"""Evaluation on the dev split, during training or in a separate process, and selection of the best checkpoint."""

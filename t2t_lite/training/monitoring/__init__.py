@@ -1,1 +1,0 @@
-"""Reports on a training run: throughput, utilisation, progress lines and TensorBoard."""

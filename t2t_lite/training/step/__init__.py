@@ -1,1 +1,0 @@
-"""One training step: micro-batches, random numbers for dropout, loss, gradients and update."""
