@@ -67,9 +67,10 @@ def remove_leftovers(directory: Path, kind: str) -> None:
         for old in versions[:-1]:
             _remove(old)
     whole = {path for _, versions in _versions_by_step(directory, kind, INDEX) for path in versions}
-    for _, versions in _versions_by_step(directory, kind, DATA):
-        for path in set(versions) - whole:
-            _unlink(path, DATA)
+    for ending in (DATA, MEMBERS):
+        for _, versions in _versions_by_step(directory, kind, ending):
+            for path in set(versions) - whole:
+                _unlink(path, ending)
 
 
 def existing(path: Path) -> Path | None:
@@ -138,7 +139,8 @@ def remove_old(directory: Path, keep_max: int, keep: Collection[int]) -> None:
 def _remove(path: Path) -> None:
     for ending in (INDEX, DATA):  # the index first, so that a partly removed checkpoint is never listed
         _unlink(path, ending)
-    Path(f"{path}{MEMBERS}").unlink(missing_ok=True)
+    if (members := Path(f"{path}{MEMBERS}")).exists():
+        members.unlink()
 
 
 def _unlink(path: Path, ending: str) -> None:
