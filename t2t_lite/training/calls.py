@@ -10,10 +10,56 @@ import tensorflow as tf
 from t2t_lite.training.micro_batching import DistributedBatch, first_replica
 from t2t_lite.training.step import StepReport, TrainStep, step_report
 
+# On GPUs, each call makes several steps, so that the GPUs do not wait for the host. A signal takes effect after the two
+# calls that have already begun and one more, or two more with several workers.
+STEPS_PER_CALL = 10
+SECONDS_PER_CALL = 3.0
+
+
+class CallLength:
+    """Decides how many steps the next call makes: as many as take about `SECONDS_PER_CALL`, but at most `most`.
+
+    No call goes beyond the last step, or beyond the next multiple of a number in `every`. All workers use the same call
+    length: the mean of the lengths that they want.
+    """
+
+    def __init__(self, most: int, every: tuple[int, ...], last_step: int) -> None:
+        self.most, self._every, self._last_step = most, every, last_step
+        self.wanted = 1.0  # the length that this worker wants
+        self._agreed = 1
+
+    def steps_after(self, step: int) -> int:
+        ends = [self._last_step, *((step // every + 1) * every for every in self._every if every)]
+        return max(min(self._agreed, min(ends) - step), 1)
+
+    def measured(self, steps_per_second: float) -> None:
+        self.wanted = max(min(SECONDS_PER_CALL * steps_per_second, self.most), 1.0)
+
+    def agree(self, mean: float) -> None:
+        self._agreed = int(mean)
+
+
+class Requests(NamedTuple):
+    """What each replica tells the others; it travels with the gradients. A step reports the sums over all replicas."""
+
+    stop: float  # 1: end the run
+    save: float  # 1: save a checkpoint
+    call_length: float  # the number of steps that the next call should make
+    waits: Sequence[float] | np.ndarray  # by worker, the seconds that it waited for a batch: its own; [] without other workers
+
+    def packed(self) -> list[float]:
+        return [self.stop, self.save, self.call_length, *self.waits]
+
+    @classmethod
+    def unpacked(cls, numbers: np.ndarray) -> "Requests":
+        stop, save, call_length, *waits = numbers.tolist()
+        return cls(stop, save, call_length, waits)
+
 
 class MadeStep(NamedTuple):
     number: int  # counted from 1
     report: StepReport
+    requests: Requests  # of all replicas
     epoch: int  # of its batch, counted from 0
     position: int  # of its batch in the epoch, counted from 0
     waited: float  # seconds spent waiting for the batch
@@ -31,9 +77,10 @@ class StartedSteps(NamedTuple):
     def read(self) -> list[MadeStep]:
         figures, places = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy())
         first, share = self.last - len(figures) + 1, float(self.waited) / len(figures)
+        reports = [step_report(row) for row in figures]
         return [
-            MadeStep(first + index, step_report(row), int(epoch), int(position), share)
-            for index, (row, (epoch, position)) in enumerate(zip(figures, places))
+            MadeStep(first + index, report, Requests.unpacked(report.requests), int(epoch), int(position), share)
+            for index, (report, (epoch, position)) in enumerate(zip(reports, places))
         ]
 
 
@@ -47,9 +94,10 @@ class StepCalls:
         self._train_step, self._batches = train_step, iter(data)
         self._several = tf.function(self._loop, autograph=False) if is_several else None
 
-    def start(self, step: int, number: int, requests: Sequence[float]) -> StartedSteps:
+    def start(self, step: int, number: int, requests: Requests) -> StartedSteps:
         """Starts the `number` steps after `step` on the devices; each step sends the same requests."""
-        begun, sent = time.monotonic(), tf.constant(requests, tf.float32, [len(requests)])
+        begun, packed = time.monotonic(), requests.packed()
+        sent = tf.constant(packed, tf.float32, [len(packed)])
         if self._several:
             figures, places, waited = self._several(self._batches, tf.constant(number), sent)
             return StartedSteps(step + number, figures, places, waited, begun)
@@ -84,34 +132,3 @@ def _timed_next(batches: Iterator[DistributedBatch]) -> tuple[DistributedBatch, 
 
 def _data_position(batch: DistributedBatch) -> tf.Tensor:
     return tf.stack([first_replica(batch["epoch"]), first_replica(batch["position"])])
-
-
-# On GPUs, each call makes several steps, so that the GPUs do not wait for the host. A signal takes effect after the two
-# calls that have already begun and one more, or two more with several workers.
-STEPS_PER_CALL = 10
-
-
-SECONDS_PER_CALL = 3.0
-
-
-class CallLength:
-    """Decides how many steps the next call makes: as many as take about `SECONDS_PER_CALL`, but at most `most`.
-
-    No call goes beyond the last step, or beyond the next multiple of a number in `every`. All workers use the same call
-    length: the mean of the lengths that they want.
-    """
-
-    def __init__(self, most: int, every: tuple[int, ...], last_step: int) -> None:
-        self.most, self._every, self._last_step = most, every, last_step
-        self.wanted = 1.0  # the length that this worker wants
-        self._agreed = 1
-
-    def steps_after(self, step: int) -> int:
-        ends = [self._last_step, *((step // every + 1) * every for every in self._every if every)]
-        return max(min(self._agreed, min(ends) - step), 1)
-
-    def measured(self, steps_per_second: float) -> None:
-        self.wanted = max(min(SECONDS_PER_CALL * steps_per_second, self.most), 1.0)
-
-    def agree(self, mean: float) -> None:
-        self._agreed = int(mean)

@@ -30,10 +30,10 @@ from t2t_lite.training.devices import (
     has_workers,
     slow_precision,
 )
-from t2t_lite.training.loop import LAST_STEP, Ending, Training, TrainingLoop
+from t2t_lite.training.loop import Training, TrainingLoop
 from t2t_lite.training.micro_batching import bound_micro_batches
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.policy import StopSignals
+from t2t_lite.training.policy import LAST_STEP, Ending, StopSignals
 from t2t_lite.training.reports import Progress, start_record
 from t2t_lite.training.step import build_model
 from t2t_lite.training.warm_start import warm_start
@@ -128,7 +128,7 @@ def train(
         for note in training.notes:
             progress.say(note)
         loop = TrainingLoop(training, progress, Callbacks(callbacks), signals)
-        if first_step >= last_step and not loop.misses_evaluation():
+        if first_step >= last_step and not loop.policy.misses_evaluation(first_step):
             progress.say(f"already trained for {first_step} steps; raise `train_steps` to continue")
             return Ending(first_step, LAST_STEP)
         progress.started(start_record(training.model, strategy))
