@@ -8,15 +8,16 @@ import bisect
 import collections
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from t2t_lite.config import DecodeHParams
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, split_paths
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.trees.linear import BRACKETS, TAGS, WORD, linearise
+from t2t_lite.trees.linear import BRACKETS, LEAVES, TAGS, WORD, linearise
 from t2t_lite.trees.tree import parse_brackets, tree_words
 from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
 
@@ -58,6 +59,33 @@ class Parsing(Problem):
     def sources(self) -> tuple[OwnFile, ...]:
         """The files of all treebanks."""
         return tuple(OwnFile(file) for flag in self.options for file in self._files(flag))
+
+    def check_data(self, hparams: HParams, settings: Mapping[str, Any], vocabularies: Sequence[Path]) -> None:
+        """Raises UserError also if the settings for words and brackets do not fit the target vocabulary."""
+        super().check_data(hparams, settings, vocabularies)
+        first, count, file = hparams.hard_alignment_token, hparams.hard_alignment_count, vocabularies[1]
+        if not first:
+            return
+        from t2t_lite.data.vocab import open_vocabulary
+
+        tokens = open_vocabulary(file).tokens()
+        leaves = [id for id, token in enumerate(tokens) if token in LEAVES]
+        if WORD in tokens and leaves != list(range(first, first + count)):
+            raise UserError(
+                f"hard_alignment_token={first} and hard_alignment_count={count} stand for the words of a tree, but "
+                f"these are tokens {leaves[0]} to {leaves[-1]} of {file.name}; set "
+                f"`hparams=hard_alignment_token={leaves[0]},hard_alignment_count={len(leaves)}`"
+            )
+        number, after = hparams.bracket_labels, first + count
+        opening, closing = tokens[after : after + number], tokens[after + number : after + 2 * number]
+        if len(closing) < number or any(
+            (left[0], right[0], left[1:]) != ("(", ")", right[1:]) for left, right in zip(opening, closing)
+        ):
+            raise UserError(
+                f"bracket_labels={number}: tokens {after} to {after + 2 * number - 1} of {file.name} are not {number} "
+                f"opening brackets and the closing brackets of the same labels; use data of tagged_treebank_parsing, "
+                f"or set `hparams=bracket_labels=0`"
+            )
 
     def symbols_of(self, side: str) -> tuple[str, ...]:
         """Returns the leaf symbol for the targets, and nothing for the inputs.

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams, resolve_hparams
+from t2t_lite.data.bpe_dropout import make_new_tokens
 from t2t_lite.data.generation.generate_data import generate_data as generate
-from t2t_lite.data.manifest import Manifest, check_data, read_manifest
+from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
@@ -28,7 +29,6 @@ from t2t_lite.runs.run_dir import (
     folder_to_start_from,
     open_run_dir,
     prepare_run_dir,
-    stored_setting,
     with_order_of_run,
 )
 from t2t_lite.runs.selection import average_checkpoints
@@ -36,14 +36,11 @@ from t2t_lite.system.locks import training_in
 from t2t_lite.system.machine import has_gpu, keep_compiled
 from t2t_lite.system.tensorflow import tensorflow_job
 from t2t_lite.training.callbacks import Callback, check_callbacks
-from t2t_lite.training.checks import check_training
 from t2t_lite.training.cluster import use_slurm, workers_of_environment
 from t2t_lite.training.options import TrainOptions, check_evaluation
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
-    from t2t_lite.report.writing import ReportCallback
+    from t2t_lite.training.policy import Ending
 
 
 # The values of `TrainResult.ended_by` for a complete run.
@@ -120,6 +117,7 @@ def train(
     """
     use_slurm()
     workers, worker = workers_of_environment()
+    is_chief, data_dir, output_dir = worker == 0, Path(data_dir), Path(output_dir)
     generated = get_problem(problem) if isinstance(problem, str) else problem
     if generated.data_name not in PROBLEMS:
         raise UserError(
@@ -127,48 +125,48 @@ def train(
         )
     problem = get_problem(generated.name)
     # Of the options, training needs only the languages; others affect the data.
-    if (made := read_manifest(Path(data_dir), problem)) is not None:
+    if (made := read_manifest(data_dir, problem)) is not None:
         problem.set_languages(made.settings)
     problem.set_languages(generated.options)
-    if hparams_set is None and options.get("warm_start_from") and not isinstance(hparams, HParams):
-        hparams = _settings_to_start_from(Path(output_dir), Path(options["warm_start_from"])).changed(hparams)
-    settings = _settings(hparams_set, hparams, model, train_steps)
+    settings = _settings(hparams_set, hparams, model, train_steps, output_dir, options.get("warm_start_from"))
     chosen = choose_recipe(recipe, hparams_set)
     checked = _options(options, problem.flags, chosen, settings)
     callbacks = list(callbacks)
     check_callbacks(callbacks)
-    if follower := _follower(Path(output_dir), checked) if report and worker == 0 else None:
+    follower = None
+    if report and is_chief:
+        from t2t_lite.report import writing
+
+        writing.check_packages("report")
+        follower = writing.ReportCallback(output_dir, evaluates=checked.schedule != "train")
         callbacks.append(follower)
     # Check the arguments before generating data and importing TensorFlow.
     problem.check_hparams(settings)
     check_evaluation(problem, checked)
     if generate_data and len(workers) > 1:
         raise UserError("`generate_data` works on one machine only; run t2t-lite-datagen first, then start all workers")
-    run = _Run(problem, settings, Path(data_dir), Path(output_dir), checked, worker == 0, hparams_set)
     # Only the chief locks the run directory, because only it writes there.
-    locked = training_in(run.output_dir) if run.is_chief else contextlib.nullcontext()
+    locked = training_in(output_dir) if is_chief else contextlib.nullcontext()
     with follower.until_the_end() if follower else contextlib.nullcontext(), locked:
         if generate_data:
-            run.check_warm_start()
-
-            generate(
-                generated, run.data_dir, tmp_dir=tmp_dir, display=display, **run.vocabulary_to_start_with(generated)
-            )
-        if chosen and run.is_chief:
-            run.check_split(chosen.split)
-        result = run.train(callbacks, display)
-        if chosen and run.is_chief and result.ended_by in COMPLETE:
-            written = _finish(chosen, result.output_dir, run.data_dir, hparams_set, display or Display())
+            more = _vocabulary_to_start_with(generated, data_dir, output_dir, checked.warm_start_from)
+            generate(generated, data_dir, tmp_dir=tmp_dir, display=display, **more)
+        if chosen and is_chief:
+            check_data(data_dir, problem, chosen.split)
+        ending = _train(problem, settings, hparams_set, data_dir, output_dir, checked, is_chief, callbacks, display)
+        result = TrainResult(
+            output_dir=output_dir,
+            step=ending.step,
+            ended_by=ending.reason,
+            signal=signal.Signals(ending.signal).name if ending.signal else "",
+            history=read_reports(output_dir),
+            evaluations=read_evaluation_columns(output_dir),
+            checkpoints=[path for _, path in list_checkpoints(output_dir)],
+        )
+        if chosen and is_chief and result.ended_by in COMPLETE:
+            written = _finish(chosen, output_dir, data_dir, hparams_set, display or Display())
             result = dataclasses.replace(result, report=written)
     return result
-
-
-def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
-    """Returns the callback that updates the report. Raises UserError if a package for reports is missing."""
-    from t2t_lite.report import writing
-
-    writing.check_packages("report")
-    return writing.ReportCallback(output_dir, evaluates=options.schedule != "train")
 
 
 def _settings(
@@ -176,20 +174,20 @@ def _settings(
     hparams: HParams | Mapping[str, SettingValue] | str | None,
     model: str | None,
     train_steps: int | None,
+    output_dir: Path,
+    warm_start_from: str | PathLike | None,
 ) -> HParams:
+    if hparams_set is None and warm_start_from and not isinstance(hparams, HParams):
+        if (output_dir / "run.json").exists():  # the run to resume
+            started = open_run_dir(output_dir).hparams
+        else:  # the best `batch_by` depends on the devices, so it is chosen again
+            started = open_run_dir(folder_to_start_from(Path(warm_start_from))).hparams.replace(batch_by=AUTO_BATCH_BY)
+        hparams = started.changed(hparams)
     settings = resolve_hparams(hparams_set, hparams, model)
     if train_steps is not None:
         settings = settings.replace(train_steps=train_steps)
     MODELS.check(settings.model)
     return settings
-
-
-def _settings_to_start_from(output_dir: Path, other: Path) -> HParams:
-    """Returns the settings of the run to resume, or of the run to warm-start from."""
-    if (output_dir / "run.json").exists():
-        return open_run_dir(output_dir).hparams
-    # The best `batch_by` depends on the devices, so it is chosen again.
-    return open_run_dir(folder_to_start_from(other)).hparams.replace(batch_by=AUTO_BATCH_BY)
 
 
 def _options(
@@ -208,129 +206,83 @@ def _options(
     return dataclasses.replace(checked, keep_checkpoint_max=kept)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Run:
-    """The arguments of one training run."""
+def _vocabulary_to_start_with(
+    problem: Problem, data_dir: Path, output_dir: Path, warm_start_from: str | PathLike | None
+) -> dict[str, str]:
+    """Returns the option `vocab_file` for generating data with the vocabulary of the run to warm-start from.
 
-    problem: Problem
-    hparams: HParams
-    data_dir: Path
-    output_dir: Path
-    options: TrainOptions
-    is_chief: bool
-    hparams_set: str | None = None
-
-    def train(self, callbacks: Iterable[Callback], display: Display | None) -> TrainResult:
-        """Prepares the run directory and trains."""
-        manifest = self._check()
-        options, is_open = self.options, self.hparams.precision == AUTO_PRECISION
-        if options.xla_compile or (options.xla_compile is None and has_gpu()):
-            keep_compiled()
-            is_open |= self.hparams.batch_by == AUTO_BATCH_BY
-        # Importing TensorFlow takes seconds: prepare the directory first, unless settings depend on the devices.
-        run_dir = None if is_open else self._run_dir(manifest, self.hparams)
+    If there is data already, it is the option that this data was made with. Returns {} to leave the option unset.
+    Raises UserError if training cannot start from that run, unless this one has checkpoints.
+    """
+    if not warm_start_from:
+        return {}
+    path = Path(warm_start_from)
+    if not list_checkpoints(output_dir):
         with tensorflow_job():
-            from t2t_lite.training import devices, run
+            from t2t_lite.training.warm_start import resolve
 
-            free_bytes = devices.device_memory(options.virtual_devices)
-            made = devices.make_strategy(
-                options.strategy,
-                options.num_gpus,
-                options.virtual_devices,
-                options.xla_compile,
-                options.worker_timeout,
-            )
-            compiled = devices.may_compile(made, options.xla_compile)
-            if run_dir is None:
-                run_dir = self._run_dir(
-                    manifest, self._with_precision(made, display), devices.default_batch_by(compiled)
-                )
-            compiled = devices.compiles(compiled, options.xla_compile, run_dir.hparams.batch_by)
-            options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiled)
-            ending = run.train(run_dir, self.data_dir, made, options, callbacks, display)
-        return self._result(ending.step, ending.reason, ending.signal)
+            resolve(path)
+    if problem.vocab_file:
+        return {}
+    if (manifest := read_manifest(data_dir, problem)) is not None:
+        return {"vocab_file": made_with} if (made_with := manifest.settings.get("vocab_file")) else {}
+    other = open_run_dir(folder_to_start_from(path))
+    # Data is stored in the forward direction, but a run may train the reverse direction of the same problem.
+    forward = other.problem if other.problem.data_name == problem.data_name else problem
+    files = dict.fromkeys(map(str, forward.in_direction((other.inputs_vocabulary, other.vocabulary))))
+    is_like = all(problem.symbols_of(side) == other.problem.symbols_of(side) for side in SIDES)
+    if not is_like or (len(files) == 1) != problem.shared_vocabulary:
+        return {}
+    return {"vocab_file": ",".join(files)}
 
-    def _with_precision(self, strategy: "tf.distribute.Strategy", display: Display | None) -> HParams:
-        """Returns the settings, with precision=auto replaced by the run's or, if it is new, the devices' best."""
-        from t2t_lite.training.devices import choose_precision
 
-        if self.hparams.precision != AUTO_PRECISION:
-            return self.hparams
-        is_new = not (self.output_dir / "run.json").exists()
-        precision, why = choose_precision(
-            strategy, None if is_new else str(stored_setting(self.output_dir, "precision"))
+def _train(
+    problem: Problem,
+    hparams: HParams,
+    hparams_set: str | None,
+    data_dir: Path,
+    output_dir: Path,
+    options: TrainOptions,
+    is_chief: bool,
+    callbacks: Iterable[Callback],
+    display: Display | None,
+) -> "Ending":
+    """Checks the data, prepares the run directory and trains."""
+    manifest = check_data(data_dir, problem)
+    vocabularies = [data_dir / vocabulary["file"] for vocabulary in manifest.vocabularies]
+    manifest.check_lengths(hparams)
+    problem.check_data(hparams, manifest.settings, vocabularies)
+    if hparams.bpe_dropout:
+        make_new_tokens(problem, data_dir, manifest, hparams.bpe_dropout, hparams.max_length)
+    inputs, targets = problem.in_direction(vocabularies)
+
+    def prepare(settings: HParams) -> RunDir:
+        if not is_chief:
+            return RunDir(output_dir, settings, problem, targets, inputs)  # the chief writes and checks it
+        return prepare_run_dir(
+            output_dir,
+            settings,
+            problem,
+            targets,
+            options.random_seed,
+            inputs_vocabulary=inputs,
+            data_dir=data_dir,
+            eval_metric=options.eval_metric if options.schedule != "train" else None,
+            hparams_set=hparams_set,
+            data_digest=manifest.digest(),
         )
-        if self.is_chief:
-            (display or Display()).say(why)
-        return self.hparams.replace(precision=precision)
 
-    def check_warm_start(self) -> None:
-        """Raises UserError if training cannot start from `warm_start_from`. Does nothing if the run has checkpoints."""
-        if self.options.warm_start_from and not list_checkpoints(self.output_dir):
-            with tensorflow_job():
-                from t2t_lite.training.warm_start import resolve
+    is_open = hparams.precision == AUTO_PRECISION
+    if options.xla_compile or (options.xla_compile is None and has_gpu()):
+        keep_compiled()
+        is_open |= hparams.batch_by == AUTO_BATCH_BY
+    # Importing TensorFlow takes seconds: prepare the directory first, unless settings depend on the devices.
+    run_dir = None if is_open else prepare(with_order_of_run(output_dir, hparams))
+    with tensorflow_job():
+        from t2t_lite.training import run
 
-                resolve(Path(self.options.warm_start_from))
-
-    def check_split(self, split: str) -> None:
-        """Raises UserError if there is no data, or the split to evaluate at the end has no pairs."""
-        check_data(self.data_dir, self.problem, split)
-
-    def vocabulary_to_start_with(self, problem: Problem) -> dict[str, str]:
-        """Returns the option `vocab_file` for generating data with the vocabulary of the run to warm-start from.
-
-        If there is data already, it is the option that this data was made with. Returns {} to leave the option unset.
-        """
-        if not self.options.warm_start_from or problem.vocab_file:
-            return {}
-        if (manifest := read_manifest(self.data_dir, problem)) is not None:
-            return {"vocab_file": made_with} if (made_with := manifest.settings.get("vocab_file")) else {}
-        other = open_run_dir(folder_to_start_from(Path(self.options.warm_start_from)))
-        # Data is stored in the forward direction, but a run may train the reverse direction of the same problem.
-        forward = other.problem if other.problem.data_name == problem.data_name else problem
-        files = dict.fromkeys(map(str, forward.in_direction((other.inputs_vocabulary, other.vocabulary))))
-        is_like = all(problem.symbols_of(side) == other.problem.symbols_of(side) for side in SIDES)
-        if not is_like or (len(files) == 1) != problem.shared_vocabulary:
-            return {}
-        return {"vocab_file": ",".join(files)}
-
-    def _check(self) -> Manifest:
-        """Checks settings and data, and returns the data's manifest."""
-        manifest = check_data(self.data_dir, self.problem)
-        check_training(self.problem, self.hparams, manifest, self.data_dir)
-        return manifest
-
-    def _run_dir(self, manifest: Manifest, hparams: HParams, batch_by: str = "both") -> RunDir:
-        """Prepares the run directory and returns it. In a new run, `batch_by` replaces the value auto."""
-        hparams = with_order_of_run(self.output_dir, hparams, batch_by)
-        vocabularies = self.problem.in_direction(manifest.vocabularies)
-        inputs, targets = (self.data_dir / vocabulary["file"] for vocabulary in vocabularies)
-        if self.is_chief:
-            evaluates = self.options.schedule != "train"
-            return prepare_run_dir(
-                self.output_dir,
-                hparams,
-                self.problem,
-                targets,
-                self.options.random_seed,
-                inputs_vocabulary=inputs,
-                data_dir=self.data_dir,
-                eval_metric=self.options.eval_metric if evaluates else None,
-                hparams_set=self.hparams_set,
-                data_digest=manifest.digest(),
-            )
-        return RunDir(self.output_dir, hparams, self.problem, targets, inputs)  # the chief writes and checks it
-
-    def _result(self, step: int, reason: str, number: int) -> TrainResult:
-        return TrainResult(
-            output_dir=self.output_dir,
-            step=step,
-            ended_by=reason,
-            signal=signal.Signals(number).name if number else "",
-            history=read_reports(self.output_dir),
-            evaluations=read_evaluation_columns(self.output_dir),
-            checkpoints=[path for _, path in list_checkpoints(self.output_dir)],
-        )
+        settings, prepare = (run_dir.hparams, lambda settings: run_dir) if run_dir else (hparams, prepare)
+        return run.train(settings, prepare, output_dir, data_dir, manifest, options, callbacks, display)
 
 
 def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | None, display: Display) -> Path:

@@ -12,20 +12,11 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.benchmark.training_cost import Machine, TimedStep, TrainingCost, TrainingData
-from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
+from t2t_lite.config import HParams
 from t2t_lite.cost import cost_of
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import cpu_threads
-from t2t_lite.training.devices import (
-    choose_precision,
-    compiles,
-    default_batch_by,
-    device_memory,
-    make_strategy,
-    matmul_gflops,
-    may_compile,
-    peak_flops,
-)
+from t2t_lite.training.devices import device_memory, make_strategy, matmul_gflops, peak_flops, settle
 from t2t_lite.training.micro_batching import DistributedBatch, bound_micro_batches, distribute_batches, first_replica
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.reports import memory_in_use
@@ -40,13 +31,8 @@ def measure(
     strategy = make_strategy(
         options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile, options.worker_timeout
     )
-    if hparams.precision == AUTO_PRECISION:
-        hparams = hparams.replace(precision=choose_precision(strategy, None)[0])
-    compiled = may_compile(strategy, options.xla_compile)
-    if hparams.batch_by == AUTO_BATCH_BY:
-        hparams = hparams.replace(batch_by=default_batch_by(compiled))
-    compiled = compiles(compiled, options.xla_compile, hparams.batch_by)
-    options = dataclasses.replace(options, xla_compile=compiled)
+    hparams, compiles, _ = settle(strategy, hparams, options.xla_compile)
+    options = dataclasses.replace(options, xla_compile=compiles)
     return measure_training(hparams, data, strategy, options, num_steps, warmup_steps)
 
 

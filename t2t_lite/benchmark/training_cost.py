@@ -12,7 +12,6 @@ import numpy as np
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry
 from t2t_lite.data.problem import Problem
-from t2t_lite.training.checks import check_lengths
 
 if TYPE_CHECKING:  # a measuring process configures TensorFlow before importing it
     import tensorflow as tf
@@ -30,7 +29,7 @@ class TrainingData:
     def check(self, hparams: HParams) -> None:
         if self.problem is not None:
             self.problem.check_hparams(hparams)
-        check_lengths(self.manifest, hparams)
+        self.manifest.check_lengths(hparams)
 
     def vocab_sizes(self) -> tuple[int, int]:
         of_inputs, of_targets = self.manifest.vocabularies

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
+from t2t_lite.config import HParams
 from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, write_text
@@ -77,6 +78,26 @@ class Manifest:
         """Returns the greatest length of a side in a split, in tokens, that does not exceed `max_length`."""
         histograms = self.splits[split]["lengths"].values()
         return max(int(length) for histogram in histograms for length in histogram if int(length) <= max_length)
+
+    def check_lengths(self, hparams: HParams) -> None:
+        """Raises UserError unless some training pair has at most `max_length` tokens on both sides.
+
+        If positions are learned, so must all dev pairs, because all of them are evaluated.
+        """
+        limit = hparams.max_length
+        # Exact if the manifest has a histogram of the longer side; otherwise a lower bound for the shortest pair.
+        shortest = max(min(map(int, histogram)) for histogram in self.splits["train"]["lengths"].values())
+        if shortest > limit:
+            raise UserError(
+                f"all training pairs of '{self.problem}' are longer than max_length={limit} tokens (the shortest has "
+                f"at least {shortest}); set `hparams=max_length={shortest}` or more"
+            )
+        longest = max(max(map(int, histogram)) for histogram in self.splits["dev"]["lengths"].values())
+        if hparams.max_positions and longest > hparams.max_positions:
+            raise UserError(
+                f"the longest dev pair of '{self.problem}' has {longest} tokens, but learned positions cover only "
+                f"max_length={hparams.max_positions}; set `hparams=max_length={longest}` or more"
+            )
 
     def mean_length(self, split: str, side: str) -> float:
         """Returns the average length of a side, "inputs" or "targets" of the forward problem, in tokens."""

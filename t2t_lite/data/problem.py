@@ -1,10 +1,10 @@
 """The base class of problems, which define their pairs and vocabularies, and how outputs are searched and scored."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
@@ -193,6 +193,43 @@ class Problem:
                 f"'{self.name}' has a vocabulary for each side, but tied_embeddings=all needs one for both; use "
                 f"`hparams=tied_embeddings=decoder` (the source side has its own matrix), or tied_embeddings=none"
             )
+
+    def check_data(self, hparams: HParams, settings: Mapping[str, Any], vocabularies: Sequence[Path]) -> None:
+        """Raises UserError if a model with these settings cannot be trained on the generated data.
+
+        Hard alignment must know which source tokens begin words.
+
+        Args:
+          hparams: the settings.
+          settings: those that the data was generated with, from its manifest.
+          vocabularies: the vocabulary files of the forward inputs and targets.
+        """
+        kind, token, file = settings.get("vocab_kind", ""), hparams.source_word_token, vocabularies[0]
+        if not hparams.hard_alignment_token:
+            for name in ("source_word_token", "bracket_labels"):
+                if value := getattr(hparams, name):
+                    raise UserError(
+                        f"{name}={value} has no effect without hard alignment; set `hparams=hard_alignment_token` or "
+                        f"`hparams={name}=0`"
+                    )
+            return
+        if not token and kind != "words" and not settings.get("vocab_file"):
+            raise UserError(
+                f"hard_alignment_token={hparams.hard_alignment_token} needs whole words as source tokens, but the data "
+                f"in {file.parent} was generated with `vocab_kind={kind}`; generate it with `vocab_kind=words` or "
+                f"train with `hparams=hard_alignment_token=0`"
+            )
+        if token:
+            from t2t_lite.data.vocab import open_vocabulary
+
+            vocabulary = open_vocabulary(file)
+            text = vocabulary.bytes_of(token) if token < vocabulary.size else b""
+            if text != b" " or not vocabulary.starts_with_blank:
+                raise UserError(
+                    f"source_word_token={token}: token {token} of {file.name} is not the space before each word; "
+                    f"generate data with such a token (treebank_parsing with `vocab_kind=bpe`) or train with "
+                    f"`hparams=source_word_token=0`"
+                )
 
     def symbols_of(self, side: str) -> tuple[str, ...]:
         """Returns the symbols of a side's vocabulary; `side` is the forward "inputs" or "targets"."""

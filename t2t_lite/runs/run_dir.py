@@ -150,12 +150,12 @@ def stored_setting(path: Path, name: str) -> SettingValue:
         raise UserError(f"{Path(path) / 'hparams.json'} is damaged: {error}") from error
 
 
-def with_order_of_run(path: Path, hparams: HParams, of_new_run: str = "both") -> HParams:
-    """Replaces batch_by=auto in the settings by the run's value, or by `of_new_run` if there is no run yet."""
+def with_order_of_run(path: Path, hparams: HParams) -> HParams:
+    """Replaces batch_by=auto in the settings by the run's value, or by "both" if there is no run yet."""
     if hparams.batch_by != AUTO_BATCH_BY:
         return hparams
     is_new = not (Path(path) / "run.json").exists()
-    return hparams.replace(batch_by=of_new_run if is_new else stored_setting(path, "batch_by"))
+    return hparams.replace(batch_by="both" if is_new else stored_setting(path, "batch_by"))
 
 
 def recorded(path: Path, name: str) -> str | None:

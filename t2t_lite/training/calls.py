@@ -45,7 +45,8 @@ class Requests(NamedTuple):
     stop: float  # 1: end the run
     save: float  # 1: save a checkpoint
     call_length: float  # the number of steps that the next call should make
-    waits: Sequence[float] | np.ndarray  # by worker, the seconds that it waited for a batch: its own; [] without other workers
+    # by worker, the seconds that it waited for a batch; this worker tells only its own; [] without other workers
+    waits: Sequence[float] | np.ndarray
 
     def packed(self) -> list[float]:
         return [self.stop, self.save, self.call_length, *self.waits]

@@ -5,14 +5,15 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
-from t2t_lite.config import AUTO_PRECISION
+from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import free_memory, num_cores, user_sets_threads, warn_if_unused, why_unused
@@ -242,24 +243,6 @@ def cpus_as_devices(number: int) -> Iterator[None]:
         CollectiveAllReduceExtended._initialize_local_devices = original
 
 
-def may_compile(strategy: tf.distribute.Strategy, xla_compile: bool | None) -> bool:
-    """Returns `xla_compile` or, if it is None, whether there are GPUs.
-
-    All workers must call it together, and all get the answer of the first worker.
-    """
-    return bool(all_gather(strategy, float(has_gpus(strategy) if xla_compile is None else xla_compile))[0])
-
-
-def default_batch_by(compiles: bool) -> str:
-    """Returns the `batch_by` that a new run with batch_by=auto uses."""
-    return "shapes" if compiles else "both"
-
-
-def compiles(may_compile: bool, xla_compile: bool | None, batch_by: str) -> bool:
-    """Returns whether to compile steps: by default, only if batches have few shapes."""
-    return may_compile and (xla_compile is not None or batch_by == "shapes")
-
-
 def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -> float:
     """Returns the speed of TensorFlow's product of square matrices in GFLOP/s, from the fastest of `repeats` runs.
 
@@ -308,22 +291,40 @@ _SIZES = {"CPU": 1024, "GPU": 8192}
 _measured: dict[str, float] = {}
 
 
-def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tuple[str, str]:
-    """Returns the precision that precision=auto selects, and a line that gives the reason.
+class Settled(NamedTuple):
+    """What `settle` decides."""
 
-    All workers must call it together; the first one chooses. `stored` is the precision that the run began with and
-    keeps on any device, so that resuming is exact; None: a new run.
+    hparams: HParams  # without auto
+    xla_compile: bool  # whether XLA compiles steps
+    why: str  # the reason for the precision; "" if it was given
+
+
+def settle(
+    strategy: tf.distribute.Strategy, hparams: HParams, xla_compile: bool | None, stored: Mapping[str, str] = {}
+) -> Settled:
+    """Replaces precision=auto and batch_by=auto by the run's values or, if it is new, by what suits the devices.
+
+    All workers must call it together, and all do what the first one does. `stored` has the precision and batch_by that
+    a run began with, which it keeps on any device, so that resuming is exact; {}: a new run. Without `xla_compile`, XLA
+    compiles steps on GPUs, if batches have few shapes.
     """
-    if stored:
-        choice, why = stored, "as at the start of the run"
-    elif isinstance(strategy, tf.distribute.TPUStrategy):
-        choice, why = BFLOAT16, "in which TPUs multiply"
-    else:
-        choice = BFLOAT16 if product_gflops(BFLOAT16) > _LEAST_GAIN * product_gflops(FLOAT32) else FLOAT32
-        why = f"because matrix products run at {_figures(BFLOAT16)} here"
-    if all_gather(strategy, float(choice == BFLOAT16))[0] != (choice == BFLOAT16):
-        choice, why = FLOAT32 if choice == BFLOAT16 else BFLOAT16, "as chosen by the first worker"
-    return choice, f"`hparams=precision={AUTO_PRECISION}`: {choice}, {why}"
+    why = ""
+    if hparams.precision == AUTO_PRECISION:
+        if choice := stored.get("precision", ""):
+            why = "as at the start of the run"
+        elif isinstance(strategy, tf.distribute.TPUStrategy):
+            choice, why = BFLOAT16, "in which TPUs multiply"
+        else:
+            choice = BFLOAT16 if product_gflops(BFLOAT16) > _LEAST_GAIN * product_gflops(FLOAT32) else FLOAT32
+            why = f"because matrix products run at {_figures(BFLOAT16)} here"
+        if all_gather(strategy, float(choice == BFLOAT16))[0] != (choice == BFLOAT16):
+            choice, why = FLOAT32 if choice == BFLOAT16 else BFLOAT16, "as chosen by the first worker"
+        hparams, why = hparams.replace(precision=choice), f"`hparams=precision={AUTO_PRECISION}`: {choice}, {why}"
+    may_compile = has_gpus(strategy) if xla_compile is None else xla_compile
+    may_compile = bool(all_gather(strategy, float(may_compile))[0])
+    if hparams.batch_by == AUTO_BATCH_BY:
+        hparams = hparams.replace(batch_by=stored.get("batch_by", "shapes" if may_compile else "both"))
+    return Settled(hparams, may_compile and (xla_compile is not None or hparams.batch_by == "shapes"), why)
 
 
 def slow_precision(precision: str) -> str:

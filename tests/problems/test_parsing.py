@@ -13,7 +13,6 @@ from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.problems.parsing import HELD_OUT_SHARE
 from t2t_lite.registry import HPARAMS
-from t2t_lite.training.checks import check_aligned_tokens
 from t2t_lite.trees.linear import BRACKETS, TAGS
 
 ALL_SECTIONS = [*range(25)]
@@ -299,7 +298,8 @@ def test_tagged_parsing_writes_tags_and_bpe_tokens(tmp_path):
     assert targets.tokens()[3:] == ["XX", *TAGS, *BRACKETS, "(NML", ")NML"]
     (example,) = itertools.islice(problem.examples("train", {}), 1)
     assert problem.for_model(example).targets == "(S (NML DT NN )NML (VP VBZ )VP . )S"
-    check_aligned_tokens(manifest, HPARAMS["transformer_parsing_tagged"](), tmp_path / "data")
+    hparams = HPARAMS["transformer_parsing_tagged"]()
+    problem.check_data(hparams, manifest.settings, vocabulary_paths(tmp_path / "data", problem))
 
 
 def test_bpe_tokens_of_any_treebank_mark_each_word():

@@ -100,12 +100,11 @@ def test_a_run_of_a_version_without_batch_by_keeps_its_order_of_the_data(run, pr
 
 def test_the_order_of_the_data_is_chosen_for_new_runs_only(run, problem, vocabulary, tmp_path):
     usual = HParams()
-    assert usual.batch_by == "auto" and with_order_of_run(run.path, usual, "shapes").batch_by == "both"
-    for of_new_run in ("both", "shapes"):
-        assert with_order_of_run(tmp_path / "new", usual, of_new_run).batch_by == of_new_run
+    assert usual.batch_by == "auto" and with_order_of_run(run.path, usual).batch_by == "both"
+    assert with_order_of_run(tmp_path / "new", usual).batch_by == "both"
     assert prepare_run_dir(tmp_path / "new", usual, problem, vocabulary).hparams.batch_by == "both"
     other = HPARAMS.replace(batch_by="targets")
-    assert with_order_of_run(run.path, other, "shapes") == other
+    assert with_order_of_run(run.path, other) == other
     assert "batch_by: both, not targets" in refusal(prepare_run_dir, run.path, other, problem, vocabulary)
 
 

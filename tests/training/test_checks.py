@@ -6,11 +6,12 @@ import pytest
 
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest
+from t2t_lite.data.problem import get_problem
 from t2t_lite.data.vocab import train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.training.checks import check_aligned_tokens, check_hard_alignment, check_lengths
 from t2t_lite.trees.linear import TAGS
 
+WORDS = {"vocab_kind": "words"}
 VOCABULARY = {"file": "v", "sha256": "0", "size": 40}
 
 
@@ -26,9 +27,9 @@ def manifest(train, dev):
 SHORT = {"inputs": [3, 9], "targets": [4, 8]}
 
 
-def refusal(*arguments):
+def refusal(of_data, hparams):
     with pytest.raises(UserError) as caught:
-        check_lengths(*arguments)
+        of_data.check_lengths(hparams)
     assert "\n" not in str(caught.value) and "'letters'" in str(caught.value)
     return str(caught.value)
 
@@ -44,7 +45,7 @@ def test_learned_positions_must_cover_the_dev_split(dev):
     message = refusal(manifest(SHORT, dev), HParams(max_length=11, position_encoding="learned"))
     assert "dev pair" in message and "has 12 tokens" in message and "max_length=11" in message
     assert "`hparams=max_length=12` or more" in message
-    check_lengths(manifest(SHORT, dev), HParams(max_length=12, position_encoding="learned"))
+    manifest(SHORT, dev).check_lengths(HParams(max_length=12, position_encoding="learned"))
 
 
 def test_lengths_are_compared_as_numbers():
@@ -55,25 +56,30 @@ def test_lengths_are_compared_as_numbers():
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
 def test_other_position_encodings_have_no_length_limit(positions):
     hparams = HParams(max_length=5, position_encoding=positions)
-    check_lengths(manifest(SHORT, {"inputs": [12], "targets": [4]}), hparams)
+    manifest(SHORT, {"inputs": [12], "targets": [4]}).check_lengths(hparams)
 
 
 def test_longer_training_pairs_are_allowed_because_they_are_dropped():
-    check_lengths(manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT), HParams(max_length=9))
-    check_lengths(
-        manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT), HParams(max_length=9, position_encoding="learned")
+    manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT).check_lengths(HParams(max_length=9))
+    manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT).check_lengths(
+        HParams(max_length=9, position_encoding="learned")
     )
+
+
+def check_data(hparams, folder, settings=WORDS):
+    """Checks settings of a parsing problem whose sides share the vocabulary `v`."""
+    get_problem("treebank_parsing").check_data(hparams, settings, (folder / "v", folder / "v"))
 
 
 @pytest.mark.parametrize(("settings", "refused"), [({"vocab_kind": "bpe"}, True), ({"vocab_kind": "words"}, False)])
 def test_hard_alignment_needs_sources_of_whole_words(settings, refused, tmp_path):
-    manifest = Manifest("x", {}, {}, {}, settings=settings)
-    check_hard_alignment(manifest, HParams(), tmp_path)
+    train_vocabulary(["word"], 99, tmp_path / "v", "words", [])
+    check_data(HParams(), tmp_path, settings)
     if refused:
         with pytest.raises(UserError, match="generated with `vocab_kind=bpe`; generate it with `vocab_kind=words`"):
-            check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)
+            check_data(HParams(hard_alignment_token=3), tmp_path, settings)
     else:
-        check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)
+        check_data(HParams(hard_alignment_token=3), tmp_path, settings)
 
 
 @pytest.mark.parametrize(
@@ -82,18 +88,18 @@ def test_hard_alignment_needs_sources_of_whole_words(settings, refused, tmp_path
 )
 def test_source_word_token_is_the_space_before_each_word(kind, symbols, token, is_space, tmp_path):
     train_vocabulary(["a dog ran", "a cat"], 20, tmp_path / "v", kind, symbols)
-    data = Manifest("x", VOCABULARY, {}, {}, settings={"vocab_kind": kind})
     hparams = HParams(hard_alignment_token=3, source_word_token=token)
     if is_space:
-        check_hard_alignment(data, hparams, tmp_path)
+        check_data(hparams, tmp_path)
     else:
         with pytest.raises(UserError, match=f"source_word_token={token}: token {token} of v is not the space"):
-            check_hard_alignment(data, hparams, tmp_path)
+            check_data(hparams, tmp_path)
 
 
-def test_source_word_token_needs_hard_alignment(tmp_path):
-    with pytest.raises(UserError, match="source_word_token=3 has no effect without hard alignment"):
-        check_hard_alignment(Manifest("x", VOCABULARY, {}, {}), HParams(source_word_token=3), tmp_path)
+@pytest.mark.parametrize("name", ["source_word_token", "bracket_labels"])
+def test_words_and_brackets_need_hard_alignment(name, tmp_path):
+    with pytest.raises(UserError, match=f"{name}=3 has no effect without hard alignment"):
+        check_data(HParams(**{name: 3}), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +115,10 @@ def test_bracket_labels_are_pairs_of_opening_and_closing_brackets(symbols, label
     train_vocabulary(["word"], 99, tmp_path / "v", "words", symbols)
     hparams = HParams(hard_alignment_token=3, bracket_labels=labels)
     if fits:
-        check_aligned_tokens(Manifest("x", VOCABULARY, {}, {}), hparams, tmp_path)
+        check_data(hparams, tmp_path)
     else:
         with pytest.raises(UserError, match=f"bracket_labels={labels}: tokens 4 to {3 + 2 * labels} of v are not"):
-            check_aligned_tokens(Manifest("x", VOCABULARY, {}, {}), hparams, tmp_path)
+            check_data(hparams, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -128,18 +134,12 @@ def test_bracket_labels_are_pairs_of_opening_and_closing_brackets(symbols, label
 )
 def test_hard_alignment_counts_exactly_the_tokens_that_stand_for_words(symbols, settings, fits, tmp_path):
     train_vocabulary(["(S )S (NP )NP"], 99, tmp_path / "v", "words", symbols)
-    data = Manifest("x", VOCABULARY, {}, {})
-    check_aligned_tokens(data, HParams(), tmp_path)
+    check_data(HParams(), tmp_path)
     hparams = HParams(hard_alignment_token=3, **settings)
     if fits:
-        check_aligned_tokens(data, hparams, tmp_path)
+        check_data(hparams, tmp_path)
     else:
         first, count = 3 + symbols.index("XX"), len(symbols) - symbols.index("XX")
         advice = f"set `hparams=hard_alignment_token={first},hard_alignment_count={count}`"
         with pytest.raises(UserError, match=re.escape(advice)):
-            check_aligned_tokens(data, hparams, tmp_path)
-
-
-def test_bracket_labels_need_hard_alignment(tmp_path):
-    with pytest.raises(UserError, match="bracket_labels=2 has no effect without hard alignment"):
-        check_aligned_tokens(Manifest("x", VOCABULARY, {}, {}), HParams(bracket_labels=2), tmp_path)
+            check_data(hparams, tmp_path)

@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.bin.trainer import make_parser
-from t2t_lite.training.devices import compiles, default_batch_by, may_compile
+from t2t_lite.config import HParams
+from t2t_lite.training.devices import settle
 from t2t_lite.training.options import TrainOptions
 
 
@@ -14,11 +15,15 @@ from t2t_lite.training.options import TrainOptions
     + [(has_gpus, True, "shapes", True) for has_gpus in (False, True)],
 )
 def test_compilation_and_few_shapes_go_together(monkeypatch, has_gpus, xla_compile, of_new_run, with_both):
+    def settled(batch_by, stored={}):
+        hparams, compiles, why = settle(tf.distribute.get_strategy(), HParams(batch_by=batch_by), xla_compile, stored)
+        assert why == ""
+        return hparams.batch_by, compiles
+
     monkeypatch.setattr("t2t_lite.training.devices.has_gpus", lambda strategy: has_gpus)
-    may = may_compile(tf.distribute.get_strategy(), xla_compile)
-    assert default_batch_by(may) == of_new_run
-    assert compiles(may, xla_compile, "both") == with_both
-    assert compiles(may, xla_compile, "shapes") == (of_new_run == "shapes")
+    assert settled("auto") == (of_new_run, of_new_run == "shapes")
+    for batch_by, compiles in (("both", with_both), ("shapes", of_new_run == "shapes")):
+        assert settled(batch_by) == settled("auto", {"batch_by": batch_by}) == (batch_by, compiles)
 
 
 def test_every_option_of_a_training_is_a_flag():
