@@ -133,7 +133,7 @@ class NewTokens:
     ) -> "tf.RaggedTensor":
         import tensorflow as tf
 
-        from t2t_lite.data.numpy_calls import call_numpy
+        from t2t_lite.data.batching import call_numpy
 
         if (split := self._sides[side]) is None:
             return texts

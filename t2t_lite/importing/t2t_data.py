@@ -18,8 +18,8 @@ from t2t_lite.data.generation.progress import PairProgress
 from t2t_lite.data.generation.records import LONGER, Statistics
 from t2t_lite.data.generation.split_writer import WORK
 from t2t_lite.data.manifest import FILENAME, Manifest, VocabularyEntry, check_data, read_manifest
+from t2t_lite.data.pipeline import write_index
 from t2t_lite.data.problem import SIDES, SPLITS, Problem
-from t2t_lite.data.record_index import write_index
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, make_folder, split_paths

@@ -23,8 +23,8 @@ from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, 
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
 from t2t_lite.data.manifest import FILENAME, Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
+from t2t_lite.data.pipeline import write_index
 from t2t_lite.data.problem import LANGUAGES, SPLITS, Example, Problem
-from t2t_lite.data.record_index import write_index
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
