@@ -93,11 +93,26 @@ def cut_into_batches(
     total = tf.reduce_sum(target_lengths)
     number = tf.maximum(tf.cast(tf.round(total / batch_tokens), tf.int64), 1)
     if batch_by == "targets":
-        order = _by_targets(input_lengths, target_lengths, seed)
+        # By target length, then by input length. Input lengths ascend for one target length and descend for the next,
+        # so that they do not jump within a batch that spans two target lengths. Pairs of equal lengths are shuffled.
+        up, targets = tf.minimum(input_lengths, _LONGEST), tf.minimum(target_lengths, _LONGEST)
+        key = (targets * (2 * _LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, _LONGEST - up)) * _DRAWS
+        if seed is not None:
+            key += tf.random.stateless_uniform(tf.shape(key), seed, 0, _DRAWS, tf.int64)
+        order = tf.argsort(key, stable=True)
         lengths = tf.gather(target_lengths, order)
         batch_of = tf.cumsum(lengths, exclusive=True) * number // tf.maximum(total, 1)
     else:
-        order, batch_of = _by_both(input_lengths, target_lengths, number, seed)
+        pairs, divisions = tf.shape(target_lengths), tf.reshape(number, [1])
+        draws, shares = tf.zeros(pairs, tf.int64), tf.fill(divisions, 0.5)
+        if seed is not None:
+            draws = tf.random.stateless_uniform(pairs, seed, 0, _DRAWS, tf.int64)
+            shares = tf.random.stateless_uniform(divisions, fold_in(seed, 2), *_SHARES)
+        lengths = tf.stack([input_lengths, target_lengths])
+        order, batch_of = (
+            tf.ensure_shape(tensor, [None])
+            for tensor in call_numpy(_divide, [lengths, draws, shares], [tf.int64, tf.int64])
+        )
     rows = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
         tf.cast(order, tf.int64), batch_of, nrows=number
     )
@@ -131,38 +146,12 @@ def fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
     return tf.random.experimental.stateless_fold_in(seed, number)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _by_targets(input_lengths: tf.Tensor, target_lengths: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-    """Returns the order of pairs by target length, then by input length, int32 [pairs].
-
-    Input lengths ascend for one target length and descend for the next, so that they do not jump within a batch that
-    spans two target lengths. Pairs of equal lengths are shuffled.
-    """
-    up, targets = tf.minimum(input_lengths, _LONGEST), tf.minimum(target_lengths, _LONGEST)
-    key = (targets * (2 * _LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, _LONGEST - up)) * _DRAWS
-    if seed is not None:
-        key += tf.random.stateless_uniform(tf.shape(key), seed, 0, _DRAWS, tf.int64)
-    return tf.argsort(key, stable=True)
-
-
-def _by_both(
-    input_lengths: tf.Tensor, target_lengths: tf.Tensor, number: tf.Tensor, seed: tf.Tensor | None
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (the order of pairs, the batch of each pair in this order), both int64 [pairs]."""
-    pairs, divisions = tf.shape(target_lengths), tf.reshape(number, [1])
-    draws, shares = tf.zeros(pairs, tf.int64), tf.fill(divisions, 0.5)
-    if seed is not None:
-        draws = tf.random.stateless_uniform(pairs, seed, 0, _DRAWS, tf.int64)
-        shares = tf.random.stateless_uniform(divisions, fold_in(seed, 2), *_SHARES)
-    lengths = tf.stack([input_lengths, target_lengths])
-    order, batch_of = call_numpy(_divide, [lengths, draws, shares], [tf.int64, tf.int64])
-    return tf.ensure_shape(order, [None]), tf.ensure_shape(batch_of, [None])
-
-
 def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Divides pairs in two recursively, each time by the side that leaves less padding, until each part is a batch.
 
     `lengths` is int64 [2, pairs]; `draws`, int64 [pairs], orders pairs of equal length; `shares`, float32 [batches], is
-    the share of the batches in the first part of each division. Returns the same as `_by_both`.
+    the share of the batches in the first part of each division. Returns (the order of pairs, the batch of each pair in
+    this order), both int64 [pairs].
     """
     orders = [np.argsort(side * _DRAWS + draws, kind="stable") for side in lengths]
     is_first = np.zeros(lengths.shape[1], bool)

@@ -113,22 +113,17 @@ def manifest_of_file(path: Path) -> Manifest:
         raise UserError(f"no such file: {path}; generate the data with t2t-lite-datagen")
     try:
         manifest = Manifest(**json.loads(path.read_text(encoding="utf-8")))
-        _require_parts(manifest)
+        names = [vocabulary[part] for vocabulary in manifest.vocabularies for part in ("file", "sha256")]
+        numbers = [vocabulary["size"] for vocabulary in manifest.vocabularies] + [
+            number
+            for split in manifest.splits.values()
+            for number in (split["examples"], *split["shards"].values(), *split["lengths"]["targets"].values())
+        ]
+        if not all(isinstance(name, str) for name in names) or not all(isinstance(number, int) for number in numbers):
+            raise TypeError("a name or a number has the wrong type")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path} is damaged ({error!r}); remove it and run t2t-lite-datagen again") from error
     return manifest
-
-
-def _require_parts(manifest: Manifest) -> None:
-    """Raises KeyError, TypeError or AttributeError if a required part is missing or malformed."""
-    names = [vocabulary[part] for vocabulary in manifest.vocabularies for part in ("file", "sha256")]
-    numbers = [vocabulary["size"] for vocabulary in manifest.vocabularies] + [
-        number
-        for split in manifest.splits.values()
-        for number in (split["examples"], *split["shards"].values(), *split["lengths"]["targets"].values())
-    ]
-    if not all(isinstance(name, str) for name in names) or not all(isinstance(number, int) for number in numbers):
-        raise TypeError("a name or a number has the wrong type")
 
 
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:

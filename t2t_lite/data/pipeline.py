@@ -44,33 +44,29 @@ def write_index(data_dir: Path, manifest: Manifest) -> None:
     """Writes the index of the train split, unless it exists and fits the shards."""
     if read_index(data_dir, manifest) is not None:
         return
+
+    def lengths(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns (bytes of the data, int64 [records]; tokens of inputs and targets, int64 [2, records])."""
+        features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
+        parsed: dict[str, Any] = tf.io.parse_example(records, features)
+        sides = tf.stack([parsed[name].row_lengths() for name in ("inputs", "targets")])
+        return tf.cast(tf.strings.length(records), tf.int64), sides
+
     split = manifest.splits["train"]
     shards = sorted(split["shards"])
     rows = np.zeros(len(shards) + split["examples"], _ROW)
     place = len(shards)
     for number, name in enumerate(shards):
         first, end = place, 0
-        for sizes, lengths in _lengths_of_shard(Path(data_dir) / name):
+        records = tf.data.TFRecordDataset(str(Path(data_dir) / name)).batch(_INDEXED_AT_ONCE)
+        for sizes, sides in records.map(lengths).as_numpy_iterator():
             ends = end + np.cumsum(sizes + _BEFORE + _AFTER)
             part = rows[place : place + len(sizes)]
-            part["end"], (part["inputs"], part["targets"]) = ends, lengths
+            part["end"], (part["inputs"], part["targets"]) = ends, sides
             place, end = place + len(sizes), int(ends[-1])
         rows["end"][number] = place - first
     with written_whole(index_path(data_dir, manifest)) as incomplete, incomplete.open("wb") as file:
         np.save(file, rows)
-
-
-def _lengths_of_shard(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields (bytes of the data, int64 [records]; tokens of inputs and targets, int64 [2, records])."""
-
-    def lengths(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
-        parsed: dict[str, Any] = tf.io.parse_example(records, features)
-        sides = tf.stack([parsed[name].row_lengths() for name in ("inputs", "targets")])
-        return tf.cast(tf.strings.length(records), tf.int64), sides
-
-    for sizes, sides in tf.data.TFRecordDataset(str(path)).batch(_INDEXED_AT_ONCE).map(lengths):
-        yield sizes.numpy(), sides.numpy()
 
 
 def read_index(data_dir: Path, manifest: Manifest | None) -> "RecordIndex | None":
