@@ -39,26 +39,25 @@ def load_all(usr_dir: str | None = None) -> None:
     Registries do the same, without a user folder, at the first unknown name. The error of a plug-in that cannot be
     imported has the whole traceback.
     """
-    with _loading:
-        _load_all(usr_dir)
-
-
-def _load_all(usr_dir: str | None) -> None:
     import importlib.metadata  # 15 ms, which --help of most commands does not need
 
     global _loading_began
-    _loading_began = True
-    try:
-        _load_builtins()
-        for entry_point in importlib.metadata.entry_points(group=GROUP):
-            package = entry_point.dist.name if entry_point.dist else entry_point.value
-            with registering(Origin("package", package)):
-                _import(entry_point.load, f"the plug-in {entry_point.value} of the package {package}")
-    except BaseException:
-        _loading_began = False
-        raise
-    if usr_dir:
-        load_usr_dir(usr_dir)
+    with _loading:
+        _loading_began = True
+        try:
+            for package_name in ("t2t_lite.problems", "t2t_lite.hparams"):
+                package = importlib.import_module(package_name)
+                for module in pkgutil.iter_modules(package.__path__):
+                    importlib.import_module(f"{package_name}.{module.name}")
+            for entry_point in importlib.metadata.entry_points(group=GROUP):
+                name = entry_point.dist.name if entry_point.dist else entry_point.value
+                with registering(Origin("package", name)):
+                    _import(entry_point.load, f"the plug-in {entry_point.value} of the package {name}")
+        except BaseException:
+            _loading_began = False
+            raise
+        if usr_dir:
+            load_usr_dir(usr_dir)
 
 
 def load_all_once() -> None:
@@ -129,13 +128,6 @@ def _import(load: Callable[[], object], what: str) -> None:
 
 def _with_traceback(what: str) -> str:
     return f"{what} cannot be imported:\n{traceback.format_exc().rstrip()}"
-
-
-def _load_builtins() -> None:
-    for package_name in ("t2t_lite.problems", "t2t_lite.hparams"):
-        package = importlib.import_module(package_name)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package_name}.{module.name}")
 
 
 def trusted_list() -> Path:

@@ -230,18 +230,6 @@ def _flush() -> None:
         sys.stderr.flush()
 
 
-@contextlib.contextmanager
-def _packages_hidden() -> Iterator[None]:
-    """Makes `hidden_packages` that are not yet imported look uninstalled inside the block."""
-    hidden = [name for name in hidden_packages if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  None: Python raises ModuleNotFoundError
-    try:
-        yield
-    finally:
-        for name in hidden:
-            sys.modules.pop(name, None)
-
-
 def _keras_backend() -> str:
     """Returns the backend that Keras will use, which it reads from the same places."""
     if name := os.environ.get("KERAS_BACKEND"):
@@ -280,8 +268,15 @@ class _Loader:
                 importlib.import_module("tensorflow")
         if hidden_packages:
             collect_garbage_rarely()
-        with stderr_held_back(), _packages_hidden():
-            self._loader.exec_module(module)
+        # Optional packages that are not yet imported look uninstalled meanwhile.
+        hidden = [name for name in hidden_packages if name not in sys.modules]
+        with stderr_held_back():
+            sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  None: Python raises ModuleNotFoundError
+            try:
+                self._loader.exec_module(module)
+            finally:
+                for name in hidden:
+                    sys.modules.pop(name, None)
 
 
 def wrapped_spec(hook: object, name: str, target: ModuleType | None) -> ModuleSpec | None:
