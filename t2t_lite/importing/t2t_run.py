@@ -38,7 +38,16 @@ def import_run(
     folder = checkpoint.parent
     flags = _flags(folder)
     weights = T2tWeights(checkpoint)
-    _check_model(flags.get("model", weights.model), weights)
+    name = flags.get("model", weights.model)
+    if name != MODEL or weights.model != MODEL:
+        other = name if name != MODEL else weights.model or "another model"
+        raise UserError(f"{weights.path} is a checkpoint of {other}; only tensor2tensor's {MODEL} can be imported")
+    if not weights.vocab_sizes:
+        raise UserError(f"{weights.path} has no vocabulary embedding; only text-to-text models can be imported")
+    if not any(shape.startswith(f"{MODEL}/body/encoder/") for shape in weights.shapes):
+        raise UserError(
+            f"{weights.path} has no encoder; models without one, such as language models, cannot be imported"
+        )
     settings = read_settings(_beside(folder, "hparams.json"), flags)
     problem = _problem(options.problem, flags.get("problem", ""))
     with tempfile.TemporaryDirectory() as work:
@@ -59,7 +68,13 @@ def import_run(
 
 def _checkpoint(source: Path) -> Path:
     if source.is_dir():
-        latest = _latest(source)
+        try:
+            latest = tf.train.latest_checkpoint(str(source))  # None: there is no such file or checkpoint
+        except (ValueError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{source / 'checkpoint'} is damaged: it does not name the last checkpoint; copy it again, or pass a "
+                f"checkpoint, such as {source / 'model.ckpt-250000'}"
+            ) from error
         checkpoints = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
         path = Path(latest) if latest else checkpoints[-1].with_suffix("") if checkpoints else None
         if path is None:
@@ -71,17 +86,6 @@ def _checkpoint(source: Path) -> Path:
     if not path.with_name(f"{path.name}.index").is_file():
         raise UserError(f"{source} is neither a folder nor a checkpoint: there is no {path.name}.index; check the path")
     return path
-
-
-def _latest(folder: Path) -> str | None:
-    """Returns the last checkpoint as the file `checkpoint` names it; None if there is no such file or checkpoint."""
-    try:
-        return tf.train.latest_checkpoint(str(folder))
-    except (ValueError, tf.errors.OpError) as error:
-        raise UserError(
-            f"{folder / 'checkpoint'} is damaged: it does not name the last checkpoint; copy it again, or pass a "
-            f"checkpoint, such as {folder / 'model.ckpt-250000'}"
-        ) from error
 
 
 def _beside(folder: Path, name: str) -> Path:
@@ -99,18 +103,6 @@ def _flags(folder: Path) -> dict[str, str]:
         return {}
     matches = (re.fullmatch(r"--(\w+)=(.*)", line.strip()) for line in lines)
     return {match[1]: match[2] for match in matches if match and match[2]}
-
-
-def _check_model(name: str, weights: T2tWeights) -> None:
-    if name != MODEL or weights.model != MODEL:
-        other = name if name != MODEL else weights.model or "another model"
-        raise UserError(f"{weights.path} is a checkpoint of {other}; only tensor2tensor's {MODEL} can be imported")
-    if not weights.vocab_sizes:
-        raise UserError(f"{weights.path} has no vocabulary embedding; only text-to-text models can be imported")
-    if not any(shape.startswith(f"{MODEL}/body/encoder/") for shape in weights.shapes):
-        raise UserError(
-            f"{weights.path} has no encoder; models without one, such as language models, cannot be imported"
-        )
 
 
 def _problem(name: str, theirs: str) -> Problem:
