@@ -141,7 +141,11 @@ def _chart(
         _draw(axes, curves, axis, unit)
         if ticks:
             axes.set_xticks(range(len(ticks)), list(map(_label, ticks)))
-        _scale(axes, name, [value for curve in curves for value in curve.values])
+        values = [value for curve in curves for value in curve.values]
+        if name.startswith(_FROM_ZERO) and min(values) >= 0:
+            axes.set_ylim(bottom=0)
+        elif min(values) > 0 and max(values) > _WIDE_RANGE * min(values):  # as after divergence
+            axes.set_yscale("log")
         if len(curves) > 1:
             figure.legend(loc="outside upper left", ncols=2 if len(curves) < 9 else 3, frameon=False)
         with warnings.catch_warnings():
@@ -149,14 +153,6 @@ def _chart(
             svg = figure_svg(figure, name)
     ends = "; ".join(f"{each.label}: {_places(each, axis, ticks)}" for each in curves[:8])
     return Chart(title, f"{title}, by {axis}. {ends}.", svg)
-
-
-def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
-    """Sets the vertical axis: from 0 for charts in `_FROM_ZERO`, logarithmic for a wide range, as after divergence."""
-    if name.startswith(_FROM_ZERO) and min(values) >= 0:
-        axes.set_ylim(bottom=0)
-    elif min(values) > 0 and max(values) > _WIDE_RANGE * min(values):
-        axes.set_yscale("log")
 
 
 def _draw(axes: "Axes", curves: Sequence[Curve], axis: str, unit: str) -> None:

@@ -106,7 +106,10 @@ def facts(runs: Sequence[StoredRun]) -> list[tuple[str, list[str]]]:
 def _facts(run: StoredRun) -> dict[str, str]:
     start = run.starts[-1] if run.starts else {}
     recorded, plugins = text(run.about.get("hparams_set")), ", ".join(map(text, run.about.get("plugins", ())))
-    seconds = _training_seconds(run)
+    # The time of the steps without evaluations: each report has the speed since the previous report.
+    steps = pairwise([0, *(report["step"] for report in run.reports)])
+    speeds = [report.get("steps_per_second", math.nan) for report in run.reports]
+    seconds = sum((step - before) / speed for (before, step), speed in zip(steps, speeds) if speed > 0)
     return {
         "run directory": text(str(run.path.absolute())),
         "problem": run.problem + (f" (from plug-ins: {plugins})" if plugins else ""),
@@ -148,13 +151,6 @@ def _state(run: StoredRun) -> str:
     if (run.path / _RUNNING).exists():
         return "in training, or killed"
     return "unfinished, or stopped early" if run.last_step else "no steps done"
-
-
-def _training_seconds(run: StoredRun) -> float:
-    """Returns the time of the steps without evaluations. Each report has the speed since the previous report."""
-    steps = [0, *(report["step"] for report in run.reports)]
-    speeds = [report.get("steps_per_second", math.nan) for report in run.reports]
-    return sum((step - before) / speed for (before, step), speed in zip(pairwise(steps), speeds) if speed > 0)
 
 
 def _pairs(run: StoredRun, split: str) -> str:
