@@ -39,7 +39,10 @@ class BpeDropout:
         self._keys = np.array(sorted(merges))
         self._merged = np.array([merges[key] for key in self._keys.tolist()])
         self._costs = np.array([-scores.get(id, 0.0) for id in range(self._size)])
-        leaves = [_characters(token, ids) if token in ids else [id] for id, token in enumerate(tokens)]
+        leaves = [
+            [ids[character] for character in token] if token in ids and ids.keys() >= {*token} else [ids.get(token, id)]
+            for id, token in enumerate(tokens)
+        ]
         self._leaf_counts = np.array([len(of_token) for of_token in leaves])
         self._leaf_starts = np.cumsum(self._leaf_counts) - self._leaf_counts
         self._leaves = np.array([leaf for of_token in leaves for leaf in of_token])
@@ -90,10 +93,6 @@ class BpeDropout:
         ids, word = (np.concatenate(parts) for parts in zip(*finished))
         order = np.argsort(word, kind="stable")
         return ids[order], word[order]
-
-
-def _characters(token: str, ids: dict[str, int]) -> list[int]:
-    return [ids[character] for character in token] if all(character in ids for character in token) else [ids[token]]
 
 
 def _ranges(counts: np.ndarray) -> np.ndarray:

@@ -436,10 +436,22 @@ def epochs(
         shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
     cutting = Cutting(batch_tokens, batch_by, shapes, host)
     windows = _windows(problem, data_dir, "train", cutting, max_length, seed, first_epoch)
-    change = _change(problem, data_dir, max_length, bpe_dropout, pair_concatenation)
-    index = read_index(data_dir, read_manifest(data_dir, problem)) if change is None else None
+    manifest = read_manifest(data_dir, problem)
+    new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
+    concatenation = None
+    if pair_concatenation:
+        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
+    changes = new_tokens is not None or concatenation is not None
+    index = None if changes else read_index(data_dir, manifest)
     first_window, before = _whole_windows(windows, index, skip) if skip and index is not None else (0, 0)
     own_index = index if host is not None and host.number < host.devices else None
+
+    def change(inputs: Array, targets: Array, seed: tf.Tensor, window: tf.Tensor) -> tuple[Array, Array]:
+        if new_tokens is not None:
+            inputs, targets = new_tokens.of_window(inputs, targets, seed, window)
+        if concatenation is not None:
+            inputs, targets = concatenation(inputs, targets, fold_in(fold_in(seed, window), 3))
+        return inputs, targets
 
     def of_first(epoch: tf.Tensor, number: int) -> tf.Tensor:
         return tf.where(epoch == first_epoch, tf.constant(number, tf.int64), 0)
@@ -450,7 +462,7 @@ def epochs(
 
     def windows_of(epoch: tf.Tensor) -> tf.data.Dataset:
         of_epoch = dataclasses.replace(windows, epoch=epoch, first=of_first(epoch, first_window))
-        read: Any = of_epoch.read(change) if own_index is None else of_epoch.read_own(own_index)
+        read: Any = of_epoch.read(change if changes else None) if own_index is None else of_epoch.read_own(own_index)
         return read.scan(of_first(epoch, before), with_position).map(lambda *window: (epoch, *window))
 
     def batches_of(epoch: tf.Tensor, position: tf.Tensor, *window: Array) -> tf.data.Dataset:
@@ -473,27 +485,6 @@ def _without_autotune() -> tf.data.Options:
     options = tf.data.Options()
     options.autotune.enabled = False
     return options
-
-
-def _change(
-    problem: Problem, data_dir: Path, max_length: int, bpe_dropout: float, pair_concatenation: float
-) -> Change | None:
-    manifest = read_manifest(data_dir, problem)
-    new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
-    concatenation = None
-    if pair_concatenation:
-        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
-    if new_tokens is None and concatenation is None:
-        return None
-
-    def change(inputs: Array, targets: Array, seed: tf.Tensor, window: tf.Tensor) -> tuple[Array, Array]:
-        if new_tokens is not None:
-            inputs, targets = new_tokens.of_window(inputs, targets, seed, window)
-        if concatenation is not None:
-            inputs, targets = concatenation(inputs, targets, fold_in(fold_in(seed, window), 3))
-        return inputs, targets
-
-    return change
 
 
 def _whole_windows(windows: Windows, index: RecordIndex, skip: int) -> tuple[int, int]:
@@ -520,19 +511,14 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         if "record" not in error.message and "Example" not in error.message:
             raise
-        damaged = _damaged_shards(name, Path(data_dir))
+        damaged = []
+        for path in sorted(Path(data_dir).glob(f"{name}-*-of-*")):
+            try:
+                for records in tf.data.TFRecordDataset(str(path)).batch(1024):
+                    tf.io.parse_example(records, {"inputs": tf.io.RaggedFeature(tf.int64)})
+            except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+                damaged.append(path)
         which = " and ".join(map(str, damaged)) or f"a shard of '{name}' in {data_dir}"
         raise UserError(
             f"{which} is damaged; remove it and run t2t-lite-datagen again with the same settings as before"
         ) from error
-
-
-def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
-    damaged = []
-    for path in sorted(data_dir.glob(f"{name}-*-of-*")):
-        try:
-            for records in tf.data.TFRecordDataset(str(path)).batch(1024):
-                tf.io.parse_example(records, {"inputs": tf.io.RaggedFeature(tf.int64)})
-        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
-            damaged.append(path)
-    return damaged
