@@ -1,5 +1,6 @@
 """Imports a trained tensor2tensor model: its settings, vocabularies and weights become a run directory."""
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Callable
@@ -36,7 +37,11 @@ def import_run(
     check_new(output_dir)
     checkpoint = _checkpoint(source)
     folder = checkpoint.parent
-    flags = _flags(folder)
+    flags: dict[str, str] = {}
+    with contextlib.suppress(UserError):  # there may be no such file
+        lines = _beside(folder, "flags_t2t.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+        matches = (re.fullmatch(r"--(\w+)=(.*)", line.strip()) for line in lines)
+        flags = {match[1]: match[2] for match in matches if match and match[2]}
     weights = T2tWeights(checkpoint)
     name = flags.get("model", weights.model)
     if name != MODEL or weights.model != MODEL:
@@ -93,16 +98,6 @@ def _beside(folder: Path, name: str) -> Path:
         if (place / name).is_file():
             return place / name
     raise UserError(f"{folder} has no {name}, which tensor2tensor writes next to its checkpoints; copy it there")
-
-
-def _flags(folder: Path) -> dict[str, str]:
-    """Returns the flags of the training from flags_t2t.txt, or {} if there is no such file."""
-    try:
-        lines = _beside(folder, "flags_t2t.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-    except UserError:
-        return {}
-    matches = (re.fullmatch(r"--(\w+)=(.*)", line.strip()) for line in lines)
-    return {match[1]: match[2] for match in matches if match and match[2]}
 
 
 def _problem(name: str, theirs: str) -> Problem:

@@ -356,24 +356,23 @@ def sample_tables(run: StoredRun) -> list[SampleTable]:
     by_source: dict[str, list[Sample]] = {}
     for sample in run.samples:
         by_source.setdefault(sample.source, []).append(sample)
-    return [_sample_table(samples) for samples in list(by_source.values())[:_MOST_SENTENCES]]
-
-
-def _sample_table(samples: Sequence[Sample]) -> SampleTable:
-    groups: list[list[Sample]] = []
-    for sample in samples:  # consecutive equal outputs share a row
-        if groups and groups[-1][0].output == sample.output:
-            groups[-1].append(sample)
-        else:
-            groups.append([sample])
-    last = len(groups) - 1
-    kept = sorted({round(place * last / (_MOST_ROWS - 1)) for place in range(_MOST_ROWS)})
-    rows = []
-    for group in (groups[place] for place in kept):
-        first, end = group[0].step, group[-1].step
-        is_reference = bool(group[0].reference) and group[0].output == group[0].reference
-        rows.append((str(first) if first == end else f"{first} to {end}", group[0].output, is_reference))
-    return SampleTable(samples[-1].source, samples[-1].reference, rows, len(groups) - len(rows))
+    tables = []
+    for samples in list(by_source.values())[:_MOST_SENTENCES]:
+        groups: list[list[Sample]] = []
+        for sample in samples:  # consecutive equal outputs share a row
+            if groups and groups[-1][0].output == sample.output:
+                groups[-1].append(sample)
+            else:
+                groups.append([sample])
+        last = len(groups) - 1
+        kept = sorted({round(place * last / (_MOST_ROWS - 1)) for place in range(_MOST_ROWS)})
+        rows = []
+        for group in (groups[place] for place in kept):
+            first, end = group[0].step, group[-1].step
+            is_reference = bool(group[0].reference) and group[0].output == group[0].reference
+            rows.append((str(first) if first == end else f"{first} to {end}", group[0].output, is_reference))
+        tables.append(SampleTable(samples[-1].source, samples[-1].reference, rows, len(groups) - len(rows)))
+    return tables
 
 
 def example_groups(run: StoredRun) -> list[ExampleGroup]:

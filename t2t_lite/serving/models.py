@@ -106,12 +106,10 @@ class ModelSet:
             able = {model.source_language: model for model in reversed(models) if model.target_language == to}
             if not able:
                 raise NoSuchModel(self._without(target))
-            if len(able) == 1:
-                detected = languages.Detected(*able, 100.0)
-            else:
-                detected = languages.detect(text, tuple(able))[0]
+            first = next(iter(able))
+            detected = languages.Detected(first, 100.0) if len(able) == 1 else languages.detect(text, tuple(able))[0]
             if detected.language not in able:
-                detected = detected._replace(language=next(iter(able)))
+                detected = detected._replace(language=first)
             return able[detected.language], detected
         ranked: dict[tuple[int, int], list[ServedModel]] = {}
         for model in models:
