@@ -83,13 +83,7 @@ def measure_training(
         memory = memory_in_use()  # before other measurements increase it
         delivered = None
         if data.problem is not None:
-            # The speed of reading without training. A fixed number of batches is read, not for a fixed time, because
-            # all workers must request the same batches.
-            number, iterator = max(data.round_of_batches(hparams.batch_tokens), num_steps), iter(batches)
-            next(iterator)  # excludes the setup; the batches below still include reading and sorting a window
-            start = time.perf_counter()
-            tokens = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
-            delivered = tokens / (time.perf_counter() - start)
+            delivered = _pipeline_speed(batches, max(data.round_of_batches(hparams.batch_tokens), num_steps))
     flops = sum(training_step_flops(model, *data.mean_lengths()).values())
     return TrainingCost(
         precision=hparams.precision,
@@ -144,6 +138,16 @@ def try_every_graph(
         if graph not in seen:
             train_step(batch)
         seen.add(graph)
+
+
+def _pipeline_speed(batches: Iterable[DistributedBatch], number: int) -> float:
+    """Returns the speed of reading `number` batches without training, in non-padding target tokens per second."""
+    iterator = iter(batches)
+    next(iterator)  # excludes the setup; the batches below still include reading and sorting a window
+    # Read a fixed number of batches, not for a fixed time, because all workers must request the same batches.
+    start = time.perf_counter()
+    tokens = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
+    return tokens / (time.perf_counter() - start)
 
 
 def describe_machine(strategy: tf.distribute.Strategy) -> Machine:

@@ -300,7 +300,12 @@ def short(row: str) -> str:
 
 def paper_changes(row: str, scale: Scale) -> dict[str, SettingValue]:
     """Returns the settings in which a row differs from the paper's base model, scaled to the base model of `scale`."""
-    paper, wanted, ours = (dataclasses.asdict(_explicit(HPARAMS[name]())) for name in (PAPER_BASE, row, scale.base))
+    explicit = []  # settings with explicit key and value sizes, so that ratios can be computed
+    for hparams in (HPARAMS[name]() for name in (PAPER_BASE, row, scale.base)):
+        size = hparams.hidden_size // hparams.num_heads
+        own_sizes = {name: getattr(hparams, name) or size for name in ("attention_key_size", "attention_value_size")}
+        explicit.append(dataclasses.asdict(hparams) | own_sizes)
+    paper, wanted, ours = explicit
     named = dataclasses.asdict(HPARAMS[row]())
     changes = {}
     for name, value in wanted.items():
@@ -312,12 +317,3 @@ def paper_changes(row: str, scale: Scale) -> dict[str, SettingValue]:
         if value != ours[name] and not (name.startswith("attention_") and not named[name]):
             changes[name] = value
     return changes
-
-
-def _explicit(hparams: HParams) -> HParams:
-    """Returns the settings with explicit key and value sizes, so that ratios can be computed."""
-    size = hparams.hidden_size // hparams.num_heads
-    return hparams.replace(
-        attention_key_size=hparams.attention_key_size or size,
-        attention_value_size=hparams.attention_value_size or size,
-    )
