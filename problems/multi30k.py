@@ -80,12 +80,11 @@ class Multi30kEndeTokenised(Multi30kEnde):
         """Yields the pairs of captions in a split, as tokens separated by spaces."""
         languages = (self.source_language, self.target_language)
         for pair in super().examples(split, files):
-            yield Example(*(_moses_tokens(text, language) for text, language in zip(pair, languages)))
-
-
-def _moses_tokens(text: str, language: str) -> str:
-    normalizer, tokenizer = _moses(language)
-    return " ".join(tokenizer.tokenize(normalizer.normalize(text.lower()), escape=True))
+            sides = []
+            for text, language in zip(pair, languages):
+                normalizer, tokenizer = _moses(language)
+                sides.append(" ".join(tokenizer.tokenize(normalizer.normalize(text.lower()), escape=True)))
+            yield Example(*sides)
 
 
 @functools.cache

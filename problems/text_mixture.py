@@ -34,7 +34,20 @@ class TextMixture(Mixture):
     @functools.cached_property
     def parts(self) -> tuple[Part, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]  read on first use
         """The parts that the file lists; none while training, which needs only the generated data."""
-        return _read_parts(Path(self._file)) if self._file else ()
+        if not self._file:
+            return ()
+        file = Path(self._file)
+        try:
+            content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise UserError(f"`mixture`: cannot read {file}: {error.strerror}") from error
+        except ValueError as error:
+            raise UserError(f"{file} is not a TOML file: {error}") from error
+        tables = content.get("parts")
+        tables = tables if isinstance(tables, list) else []
+        if not tables or not all(isinstance(table, dict) for table in tables) or content.keys() != {"parts"}:
+            raise UserError(f"{file} must have one table [[parts]] for each part, and nothing else")
+        return tuple(_read_part(f"{file}, part {number}", table) for number, table in enumerate(tables, start=1))
 
     def check_options(self) -> None:
         """Raises UserError if there is no file, a tag is unusable, or a required flag of a part is missing."""
@@ -51,26 +64,6 @@ class TextMixture(Mixture):
     def sources(self) -> tuple[AnySource, ...]:
         """The file, and the sources of all parts."""
         return (OwnFile(Path(self._file)), *super().sources) if self._file else ()
-
-
-def _read_parts(file: Path) -> tuple[Part, ...]:
-    """Reads the parts of a mixture.
-
-    Raises:
-      UserError: if the file cannot be read, or a part has an unknown key, a value of the wrong type, or a flag that its
-        problem does not have.
-    """
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise UserError(f"`mixture`: cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
-        raise UserError(f"{file} is not a TOML file: {error}") from error
-    tables = content.get("parts")
-    tables = tables if isinstance(tables, list) else []
-    if not tables or not all(isinstance(table, dict) for table in tables) or content.keys() != {"parts"}:
-        raise UserError(f"{file} must have one table [[parts]] for each part, and nothing else")
-    return tuple(_read_part(f"{file}, part {number}", table) for number, table in enumerate(tables, start=1))
 
 
 def _read_part(where: str, table: dict[str, Any]) -> Part:

@@ -195,22 +195,20 @@ class TextPairs(Problem):
 
         With --drop_duplicates, repeated training pairs and those with a source in dev or test are `Unusable`.
         """
-        pairs = itertools.chain.from_iterable(self._read_each(split))
-        return self._without_repeated(pairs) if split == "train" and self._drops else pairs
-
-    def _read_each(self, split: str) -> list[Iterator[Example]]:
-        """Returns an iterator over the pairs for each TSV file, or for each two parallel files."""
         if f"{split}_tsv" in self.options:
-            return [read_tsv(file) for file in self._files(f"{split}_tsv")]
-        if f"{split}_source" not in self.options:
+            parts = [read_tsv(file) for file in self._files(f"{split}_tsv")]
+        elif f"{split}_source" not in self.options:
             raise _needs_text()
-        sources, targets = (self._files(f"{split}_{side}") for side in ("source", "target"))
-        if len(sources) != len(targets):
-            raise UserError(
-                f"`{split}_source` has {len(sources)} files and `{split}_target` {len(targets)}; pass one "
-                f"file of translations for each source file, in the same order"
-            )
-        return [read_any_parallel(*files) for files in zip(sources, targets)]
+        else:
+            sources, targets = (self._files(f"{split}_{side}") for side in ("source", "target"))
+            if len(sources) != len(targets):
+                raise UserError(
+                    f"`{split}_source` has {len(sources)} files and `{split}_target` {len(targets)}; pass one "
+                    f"file of translations for each source file, in the same order"
+                )
+            parts = [read_any_parallel(*files) for files in zip(sources, targets)]
+        pairs = itertools.chain.from_iterable(parts)
+        return self._without_repeated(pairs) if split == "train" and self._drops else pairs
 
     def _files(self, name: str) -> list[Path]:
         """Returns the files that match the comma-separated paths and patterns of a flag."""

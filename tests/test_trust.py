@@ -8,7 +8,7 @@ import pytest
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError
-from t2t_lite.plugins.trust import is_trusted, trust, trusted_list
+from t2t_lite.plugins import is_trusted, trust, trusted_list
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.runs.run_dir import open_run_dir, prepare_run_dir, stored_setting, trust_run_plugins
 

@@ -13,8 +13,7 @@ from t2t_lite.bin.cli.command_parser import early_value
 from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.errors import as_flags
 from t2t_lite.options import Option, Options
-from t2t_lite.plugins import load_all
-from t2t_lite.plugins.trust import trust
+from t2t_lite.plugins import load_all, trust
 from t2t_lite.registry import PROBLEMS
 
 DEVICES = (

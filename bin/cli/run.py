@@ -18,8 +18,7 @@ from t2t_lite.bin.cli.command_parser import PROGRAM
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError, as_flags
 from t2t_lite.system.installed import missing_package
-from t2t_lite.system.malloc import keep_freed_memory
-from t2t_lite.system.tensorflow import prepare_process
+from t2t_lite.system.tensorflow import keep_freed_memory, prepare_process
 
 if TYPE_CHECKING:
     import rich.table

@@ -28,7 +28,13 @@ def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
     figure = make_figure(13, 3.5 + 0.08 * len(parts) * len(sets))
     bars, rates = figure.subplots(1, 2)
     height = 0.8 / len(sets)
-    schedules = [_schedule(each.hparams) for each in sets.values()]
+    schedules = []
+    for hparams in [each.hparams for each in sets.values()]:
+        last = hparams.train_steps
+        turns = (hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps)  # the ends of warm-up and decay
+        even = np.linspace(1, last, min(last, _POINTS)).round().astype(int).tolist()
+        steps = sorted({*even, *(step for step in turns if 1 <= step <= last)})
+        schedules.append((steps, [float(learning_rate(step, hparams)) for step in steps]))
     for number, ((name, each), color) in enumerate(zip(sets.items(), COLORS)):
         places = [place + (number - (len(sets) - 1) / 2) * height for place in range(len(parts))]
         millions = [each.parameters.get(part, 0) / _MILLION for part in parts]
@@ -54,12 +60,3 @@ def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
     for text in legend.get_texts():
         text.set_parse_math(False)
     save(figure, file)
-
-
-def _schedule(hparams: HParams) -> tuple[list[int], list[float]]:
-    """Returns (steps, their learning rates). The steps include the ends of warm-up and decay."""
-    last = hparams.train_steps
-    turns = (hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps)
-    even = np.linspace(1, last, min(last, _POINTS)).round().astype(int).tolist()
-    steps = sorted({*even, *(step for step in turns if 1 <= step <= last)})
-    return steps, [float(learning_rate(step, hparams)) for step in steps]

@@ -141,32 +141,26 @@ def _pipeline_speed(batches: Iterable[DistributedBatch], number: int) -> float:
 
 
 def describe_machine(strategy: tf.distribute.Strategy) -> Machine:
+    if strategy is tf.distribute.get_strategy():  # TensorFlow's default strategy, which lists no devices
+        names = [(tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU"))[0].name]
+    else:
+        names = strategy.extended.worker_devices
+    devices = []  # such as "GPU:0 (NVIDIA A100)"
+    for name in [name.split("device:")[1] for name in names]:
+        kind, number = name.split(":")
+        what = _processor() if kind == "CPU" else None
+        if kind == "GPU":
+            gpu = tf.config.get_visible_devices("GPU")[int(number)]
+            what = tf.config.experimental.get_device_details(gpu).get("device_name")
+        devices.append(f"{name} ({what})" if what else name)
     return Machine(
-        devices=_device_names(strategy),
+        devices=devices,
         threads=cpu_threads(),
         matmul_gflops=matmul_gflops(),
         tensorflow=tf.__version__,
         keras=keras.__version__,
         python=platform.python_version(),
     )
-
-
-def _device_names(strategy: tf.distribute.Strategy) -> list[str]:
-    """Returns a name for each device, such as "GPU:0 (NVIDIA A100)"."""
-    if strategy is tf.distribute.get_strategy():  # TensorFlow's default strategy, which lists no devices
-        names = [(tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU"))[0].name]
-    else:
-        names = strategy.extended.worker_devices
-    return [_with_kind(name.split("device:")[1]) for name in names]
-
-
-def _with_kind(name: str) -> str:
-    kind, number = name.split(":")
-    details = {}
-    if kind == "GPU":
-        details = tf.config.experimental.get_device_details(tf.config.get_visible_devices("GPU")[int(number)])
-    what = _processor() if kind == "CPU" else details.get("device_name")
-    return f"{name} ({what})" if what else name
 
 
 def _processor() -> str:

@@ -68,7 +68,7 @@ class TrainingData:
         return tf.data.Dataset.from_tensors(batch).repeat()
 
     def round_of_batches(self, batch_tokens: int) -> int:
-        from t2t_lite.data.windows import window_size
+        from t2t_lite.data.pipeline import window_size
 
         pairs = window_size(self.manifest.splits["train"]["examples"])
         return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)

@@ -1,18 +1,31 @@
 """Divides pairs into batches with similar lengths and about the same number of target tokens."""
 
+import atexit
 import dataclasses
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
-from t2t_lite.data.batch_shapes import fill_shapes
-from t2t_lite.data.numpy_calls import call_numpy
 
 _LONGEST = 2**15  # when sorting by target length, longer texts count as this long
 _DRAWS = 2**24  # upper bound of the random numbers that order pairs of equal length
 # When batching by both lengths, each division gives its first part a random share of the batches in this range.
 _SHARES = 0.35, 0.65
+# Compiling a step takes about a minute per shape on a GPU; more shapes reduce padding.
+MOST_SHAPES = 40
+# At least this many batches per shape on average, because a shape's leftover pairs are padded to a larger shape.
+_BATCHES_OF_SHAPE = 3
+# Rows are a multiple of this, so that 2, 4 or 8 devices get equal shares; small batches may have any number.
+_ROWS = 8
+# At the end of the program, pipelines have stopped if none has called a function for this long.
+_QUIET_SECONDS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +50,33 @@ class HostShare:
         return tf.ragged.boolean_mask(batches, (places >= start[:, tf.newaxis]) & (places < end[:, tf.newaxis]))
 
 
+@dataclasses.dataclass(frozen=True)
+class Cutting:
+    batch_tokens: int  # about the number of target tokens in a batch
+    batch_by: str  # "both" or "targets", see `cut_into_batches`; not used with `shapes`
+    shapes: np.ndarray | None  # the possible shapes of batches, see `cut_into_shapes`
+    host: HostShare | None = None  # the host whose rows are wanted; None: all rows
+
+    def __call__(
+        self, inputs_lengths: tf.Tensor, targets_lengths: tf.Tensor, seed: tf.Tensor | None
+    ) -> tuple[Array, tf.Tensor]:
+        """Returns the host's pairs, int64 [batches, (rows)], and the size of each batch, int64 [batches, 4].
+
+        A size is inputs length, targets length, rows and target tokens. The lengths are int64 [pairs]; the seed is of
+        the window, int64 [2].
+        """
+        lengths = inputs_lengths, targets_lengths
+        if self.shapes is not None and seed is not None:
+            rows, shapes = cut_into_shapes(*lengths, seed, self.shapes)
+        else:
+            rows = cut_into_batches(*lengths, self.batch_tokens, seed, self.batch_by)
+            longest = [tf.reduce_max(tf.gather(side, rows), axis=1) for side in lengths]
+            shapes = tf.stack([*longest, rows.row_lengths()], axis=1)
+        tokens = tf.reduce_sum(tf.gather(targets_lengths, rows), axis=1)
+        sizes = tf.concat([shapes, tokens[:, tf.newaxis]], axis=1)
+        return rows if self.host is None else self.host.select(rows, sizes[:, 2]), sizes
+
+
 def cut_into_batches(
     input_lengths: tf.Tensor,
     target_lengths: tf.Tensor,
@@ -53,11 +93,26 @@ def cut_into_batches(
     total = tf.reduce_sum(target_lengths)
     number = tf.maximum(tf.cast(tf.round(total / batch_tokens), tf.int64), 1)
     if batch_by == "targets":
-        order = _by_targets(input_lengths, target_lengths, seed)
+        # By target length, then by input length. Input lengths ascend for one target length and descend for the next,
+        # so that they do not jump within a batch that spans two target lengths. Pairs of equal lengths are shuffled.
+        up, targets = tf.minimum(input_lengths, _LONGEST), tf.minimum(target_lengths, _LONGEST)
+        key = (targets * (2 * _LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, _LONGEST - up)) * _DRAWS
+        if seed is not None:
+            key += tf.random.stateless_uniform(tf.shape(key), seed, 0, _DRAWS, tf.int64)
+        order = tf.argsort(key, stable=True)
         lengths = tf.gather(target_lengths, order)
         batch_of = tf.cumsum(lengths, exclusive=True) * number // tf.maximum(total, 1)
     else:
-        order, batch_of = _by_both(input_lengths, target_lengths, number, seed)
+        pairs, divisions = tf.shape(target_lengths), tf.reshape(number, [1])
+        draws, shares = tf.zeros(pairs, tf.int64), tf.fill(divisions, 0.5)
+        if seed is not None:
+            draws = tf.random.stateless_uniform(pairs, seed, 0, _DRAWS, tf.int64)
+            shares = tf.random.stateless_uniform(divisions, fold_in(seed, 2), *_SHARES)
+        lengths = tf.stack([input_lengths, target_lengths])
+        order, batch_of = (
+            tf.ensure_shape(tensor, [None])
+            for tensor in call_numpy(_divide, [lengths, draws, shares], [tf.int64, tf.int64])
+        )
     rows = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
         tf.cast(order, tf.int64), batch_of, nrows=number
     )
@@ -91,38 +146,12 @@ def fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
     return tf.random.experimental.stateless_fold_in(seed, number)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _by_targets(input_lengths: tf.Tensor, target_lengths: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-    """Returns the order of pairs by target length, then by input length, int32 [pairs].
-
-    Input lengths ascend for one target length and descend for the next, so that they do not jump within a batch that
-    spans two target lengths. Pairs of equal lengths are shuffled.
-    """
-    up, targets = tf.minimum(input_lengths, _LONGEST), tf.minimum(target_lengths, _LONGEST)
-    key = (targets * (2 * _LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, _LONGEST - up)) * _DRAWS
-    if seed is not None:
-        key += tf.random.stateless_uniform(tf.shape(key), seed, 0, _DRAWS, tf.int64)
-    return tf.argsort(key, stable=True)
-
-
-def _by_both(
-    input_lengths: tf.Tensor, target_lengths: tf.Tensor, number: tf.Tensor, seed: tf.Tensor | None
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (the order of pairs, the batch of each pair in this order), both int64 [pairs]."""
-    pairs, divisions = tf.shape(target_lengths), tf.reshape(number, [1])
-    draws, shares = tf.zeros(pairs, tf.int64), tf.fill(divisions, 0.5)
-    if seed is not None:
-        draws = tf.random.stateless_uniform(pairs, seed, 0, _DRAWS, tf.int64)
-        shares = tf.random.stateless_uniform(divisions, fold_in(seed, 2), *_SHARES)
-    lengths = tf.stack([input_lengths, target_lengths])
-    order, batch_of = call_numpy(_divide, [lengths, draws, shares], [tf.int64, tf.int64])
-    return tf.ensure_shape(order, [None]), tf.ensure_shape(batch_of, [None])
-
-
 def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Divides pairs in two recursively, each time by the side that leaves less padding, until each part is a batch.
 
     `lengths` is int64 [2, pairs]; `draws`, int64 [pairs], orders pairs of equal length; `shares`, float32 [batches], is
-    the share of the batches in the first part of each division. Returns the same as `_by_both`.
+    the share of the batches in the first part of each division. Returns (the order of pairs, the batch of each pair in
+    this order), both int64 [pairs].
     """
     orders = [np.argsort(side * _DRAWS + draws, kind="stable") for side in lengths]
     is_first = np.zeros(lengths.shape[1], bool)
@@ -153,3 +182,131 @@ def _first_part(lengths: np.ndarray, order: np.ndarray, share: float) -> tuple[n
     end = int(np.searchsorted(tokens, tokens[-1] * share))
     sides = (order[:end], order[end:])
     return sides[0], sum(int(lengths[:, side].max(axis=1).sum()) * len(side) for side in sides if len(side))
+
+
+def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, batches: int) -> np.ndarray:
+    """Returns batch shapes in ascending order, int64 [shapes, 3]: inputs length, targets length, rows.
+
+    They are few, because XLA compiles a step for each shape. The pairs are repeatedly divided in two by length, each
+    time where this saves the most padding; each part gets a shape. A batch of any shape has about `batch_tokens` target
+    tokens, without padding. The last shape fits the longest pairs. `lengths` are those of a sample of pairs, int64
+    [2, pairs]; `longest` is the longest side in all pairs. `batches` is the number per window of pairs; fewer batches
+    get fewer shapes.
+    """
+    most = min(MOST_SHAPES - 1, max(batches // _BATCHES_OF_SHAPE, 1))
+    numbers = itertools.count()  # breaks ties, so that arrays are never compared
+    parts = [(-_division(lengths)[0], next(numbers), lengths)]
+    while len(parts) < most and parts[0][0] < 0:
+        part = heapq.heappop(parts)[2]
+        is_short = _division(part)[1]
+        for half in (part[:, is_short], part[:, ~is_short]):
+            heapq.heappush(parts, (-_division(half)[0], next(numbers), half))
+    boxes = {tuple(part.max(axis=1, initial=1).tolist()) for *_, part in parts} | {(longest, longest)}
+    shapes = np.array(sorted(boxes, key=lambda box: (sum(box), box)))
+    shape_of = smallest_shapes(lengths, shapes)
+    tokens = np.bincount(shape_of, lengths[1], len(shapes))
+    means = np.where(tokens > 0, tokens / np.maximum(np.bincount(shape_of, minlength=len(shapes)), 1), shapes[:, 1])
+    rows = np.maximum(batch_tokens / means, 1)
+    rows = np.where(rows < 4 * _ROWS, np.floor(rows), np.round(rows / _ROWS) * _ROWS)
+    return np.concatenate([shapes, rows[:, None].astype(np.int64)], axis=1)
+
+
+def _division(lengths: np.ndarray) -> tuple[int, np.ndarray]:
+    """Returns (positions saved by the best division in two, mask of the pairs in the shorter part, bool [pairs])."""
+    pairs = lengths.shape[1]
+    best = (0, np.ones(pairs, bool))
+    for side in lengths:
+        order = np.argsort(side, kind="stable")
+        ascending = lengths[:, order]
+        short = np.maximum.accumulate(ascending, axis=1).sum(axis=0)
+        long = np.maximum.accumulate(ascending[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
+        before = np.flatnonzero(np.diff(side[order]))  # the last pair of each length except the longest
+        if not len(before):
+            continue
+        saved = short[-1] * pairs - short[before] * (before + 1) - long[before + 1] * (pairs - before - 1)
+        if saved.max() > best[0]:
+            best = (int(saved.max()), side <= side[order[before[saved.argmax()]]])
+    return best
+
+
+def smallest_shapes(lengths: np.ndarray, shapes: np.ndarray) -> np.ndarray:
+    """Returns the index of the first shape that fits each pair, int64 [pairs]."""
+    shape_of = np.full(lengths.shape[1], len(shapes) - 1)
+    for index in reversed(range(len(shapes) - 1)):
+        shape_of[(lengths[0] <= shapes[index, 0]) & (lengths[1] <= shapes[index, 1])] = index
+    return shape_of
+
+
+def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Returns (the order of pairs, the number of pairs in each batch, the index of each batch's shape), all int64.
+
+    Each pair goes to the smallest shape that fits it. Pairs that do not fill a batch move on to the next larger shape,
+    so only batches of the last shape may have fewer rows. `lengths` is int64 [2, pairs]; `draws`, int64 [pairs], orders
+    the pairs of the same shape.
+    """
+    smallest = smallest_shapes(lengths, shapes)
+    order = np.lexsort((draws, smallest))
+    waiting = np.split(order, np.searchsorted(smallest[order], np.arange(1, len(shapes))))
+    batches, shape_of = [], []
+    for index, (inputs, targets, rows) in enumerate(shapes):
+        pairs = waiting[index]
+        larger = np.flatnonzero((shapes[:, 0] >= inputs) & (shapes[:, 1] >= targets))
+        larger = larger[larger > index]
+        number = len(pairs) // rows if len(larger) else -(-len(pairs) // rows)
+        if len(larger):
+            waiting[larger[0]] = np.concatenate([waiting[larger[0]], pairs[number * rows :]])
+            pairs = pairs[: number * rows]
+        batches += np.array_split(pairs, number) if number else []
+        shape_of += [index] * number
+    sizes = np.array([len(batch) for batch in batches], np.int64)
+    return np.concatenate([np.zeros(0, np.int64), *batches]), sizes, np.array(shape_of, np.int64)
+
+
+class _Calls:
+    """Calls of NumPy functions from input pipelines that do not block the end of the program.
+
+    A pipeline reads ahead in threads. If such a thread calls a Python function when the interpreter ends, it waits for
+    ever, and so does the end of the pipeline's iterator. Therefore no call starts any more when the program ends.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._last = 0.0  # the time of the last call
+        self._is_ended = False
+
+    def run(self, function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> Any:  # noqa: ANN401
+        """Returns what a function returns. Raises RuntimeError if the program ends."""
+        with self._lock:
+            self._last = time.monotonic()
+            if self._is_ended:
+                raise RuntimeError("the program ends")
+            self._running += 1
+        try:
+            return function(*arguments)
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._last = time.monotonic()
+
+    def end(self) -> None:
+        """Lets further calls fail, and waits until there are none."""
+        self._is_ended = True
+        while self._running or time.monotonic() - self._last < _QUIET_SECONDS:
+            time.sleep(_QUIET_SECONDS / 5)
+
+
+_calls = _Calls()
+atexit.register(_calls.end)
+
+
+def call_numpy(function: Callable[..., Any], arguments: Sequence[Array], dtypes: Sequence[tf.DType]) -> list[tf.Tensor]:
+    """Returns the tensors that a function of NumPy arrays returns, one for each type. For input pipelines.
+
+    The function must not depend on anything but its arguments.
+    """
+
+    def call(*arrays: np.ndarray) -> Any:  # noqa: ANN401
+        return _calls.run(function, arrays)
+
+    return tf.nest.flatten(tf.numpy_function(call, list(arguments), list(dtypes), stateful=False))

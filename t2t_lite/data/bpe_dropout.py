@@ -1,5 +1,6 @@
 """BPE dropout: splits sentences into different tokens in each epoch (Provilkov et al. 2020, arXiv 1910.13267)."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,9 +30,19 @@ class BpeDropout:
         tokens, scores = vocabulary.tokens(), vocabulary.merge_scores()
         self._size = len(tokens)
         ids = {tokens[id]: id for id in scores}
-        self._keys, self._merged = _merges(ids, self._size)
+        merges = {
+            ids[token[:cut]] * self._size + ids[token[cut:]]: id
+            for token, id in ids.items()
+            for cut in range(1, len(token))
+            if token[:cut] in ids and token[cut:] in ids
+        } or {-1: 0}
+        self._keys = np.array(sorted(merges))
+        self._merged = np.array([merges[key] for key in self._keys.tolist()])
         self._costs = np.array([-scores.get(id, 0.0) for id in range(self._size)])
-        leaves = [_characters(token, ids) if token in ids else [id] for id, token in enumerate(tokens)]
+        leaves = [
+            [ids[character] for character in token] if token in ids and ids.keys() >= {*token} else [ids.get(token, id)]
+            for id, token in enumerate(tokens)
+        ]
         self._leaf_counts = np.array([len(of_token) for of_token in leaves])
         self._leaf_starts = np.cumsum(self._leaf_counts) - self._leaf_counts
         self._leaves = np.array([leaf for of_token in leaves for leaf in of_token])
@@ -58,7 +69,10 @@ class BpeDropout:
     def _merge(self, ids: np.ndarray, word: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         finished: list[tuple[np.ndarray, np.ndarray]] = []
         while len(ids) > 1:
-            places, merged = self._possible(ids, word)
+            keys = ids[:-1] * self._size + ids[1:]
+            indices = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            places = np.flatnonzero((self._keys[indices] == keys) & (word[:-1] == word[1:]))
+            merged = self._merged[indices[places]]
             kept = rng.random(len(places)) >= self._rate
             places, merged = places[kept], merged[kept]
             if not len(places):
@@ -79,28 +93,6 @@ class BpeDropout:
         ids, word = (np.concatenate(parts) for parts in zip(*finished))
         order = np.argsort(word, kind="stable")
         return ids[order], word[order]
-
-    def _possible(self, ids: np.ndarray, word: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        keys = ids[:-1] * self._size + ids[1:]
-        indices = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        places = np.flatnonzero((self._keys[indices] == keys) & (word[:-1] == word[1:]))
-        return places, self._merged[indices[places]]
-
-
-def _merges(ids: dict[str, int], size: int) -> tuple[np.ndarray, np.ndarray]:
-    pairs = {
-        ids[token[:cut]] * size + ids[token[cut:]]: id
-        for token, id in ids.items()
-        for cut in range(1, len(token))
-        if token[:cut] in ids and token[cut:] in ids
-    }
-    pairs = pairs or {-1: 0}
-    keys = np.array(sorted(pairs))
-    return keys, np.array([pairs[key] for key in keys.tolist()])
-
-
-def _characters(token: str, ids: dict[str, int]) -> list[int]:
-    return [ids[character] for character in token] if all(character in ids for character in token) else [ids[token]]
 
 
 def _ranges(counts: np.ndarray) -> np.ndarray:
@@ -126,24 +118,22 @@ class NewTokens:
 
         `seed` is (random seed, epoch), int64 [2]; `window` is the window's number, int64.
         """
-        return tuple(self._of_side(side, texts, seed, window) for side, texts in enumerate((inputs, targets)))
-
-    def _of_side(
-        self, side: int, texts: "tf.RaggedTensor", seed: "tf.Tensor", window: "tf.Tensor"
-    ) -> "tf.RaggedTensor":
         import tensorflow as tf
 
-        from t2t_lite.data.numpy_calls import call_numpy
+        from t2t_lite.data.batching import call_numpy
 
-        if (split := self._sides[side]) is None:
-            return texts
-        arguments = (texts.flat_values, texts.row_lengths(), tf.concat([seed, [window, side]], axis=0))
-        flat, lengths = call_numpy(lambda *values: self._split(split, *values), arguments, [tf.int32, tf.int64])
-        flat.set_shape([None])
-        lengths.set_shape([None])
-        return tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
-            flat, lengths, validate=False
-        )
+        sides = []
+        for side, (split, texts) in enumerate(zip(self._sides, (inputs, targets))):
+            if split is not None:
+                arguments = (texts.flat_values, texts.row_lengths(), tf.concat([seed, [window, side]], axis=0))
+                flat, lengths = call_numpy(functools.partial(self._split, split), arguments, [tf.int32, tf.int64])
+                flat.set_shape([None])
+                lengths.set_shape([None])
+                texts = tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
+                    flat, lengths, validate=False
+                )
+            sides.append(texts)
+        return tuple(sides)
 
     def _split(
         self, split: BpeDropout, flat: np.ndarray, lengths: np.ndarray, entropy: np.ndarray

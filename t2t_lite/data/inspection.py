@@ -13,11 +13,10 @@ from t2t_lite.config import HParams
 from t2t_lite.data.batching import cut_into_batches
 from t2t_lite.data.generation.records import ENCODE_BATCH
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
-from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.data.pipeline import reading_shards, window_size
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.token_statistics import WordCounter
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
-from t2t_lite.data.windows import window_size
 from t2t_lite.errors import UserError
 
 

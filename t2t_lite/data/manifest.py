@@ -139,22 +139,17 @@ def manifest_of_file(path: Path) -> Manifest:
         raise UserError(f"no such file: {path}; generate the data with t2t-lite-datagen")
     try:
         manifest = Manifest(**json.loads(path.read_text(encoding="utf-8")))
-        _require_parts(manifest)
+        names = [vocabulary[part] for vocabulary in manifest.vocabularies for part in ("file", "sha256")]
+        numbers = [vocabulary["size"] for vocabulary in manifest.vocabularies] + [
+            number
+            for split in manifest.splits.values()
+            for number in (split["examples"], *split["shards"].values(), *split["lengths"]["targets"].values())
+        ]
+        if not all(isinstance(name, str) for name in names) or not all(isinstance(number, int) for number in numbers):
+            raise TypeError("a name or a number has the wrong type")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path} is damaged ({error!r}); remove it and run t2t-lite-datagen again") from error
     return manifest
-
-
-def _require_parts(manifest: Manifest) -> None:
-    """Raises KeyError, TypeError or AttributeError if a required part is missing or malformed."""
-    names = [vocabulary[part] for vocabulary in manifest.vocabularies for part in ("file", "sha256")]
-    numbers = [vocabulary["size"] for vocabulary in manifest.vocabularies] + [
-        number
-        for split in manifest.splits.values()
-        for number in (split["examples"], *split["shards"].values(), *split["lengths"]["targets"].values())
-    ]
-    if not all(isinstance(name, str) for name in names) or not all(isinstance(number, int) for number in numbers):
-        raise TypeError("a name or a number has the wrong type")
 
 
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:
@@ -168,20 +163,20 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
     manifest = read_manifest(data_dir, problem)
     if manifest is None:
         raise UserError(f"`data_dir={data_dir}` has no data for '{problem.data_name}'; generate it with: {command}")
-    command += _datagen_flags(manifest, problem)
+    # The command gets the flags used to make the data, except those with default values. Defaults come from the class,
+    # because a command may have changed the instance.
+    usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
+    flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}
+    flags |= {name: manifest.settings.get(name, value) for name, value in (usual | {"max_cases": 0}).items()}
+    command += "".join(
+        f" {shlex.quote(f'--{name}={value}')}" for name, value in flags.items() if value and value != usual.get(name)
+    )
     if "from" in manifest.settings:
         command = f"t2t-lite-datagen --problem={problem.data_name} --from=t2t --tmp_dir=T2T_DATA --data_dir=NEW"
     if missing := [split for split in SPLITS if split not in manifest.splits]:
         raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")
-    _check_shards(data_dir, manifest, command)
-    _check_vocabularies(data_dir, manifest, problem, command)
-    manifest.check_split(data_dir, split)
-    return manifest
-
-
-def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
-    for split in manifest.splits.values():
-        for name, size in split["shards"].items():
+    for each in manifest.splits.values():
+        for name, size in each["shards"].items():
             path = data_dir / name
             actual_size = path.stat().st_size if path.exists() else None
             if actual_size is None:
@@ -190,6 +185,9 @@ def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
                 raise UserError(
                     f"{path} is damaged: it has {actual_size} bytes, not {size}; remove it and run: {command}"
                 )
+    _check_vocabularies(data_dir, manifest, problem, command)
+    manifest.check_split(data_dir, split)
+    return manifest
 
 
 def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, command: str) -> None:
@@ -205,14 +203,3 @@ def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, co
                 f"{path} is not the vocabulary that the data in {data_dir} was made with; "
                 f"restore the original, or remove the data and run: {command}"
             )
-
-
-def _datagen_flags(manifest: Manifest, problem: Problem) -> str:
-    """Returns the command-line flags used to make the data, except those with default values."""
-    # Defaults come from the class, because a command may have changed the instance.
-    usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
-    flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}
-    flags |= {name: manifest.settings.get(name, value) for name, value in (usual | {"max_cases": 0}).items()}
-    return "".join(
-        f" {shlex.quote(f'--{name}={value}')}" for name, value in flags.items() if value and value != usual.get(name)
-    )

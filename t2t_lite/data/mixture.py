@@ -89,7 +89,14 @@ class Mixture(Problem):
             return
         sizes, wanted = self._train_counts(parts, files)
         streams = [self._repeated(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
-        yield from _interleaved(streams, wanted)
+        total, taken = sum(wanted), [0] * len(wanted)
+        for done in range(0, total, _BLOCK):
+            share = min(1.0, (done + _BLOCK) / total)
+            for place, stream in enumerate(streams):
+                due = wanted[place] if share == 1.0 else int(wanted[place] * share)
+                for _ in range(due - taken[place]):
+                    yield next(stream)
+                taken[place] = due
 
     def _train_counts(self, parts: list[int], files: Mapping[str, Path]) -> tuple[list[int], list[int]]:
         """Returns for some parts (the number of train pairs that each has, the number that an epoch has of each)."""
@@ -192,14 +199,3 @@ class Mixture(Problem):
                 needed -= 1
                 yield pair
             left -= 1
-
-
-def _interleaved(streams: list[Iterator[Example]], counts: list[int]) -> Iterator[Example]:
-    total, taken = sum(counts), [0] * len(counts)
-    for done in range(0, total, _BLOCK):
-        share = min(1.0, (done + _BLOCK) / total)
-        for number, stream in enumerate(streams):
-            due = counts[number] if share == 1.0 else int(counts[number] * share)
-            for _ in range(due - taken[number]):
-                yield next(stream)
-            taken[number] = due

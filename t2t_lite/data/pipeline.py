@@ -2,52 +2,319 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
-from t2t_lite.data.batch_shapes import learn_batch_shapes
-from t2t_lite.data.batching import HostShare, fold_in
+from t2t_lite.data.batching import Cutting, HostShare, call_numpy, fold_in, learn_batch_shapes
 from t2t_lite.data.bpe_dropout import make_new_tokens
 from t2t_lite.data.manifest import Manifest, read_manifest
-from t2t_lite.data.pair_concatenation import PairConcatenation
 from t2t_lite.data.problem import SIDES, Problem
-from t2t_lite.data.record_index import RecordIndex, read_index
-from t2t_lite.data.windows import WINDOW, Change, Cutting, Windows, parse_records, window_size
 from t2t_lite.errors import UserError
+from t2t_lite.files import written_whole
 
 # Number of pairs, in shard order, whose lengths determine the batch shapes.
 _SAMPLE = 2**15
+# Windows have about this many pairs.
+WINDOW = 2**17
+_CUT_AT_ONCE = 2  # number of windows that are cut in parallel; each of them takes about 100 MB
+# (inputs, targets, seed of the epoch, window) -> changed inputs and targets, ragged int32 [pairs, (length)].
+Change: TypeAlias = Callable[[Array, Array, tf.Tensor, tf.Tensor], tuple[Array, Array]]
+# `end` is the position in the shard after the record, in bytes; the lengths are in tokens, with the end symbol, in the
+# direction of the forward problem.
+_ROW = np.dtype([("end", "<u8"), ("inputs", "<u4"), ("targets", "<u4")])
+# A TFRecord consists of the data's length (8 bytes), a checksum (4), the data and a checksum (4).
+_BEFORE, _AFTER = 12, 4
+# The order in which the pipeline takes records from shards: blocks of so many records, from so many shards in turn.
+CYCLE, BLOCK = 4, 64
+_INDEXED_AT_ONCE = 2**16  # number of records to index at once
 
 
-@contextlib.contextmanager
-def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
-    """Converts a TensorFlow error about an unreadable record, raised inside the block, into a UserError."""
+def index_path(data_dir: Path, manifest: Manifest) -> Path:
+    return Path(data_dir) / f"{manifest.problem}-train.index.npy"
+
+
+def write_index(data_dir: Path, manifest: Manifest) -> None:
+    """Writes the index of the train split, unless it exists and fits the shards."""
+    if read_index(data_dir, manifest) is not None:
+        return
+
+    def lengths(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns (bytes of the data, int64 [records]; tokens of inputs and targets, int64 [2, records])."""
+        features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
+        parsed: dict[str, Any] = tf.io.parse_example(records, features)
+        sides = tf.stack([parsed[name].row_lengths() for name in ("inputs", "targets")])
+        return tf.cast(tf.strings.length(records), tf.int64), sides
+
+    split = manifest.splits["train"]
+    shards = sorted(split["shards"])
+    rows = np.zeros(len(shards) + split["examples"], _ROW)
+    place = len(shards)
+    for number, name in enumerate(shards):
+        first, end = place, 0
+        records = tf.data.TFRecordDataset(str(Path(data_dir) / name)).batch(_INDEXED_AT_ONCE)
+        for sizes, sides in records.map(lengths).as_numpy_iterator():
+            ends = end + np.cumsum(sizes + _BEFORE + _AFTER)
+            part = rows[place : place + len(sizes)]
+            part["end"], (part["inputs"], part["targets"]) = ends, sides
+            place, end = place + len(sizes), int(ends[-1])
+        rows["end"][number] = place - first
+    with written_whole(index_path(data_dir, manifest)) as incomplete, incomplete.open("wb") as file:
+        np.save(file, rows)
+
+
+def read_index(data_dir: Path, manifest: Manifest | None) -> "RecordIndex | None":
+    """Returns the index of the train split, or None if there is none or it does not fit the shards."""
+    if manifest is None or not (path := index_path(data_dir, manifest)).exists():
+        return None
+    sizes = dict(sorted(manifest.splits["train"]["shards"].items()))
     try:
-        yield
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        if "record" not in error.message and "Example" not in error.message:
-            raise
-        damaged = _damaged_shards(name, Path(data_dir))
-        which = " and ".join(map(str, damaged)) or f"a shard of '{name}' in {data_dir}"
-        raise UserError(
-            f"{which} is damaged; remove it and run t2t-lite-datagen again with the same settings as before"
-        ) from error
+        rows = np.load(path, mmap_mode="r")
+    except (ValueError, EOFError):  # an empty file is an EOFError
+        return None
+    if rows.dtype != _ROW or rows.shape != (len(sizes) + manifest.splits["train"]["examples"],):
+        return None
+    counts = rows["end"][: len(sizes)].astype(np.int64)
+    index = RecordIndex(rows[len(sizes) :], [Path(data_dir) / name for name in sizes], counts)
+    return index if index.shard_sizes() == list(sizes.values()) else None
 
 
-def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
-    damaged = []
-    for path in sorted(data_dir.glob(f"{name}-*-of-*")):
-        try:
-            for records in tf.data.TFRecordDataset(str(path)).batch(1024):
-                tf.io.parse_example(records, {"inputs": tf.io.RaggedFeature(tf.int64)})
-        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
-            damaged.append(path)
-    return damaged
+class RecordIndex:
+    """The records of the train split, by number: their lengths and places. Those of the first shard come first.
+
+    With it, batches can be made before records are read: each host reads only the records of its own rows, and a
+    resumed epoch skips batches without reading them. The index is a file beside the shards. It begins with a row for
+    each shard, whose `end` is the shard's number of records. Then it has a row for each record, in the order of the
+    shards' names.
+    """
+
+    def __init__(self, rows: np.ndarray, shards: list[Path], counts: np.ndarray) -> None:
+        self._rows, self._shards, self._counts = rows, shards, counts
+        self._starts = np.concatenate([[0], np.cumsum(counts)])  # the first record of each shard
+
+    def shard_sizes(self) -> list[int]:
+        if self._starts[-1] != len(self._rows):
+            return []
+        lasts = self._rows["end"][np.maximum(self._starts[1:] - 1, 0)] if len(self._rows) else 0
+        return np.where(self._counts > 0, lasts, 0).tolist()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def blocks(self, shard_order: np.ndarray) -> np.ndarray:
+        """Returns the order of the records in an epoch: int64 [blocks, 2], first record and number of each block.
+
+        The order is that of `tf.data.Dataset.interleave` over the shards with `CYCLE` and `BLOCK`.
+        """
+        waiting = [(int(self._starts[shard]), int(self._starts[shard + 1])) for shard in shard_order[::-1]]
+        opened: list[tuple[int, int] | None] = [None] * CYCLE
+        blocks, turn = [], 0
+        while waiting or any(opened):
+            current = opened[turn]
+            if current is None and waiting:
+                opened[turn] = waiting.pop()
+                continue
+            if current is not None:
+                start, end = current
+                number = min(BLOCK, end - start)
+                if number:
+                    blocks.append((start, number))
+                # A shard that ends with a block is closed in its next turn.
+                opened[turn] = (start + number, end) if number == BLOCK else None
+            turn = (turn + 1) % CYCLE
+        return np.array(blocks, np.int64).reshape(-1, 2)
+
+    def window(self, blocks: np.ndarray, start: int, size: int) -> np.ndarray:
+        """Returns the records of an epoch from place `start`, at most `size`: int64 [records]."""
+        ends = np.cumsum(blocks[:, 1])
+        first, last = np.searchsorted(ends, [start, start + size], side="right")
+        chosen = blocks[first : last + 1]
+        numbers = np.repeat(chosen[:, 0] - (np.cumsum(chosen[:, 1]) - chosen[:, 1]), chosen[:, 1])
+        records = numbers + np.arange(len(numbers))
+        skipped = start - (ends[first - 1] if first else 0)
+        return records[skipped : skipped + size]
+
+    def lengths(self, records: np.ndarray) -> np.ndarray:
+        """Returns the tokens of the forward inputs and targets of some records: int64 [2, records]."""
+        rows = self._rows[records]
+        return np.stack([rows["inputs"], rows["targets"]]).astype(np.int64)
+
+    def read(self, records: np.ndarray) -> np.ndarray:
+        """Returns some records, serialized: bytes objects [records]. They are read in the order of the files."""
+        order = np.argsort(records)
+        sorted_records = records[order]
+        shards = np.searchsorted(self._starts, sorted_records, side="right") - 1
+        ends = self._rows["end"][sorted_records].astype(np.int64)
+        is_first = sorted_records == self._starts[shards]
+        starts = np.where(is_first, 0, self._rows["end"][np.maximum(sorted_records - 1, 0)].astype(np.int64))
+        found = np.empty(len(records), object)
+        for place, shard, start, end in zip(order.tolist(), shards.tolist(), starts.tolist(), ends.tolist()):
+            found[place] = self._content(shard)[start + _BEFORE : end - _AFTER].tobytes()
+        return found
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019  as long as the index, which lives as long as the training
+    def _content(self, shard: int) -> np.ndarray:
+        return np.memmap(self._shards[shard], np.uint8, "r")
+
+
+def window_size(examples: int) -> int:
+    """Returns the number of pairs per window. Windows have about the same size, so that none has few batches."""
+    return max(1, math.ceil(examples / max(1, round(examples / WINDOW))))
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """The windows of one epoch: consecutive pairs, within which batches are formed. No batch spans two windows.
+
+    `read` and `read_own` yield for each window: inputs and targets, ragged int32 [pairs, (length)]; the pairs of each
+    batch, ragged int64 [batches, (rows)]; and the size of each batch, see `Cutting`.
+    """
+
+    shards: Sequence[str]
+    size: int  # pairs in a window
+    is_reversed: bool  # whether inputs and targets are swapped
+    max_length: int | None  # pairs with more tokens on a side are dropped; None: no pair
+    cutting: Cutting
+    seed: int | None  # determines the order, together with the epoch; None: the order of the shards
+    epoch: Array
+    first: Array = 0  # the window to begin with
+
+    def read(self, change: Change | None = None) -> tf.data.Dataset:
+        """Reads all pairs. `change` changes their texts; it needs a seed."""
+
+        def cut(number: tf.Tensor, records: tf.Tensor) -> tuple[Array, Array, Array, tf.Tensor]:
+            inputs, targets = parse_records(records, self.is_reversed, self.max_length)
+            if change is not None and self._order_seed is not None:
+                inputs, targets = change(inputs, targets, self._order_seed, number)
+            return inputs, targets, *self._cut(number, inputs.row_lengths(), targets.row_lengths())
+
+        files = self._shuffled(tf.data.Dataset.from_tensor_slices(self.shards))
+        records = files.interleave(tf.data.TFRecordDataset, cycle_length=CYCLE, block_length=BLOCK)
+        windows = records.skip(self.first * self.size).batch(self.size).enumerate(start=self.first)
+        return windows.map(cut, num_parallel_calls=_CUT_AT_ONCE)
+
+    def read_own(self, index: RecordIndex) -> tf.data.Dataset:
+        """Reads only the host's pairs. The index must be of the same shards."""
+
+        def cut(number: tf.Tensor, records: tf.Tensor, lengths: tf.Tensor) -> tuple[Array, Array, Array, tf.Tensor]:
+            rows, sizes = self._cut(number, lengths[0], lengths[1])
+            wanted = tf.gather(records, rows.flat_values)
+            own: Any = tf.ensure_shape(*call_numpy(index.read, [wanted], [tf.string]), [None])
+            inputs, targets = parse_records(own, self.is_reversed, None)
+            places = tf.range(tf.size(wanted, tf.int64))
+            rows = tf.RaggedTensor.from_row_splits(places, rows.row_splits)  # pyright: ignore[reportAttributeAccessIssue]
+            return inputs, targets, rows, sizes
+
+        return self._lengths(index).map(cut, num_parallel_calls=_CUT_AT_ONCE)
+
+    def numbers_of_batches(self, index: RecordIndex) -> tf.data.Dataset:
+        """Yields the number of batches in each window, int64 []. Reads only the index."""
+
+        def number_of_batches(number: tf.Tensor, records: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+            del records
+            return self._cut(number, lengths[0], lengths[1])[0].nrows()
+
+        return self._lengths(index).map(number_of_batches, num_parallel_calls=_CUT_AT_ONCE)
+
+    @property
+    def _order_seed(self) -> tf.Tensor | None:
+        if self.seed is None:
+            return None
+        return tf.stack([tf.constant(self.seed, tf.int64), tf.cast(self.epoch, tf.int64)])
+
+    def _cut(self, number: tf.Tensor, inputs_lengths: Array, targets_lengths: Array) -> tuple[Array, tf.Tensor]:
+        order_seed = self._order_seed
+        seed = None if order_seed is None else fold_in(order_seed, number)
+        return self.cutting(inputs_lengths, targets_lengths, seed)
+
+    def _shuffled(self, files: tf.data.Dataset) -> tf.data.Dataset:
+        if self.seed is None:
+            return files
+        graph = tf.compat.v1.get_default_graph()
+        if not tf.executing_eagerly() and graph.seed == 0:
+            graph.seed = None  # TensorFlow compares both seeds with 0 in Python, which fails for our tensor
+        mixed = (self.seed * 1_000_003 + self.epoch) % 2**31  # one integer, because the interface takes a single seed
+        return files.shuffle(len(self.shards), seed=mixed, reshuffle_each_iteration=False)
+
+    def _lengths(self, index: RecordIndex) -> tf.data.Dataset:
+        """Yields (window, records int64 [pairs], lengths of inputs and targets int64 [2, pairs]) from the index."""
+
+        def of_window(blocks: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            records = index.window(blocks, int(number) * self.size, self.size)
+            lengths = index.lengths(records)[:: -1 if self.is_reversed else 1]
+            kept = np.ones(len(records), bool) if self.max_length is None else lengths.max(0) <= self.max_length
+            return records[kept], lengths[:, kept]
+
+        def windows(order: tf.Tensor) -> tf.data.Dataset:
+            (blocks,) = call_numpy(index.blocks, [order], [tf.int64])
+
+            def lengths(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+                records, sides = call_numpy(of_window, [blocks, number], [tf.int64, tf.int64])
+                return number, tf.ensure_shape(records, [None]), tf.ensure_shape(sides, [2, None])
+
+            return tf.data.Dataset.range(self.first, math.ceil(len(index) / self.size)).map(lengths)
+
+        shards = len(self.shards)
+        return self._shuffled(tf.data.Dataset.range(shards)).batch(shards).flat_map(windows)
+
+
+def parse_records(
+    records: tf.Tensor, is_reversed: bool, max_length: int | None
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Parses records [pairs] into two ragged tensors, int32 [pairs, (length)], without pairs that are too long."""
+    features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
+    parsed: dict[str, Any] = tf.io.parse_example(records, features)
+    inputs, targets = (tf.cast(parsed[name], tf.int32) for name in ("inputs", "targets"))
+    if max_length is not None:
+        is_short = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
+        kept = tf.where(is_short)[:, 0]
+        # Not `tf.ragged.boolean_mask`, which would build a matrix as wide as the longest text.
+        inputs, targets = tf.gather(inputs, kept), tf.gather(targets, kept)
+    return (targets, inputs) if is_reversed else (inputs, targets)
+
+
+class PairConcatenation:
+    """Appends another pair to some pairs in a window, at random, so that a model also learns long texts.
+
+    Each pair also keeps its own place in the epoch (Nguyen et al. 2021, arXiv 2105.01691). A pair stays alone if a side
+    of the joined pair would have more than `longest` tokens.
+    """
+
+    def __init__(self, rate: float, longest: int) -> None:
+        self._rate = rate
+        self._longest = longest
+
+    def __call__(
+        self, inputs: tf.RaggedTensor, targets: tf.RaggedTensor, seed: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Appends another pair to some pairs, int32 [pairs, (length)] with end symbols. The seed is int64 [2]."""
+        sides = inputs, targets
+        pairs = inputs.nrows()
+        draws = tf.random.stateless_uniform([2, pairs], seed, dtype=tf.float64)
+        others = tf.cast(draws[0] * tf.cast(pairs, tf.float64), tf.int64)
+        appends = draws[1] < self._rate
+        for side in sides:
+            lengths = side.row_lengths()
+            appends &= lengths + tf.gather(lengths, others) - 1 <= self._longest
+        first, second = (_appended(side, others, appends) for side in sides)
+        return first, second
+
+
+def _appended(texts: tf.RaggedTensor, others: tf.Tensor, appends: tf.Tensor) -> tf.RaggedTensor:
+    """Replaces the end symbol with another text from the window where `appends` is true."""
+    other_texts = tf.gather(texts, others)
+    without_end = _shortened(texts, texts.row_lengths() - tf.cast(appends, tf.int64))
+    return tf.concat([without_end, _shortened(other_texts, tf.where(appends, other_texts.row_lengths(), 0))], axis=1)
+
+
+def _shortened(texts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    return tf.ragged.boolean_mask(texts, tf.ragged.range(texts.row_lengths()) < lengths[:, tf.newaxis])
 
 
 def has_pair(problem: Problem, data_dir: Path, max_length: int) -> bool:
@@ -169,10 +436,22 @@ def epochs(
         shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
     cutting = Cutting(batch_tokens, batch_by, shapes, host)
     windows = _windows(problem, data_dir, "train", cutting, max_length, seed, first_epoch)
-    change = _change(problem, data_dir, max_length, bpe_dropout, pair_concatenation)
-    index = read_index(data_dir, read_manifest(data_dir, problem)) if change is None else None
+    manifest = read_manifest(data_dir, problem)
+    new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
+    concatenation = None
+    if pair_concatenation:
+        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
+    changes = new_tokens is not None or concatenation is not None
+    index = None if changes else read_index(data_dir, manifest)
     first_window, before = _whole_windows(windows, index, skip) if skip and index is not None else (0, 0)
     own_index = index if host is not None and host.number < host.devices else None
+
+    def change(inputs: Array, targets: Array, seed: tf.Tensor, window: tf.Tensor) -> tuple[Array, Array]:
+        if new_tokens is not None:
+            inputs, targets = new_tokens.of_window(inputs, targets, seed, window)
+        if concatenation is not None:
+            inputs, targets = concatenation(inputs, targets, fold_in(fold_in(seed, window), 3))
+        return inputs, targets
 
     def of_first(epoch: tf.Tensor, number: int) -> tf.Tensor:
         return tf.where(epoch == first_epoch, tf.constant(number, tf.int64), 0)
@@ -183,7 +462,7 @@ def epochs(
 
     def windows_of(epoch: tf.Tensor) -> tf.data.Dataset:
         of_epoch = dataclasses.replace(windows, epoch=epoch, first=of_first(epoch, first_window))
-        read: Any = of_epoch.read(change) if own_index is None else of_epoch.read_own(own_index)
+        read: Any = of_epoch.read(change if changes else None) if own_index is None else of_epoch.read_own(own_index)
         return read.scan(of_first(epoch, before), with_position).map(lambda *window: (epoch, *window))
 
     def batches_of(epoch: tf.Tensor, position: tf.Tensor, *window: Array) -> tf.data.Dataset:
@@ -208,27 +487,6 @@ def _without_autotune() -> tf.data.Options:
     return options
 
 
-def _change(
-    problem: Problem, data_dir: Path, max_length: int, bpe_dropout: float, pair_concatenation: float
-) -> Change | None:
-    manifest = read_manifest(data_dir, problem)
-    new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
-    concatenation = None
-    if pair_concatenation:
-        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
-    if new_tokens is None and concatenation is None:
-        return None
-
-    def change(inputs: Array, targets: Array, seed: tf.Tensor, window: tf.Tensor) -> tuple[Array, Array]:
-        if new_tokens is not None:
-            inputs, targets = new_tokens.of_window(inputs, targets, seed, window)
-        if concatenation is not None:
-            inputs, targets = concatenation(inputs, targets, fold_in(fold_in(seed, window), 3))
-        return inputs, targets
-
-    return change
-
-
 def _whole_windows(windows: Windows, index: RecordIndex, skip: int) -> tuple[int, int]:
     """Returns (the number of windows of which all batches are skipped, the number of these batches)."""
 
@@ -243,3 +501,24 @@ def _whole_windows(windows: Windows, index: RecordIndex, skip: int) -> tuple[int
             break
         number_of_windows, before = number_of_windows + 1, before + int(number)
     return number_of_windows, before
+
+
+@contextlib.contextmanager
+def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
+    """Converts a TensorFlow error about an unreadable record, raised inside the block, into a UserError."""
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        if "record" not in error.message and "Example" not in error.message:
+            raise
+        damaged = []
+        for path in sorted(Path(data_dir).glob(f"{name}-*-of-*")):
+            try:
+                for records in tf.data.TFRecordDataset(str(path)).batch(1024):
+                    tf.io.parse_example(records, {"inputs": tf.io.RaggedFeature(tf.int64)})
+            except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+                damaged.append(path)
+        which = " and ".join(map(str, damaged)) or f"a shard of '{name}' in {data_dir}"
+        raise UserError(
+            f"{which} is damaged; remove it and run t2t-lite-datagen again with the same settings as before"
+        ) from error

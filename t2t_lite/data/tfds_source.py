@@ -32,7 +32,17 @@ def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[
         raise UserError(f"the data set in {folder} has no {_SPLITS[split]} split")
     if missing := {inputs, targets} - set(builder.info.features):
         raise UserError(f"the data set in {folder} has no feature '{sorted(missing)[0]}'")
-    pairs = _batches_of_pairs(builder, _SPLITS[split], (inputs, targets))
+    stored = builder.info.features.get_serialized_info()
+    are_texts = all(stored[name].tf_dtype == tf.string and stored[name].shape == () for name in (inputs, targets))
+    if are_texts and builder.info.file_format.value == "tfrecord":
+        # The library parses each pair by itself, which takes 30 times as long.
+        features = {name: tf.io.FixedLenFeature([], tf.string) for name in (inputs, targets)}
+        files = [str(path) for path in builder.info.splits[_SPLITS[split]].filepaths]
+        records = tf.data.TFRecordDataset(files, buffer_size=_BUFFER_BYTES).batch(_READ_BATCH)
+        pairs = records.map(lambda batch: tf.io.parse_example(batch, features)).prefetch(2)
+    else:
+        in_order = tensorflow_datasets.ReadConfig(interleave_cycle_length=1)
+        pairs = builder.as_dataset(split=_SPLITS[split], shuffle_files=False, read_config=in_order).batch(_READ_BATCH)
     try:
         for batch in pairs.as_numpy_iterator():
             for left, right in zip(batch[inputs].tolist(), batch[targets].tolist()):
@@ -41,18 +51,3 @@ def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[
         raise UserError(
             f"the data set in {folder} is damaged ({error.message.splitlines()[0]}); prepare it again"
         ) from error
-
-
-def _batches_of_pairs(builder: Any, split: str, names: tuple[str, str]) -> tf.data.Dataset:  # noqa: ANN401
-    """Yields batches of the two features, strings [batch], in file order."""
-    stored = builder.info.features.get_serialized_info()
-    are_texts = all(stored[name].tf_dtype == tf.string and stored[name].shape == () for name in names)
-    if are_texts and builder.info.file_format.value == "tfrecord":
-        # The library parses each pair by itself, which takes 30 times as long.
-        features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
-        files = [str(path) for path in builder.info.splits[split].filepaths]
-        records = tf.data.TFRecordDataset(files, buffer_size=_BUFFER_BYTES).batch(_READ_BATCH)
-        return records.map(lambda batch: tf.io.parse_example(batch, features)).prefetch(2)
-
-    in_order = tensorflow_datasets.ReadConfig(interleave_cycle_length=1)
-    return builder.as_dataset(split=split, shuffle_files=False, read_config=in_order).batch(_READ_BATCH)

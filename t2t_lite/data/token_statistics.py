@@ -49,13 +49,7 @@ class WordCounter:
         first[1:] = rows[1:] != rows[:-1]
         after_blank = np.zeros(len(ids), bool)
         after_blank[1:] = self._is_blank[ids[:-1]]
-        begins = first | (self._starts_with_blank[ids] & ~after_blank) | self._after_run(ids, first)
-        words = np.bincount(np.cumsum(begins))[1:]
-        counts = np.bincount(words)
-        return collections.Counter({int(tokens): int(counts[tokens]) for tokens in np.flatnonzero(counts)})
-
-    def _after_run(self, ids: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """Returns which ids begin both a run and a word: after an omitted space, or a token that ends with a space."""
+        # A run begins a word after an omitted space, or after a token that ends with a space.
         begins_run = first.copy()
         begins_run[1:] |= self._ends_run[ids[:-1]]
         is_word = self._is_word[ids[begins_run]]
@@ -63,4 +57,8 @@ class WordCounter:
         left_out = is_word[run] & is_word[np.maximum(run - 1, 0)]
         written = np.zeros(len(ids), bool)
         written[1:] = self._ends_with_blank[ids[:-1]] & ~self._is_blank[ids[:-1]]
-        return begins_run & ~first & (left_out | (written & ~self._starts_with_blank[ids]))
+        after_run = begins_run & (left_out | (written & ~self._starts_with_blank[ids]))
+        begins = first | (self._starts_with_blank[ids] & ~after_blank) | after_run
+        words = np.bincount(np.cumsum(begins))[1:]
+        counts = np.bincount(words)
+        return collections.Counter({int(tokens): int(counts[tokens]) for tokens in np.flatnonzero(counts)})

@@ -55,7 +55,14 @@ class LineSearch:
         """
         check_process(self._process)
         lines, settings = self._checked(lines, settings)
-        copied = self._copied(lines)
+        copied = {}  # lines without letters that begin with their prefix and need no phrases, by row
+        if lines.copy_letterless and self._has_inputs:
+            prefixes, phrases = lines.prefixes or [""] * len(lines.texts), lines.phrases or [()] * len(lines.texts)
+            copied = {
+                row: text
+                for row, (text, prefix, wanted) in enumerate(zip(lines.texts, prefixes, phrases, strict=True))
+                if text.strip() and not has_letters(text) and text.startswith(prefix) and not wanted
+            }
         lines = lines._replace(texts=["" if row in copied else text for row, text in enumerate(lines.texts)])
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
         sources, starts, cut = self._encoded(lines, settings)
@@ -79,17 +86,6 @@ class LineSearch:
         if num_wanted == 0 and settings.sampling_method == "argmax":
             return list(map(distinct, results))
         return results
-
-    def _copied(self, lines: Lines) -> dict[int, str]:
-        """Returns the lines to copy, by row: those without letters that begin with their prefix and need no phrases."""
-        if not lines.copy_letterless or not self._has_inputs:
-            return {}
-        prefixes, phrases = lines.prefixes or [""] * len(lines.texts), lines.phrases or [()] * len(lines.texts)
-        return {
-            row: text
-            for row, (text, prefix, wanted) in enumerate(zip(lines.texts, prefixes, phrases, strict=True))
-            if text.strip() and not has_letters(text) and text.startswith(prefix) and not wanted
-        }
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
         if not self._has_inputs:

@@ -106,7 +106,7 @@ class TensorFlowEngine:
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))
-                if _lacks_phrases(of_row):
+                if EXISTS < of_row.scores[0] < -MISSING / 2:  # even the best output lacks some
                     warnings[row] = "no output with all of its phrases was found; raise beam_size or extra_length"
                 hypotheses[row] = _hypotheses(_with_all_phrases(of_row, query.settings.alpha))
                 # No warning if extra_length stopped the output, because no sensible output is longer.
@@ -210,11 +210,6 @@ def _hypotheses(result: SearchResult) -> list[EngineHypothesis]:
         for ids, length, log_prob, score in zip(result.ids.tolist(), *(part.tolist() for part in result[1:]))
         if log_prob > EXISTS
     ]
-
-
-def _lacks_phrases(result: SearchResult) -> bool:
-    """Returns whether even the best output of a line lacks phrases, because the length limit ended it."""
-    return bool(EXISTS < result.scores[0] < -MISSING / 2)
 
 
 def _with_all_phrases(result: SearchResult, alpha: float) -> SearchResult:

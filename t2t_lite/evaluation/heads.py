@@ -42,7 +42,18 @@ class HeadsReport:
         ]
         for kind in dict.fromkeys(layer["kind"] for layer in layers):
             of_kind = [each for each in layers if each["kind"] == kind]
-            lines += ["", f"All heads, {kind}:", "", *_all_heads(of_kind)]
+            uniform = of_kind[0]["uniform"]
+            rows = [
+                [
+                    f"layer {layer['layer']}, head {head}",
+                    *(_FORMATS[name].format(layer["heads"][name][head]) for name in layer["uniform"]),
+                ]
+                for layer in of_kind
+                for head in range(len(next(iter(layer["heads"].values()))))
+            ]
+            rows.append(["uniform", *(_FORMATS[name].format(value) for name, value in uniform.items())])
+            titles = ["", *(measure.label for measure in MEASURES if measure.name in uniform)]
+            lines += ["", f"All heads, {kind}:", "", *table(titles, rows)]
         return "\n".join(lines) + "\n"
 
 
@@ -88,17 +99,3 @@ def _most_unusual(layers: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 shown = [_FORMATS[measure.name].format(each) for each in (value, uniform)]
                 rows.append([name, f"layer {layer}, head {head}", *shown])
     return rows
-
-
-def _all_heads(layers: Sequence[Mapping[str, Any]]) -> list[str]:
-    measures = [measure for measure in MEASURES if measure.name in layers[0]["uniform"]]
-    rows = [
-        [
-            f"layer {layer['layer']}, head {head}",
-            *(_FORMATS[name].format(layer["heads"][name][head]) for name in layer["uniform"]),
-        ]
-        for layer in layers
-        for head in range(len(next(iter(layer["heads"].values()))))
-    ]
-    rows.append(["uniform", *(_FORMATS[name].format(value) for name, value in layers[0]["uniform"].items())])
-    return table(["", *(measure.label for measure in measures)], rows)

@@ -31,7 +31,15 @@ def evaluation_report(scores: SplitScores) -> str:
     ]
     if scores.intervals:
         lines.append("- 95% interval: bootstrap resampling of the lines, 1,000 samples.")
-    lines += _length_table(scores)
+    if by_length := content.get("by_length"):
+        cells = []
+        for row in by_length:
+            if row["score"] is not None:
+                ratio = "" if row["length_ratio"] is None else f"{row['length_ratio']:.3f}"
+                cells.append([row["words"], f"{row['lines']:,}", f"{row['score']:.2f}", ratio])
+        titles = ["words", "lines", scores.figures[0].label, "length ratio"]
+        note = "length ratio: whitespace-separated words in the outputs / in the first set of references."
+        lines += ["", "By number of source words:", "", *table(titles, cells), "", note]
     return "\n".join(lines) + "\n"
 
 
@@ -63,17 +71,3 @@ def format_interval(interval: tuple[float, float] | None) -> str:
 
 def format_p_value(p_value: float | None) -> str:
     return "" if p_value is None else f"{p_value:.4f}"
-
-
-def _length_table(scores: SplitScores) -> list[str]:
-    rows = scores.content.get("by_length") or []
-    if not rows:
-        return []
-    label = scores.figures[0].label
-    cells = []
-    for row in rows:
-        if row["score"] is not None:
-            ratio = "" if row["length_ratio"] is None else f"{row['length_ratio']:.3f}"
-            cells.append([row["words"], f"{row['lines']:,}", f"{row['score']:.2f}", ratio])
-    note = "length ratio: whitespace-separated words in the outputs / in the first set of references."
-    return ["", "By number of source words:", "", *table(["words", "lines", label, "length ratio"], cells), "", note]

@@ -13,7 +13,7 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.files import file_sha256
-from t2t_lite.plugins.code import code_digest
+from t2t_lite.plugins import code_digest
 from t2t_lite.registry import CONSTRAINTS, METRICS, PROBLEMS, REGISTRIES_OF_SETTINGS, SCORERS, Registry
 from t2t_lite.runs.checkpoint_files import INDEX
 from t2t_lite.runs.run_dir import RunDir

@@ -35,7 +35,7 @@ from t2t_lite.evaluation.split_scores import (
 )
 from t2t_lite.files import as_json, file_sha256, write_text, written_folder
 from t2t_lite.metric import TOKENS, compute_score, knows_language, make_metric, options_for, references_taken
-from t2t_lite.plugins.code import code_digest
+from t2t_lite.plugins import code_digest
 from t2t_lite.registry import METRICS
 from t2t_lite.runs.checkpoint_files import checkpoint_step
 from t2t_lite.scoring.sacrebleu_metrics import has_hardly_a_blank

@@ -28,16 +28,10 @@ def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSetti
         f"Each beam size was searched once, with alpha={current[ALPHA] or 0.6:g}. Its hypotheses were reranked for "
         f"every other alpha, which approximates a search with that alpha.",
         "",
-        *_decision(content, label, decides, earlier),
     ]
-    return "\n".join(lines) + "\n"
-
-
-def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: TunedSettings) -> list[str]:
     decoded, better = content["decoded"], content["better"]
-    lines = []
     if decoded:
-        lines = ["Real searches, the best row first:", "", *table(_titles(label), list(map(_cells, decoded))), ""]
+        lines += ["Real searches, the best row first:", "", *table(_titles(label), list(map(_cells, decoded))), ""]
     if earlier.settings and (earlier.settings, earlier.checkpoint) != (better, content["checkpoint"]):
         lines += [_about(earlier, content, decides), ""]
     not_remembered = "decode_hparams changed the settings used for comparison"
@@ -55,7 +49,7 @@ def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: Tu
             f"with beam_size={average[BEAM_SIZE]}, alpha={average[ALPHA]:g}): write it with t2t-lite-avg "
             f"--n={average[AVERAGE]}, then tune its search."
         )
-    return lines
+    return "\n".join(lines) + "\n"
 
 
 def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) -> str:

@@ -37,10 +37,17 @@ def tuning_candidates(
     current = request.settings
     search_alpha = current.alpha or _INSTEAD_OF_0
     settings = dataclasses.asdict(current.replace(alpha=search_alpha))
+    now = request.selection.path
+    members_now = checkpoints.average_members(now)
+    tried: list[tuple[int | None, list[tuple[int, Path]]]] = [(None, [])]
+    for number in grid.get(AVERAGE, ()):  # averages of the last checkpoints, except the current checkpoint
+        chosen = list(members(request.run_dir.path, number))
+        if [step for step, _ in chosen] != members_now and [each for _, each in chosen] != [now]:
+            tried.append((number, chosen))
     of_averages: Translator | None = None
-    for number, chosen in [(None, []), *_averages(request, grid.get(AVERAGE, ()))]:
+    for number, chosen in tried:
         with tempfile.TemporaryDirectory() as folder:  # the run's own average stays unchanged
-            path = write_mean(Path(folder), chosen) if chosen else request.selection.path
+            path = write_mean(Path(folder), chosen) if chosen else now
             translator = of_averages or Translator.from_run_dir(
                 request.run_dir.path, settings, path, request.warn, xla_compile=request.xla_compile
             )
@@ -77,13 +84,3 @@ def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> 
 
     # In a tie, `max` returns the first, so that the order of the search is kept.
     return max(beams, key=score)
-
-
-def _averages(request: Request, numbers: Sequence[int]) -> Iterator[tuple[int, list[tuple[int, Path]]]]:
-    """Yields (number of last checkpoints, these checkpoints) for averages other than the current checkpoint."""
-    path = request.selection.path
-    current = checkpoints.average_members(path)
-    for number in numbers:
-        chosen = list(members(request.run_dir.path, number))
-        if [step for step, _ in chosen] != current and [each for _, each in chosen] != [path]:
-            yield number, chosen

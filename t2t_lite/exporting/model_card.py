@@ -63,6 +63,16 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
     languages = " to ".join(filter(None, (content["source_language"], content["output_language"])))
     precision = content["quantization"] or "float32"
     versions = ", ".join(f"{package} {version}" for package, version in content["versions"].items())
+    longest = min(settings["max_input_length"], content["max_positions"] or settings["max_input_length"])
+    limits = [f"An input is one sentence of at most {longest:,} tokens; longer inputs are truncated."]
+    if content["writes_trees"]:
+        limits.append("The words and punctuation marks of an input are separated by spaces.")
+        if content["format"] == "saved_model":
+            limits.append("Outputs are sequences of tree symbols, without words; malformed trees are not repaired.")
+    if not content["has_inputs"]:
+        limits.append("The model has no inputs: a line is the beginning of its output.")
+    if content["quantization"]:
+        limits.append(f"The weights are rounded to {content['quantization']}, but the scores below are for float32.")
     lines = [
         f"# {content['run']}: {content['problem']}",
         "",
@@ -85,28 +95,13 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
         "",
         "## Limits",
         "",
-        *(f"- {line}" for line in _limits(content)),
+        *(f"- {line}" for line in limits),
         "",
         "## Scores",
         "",
         *_scores(content, scores),
     ]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _limits(content: Mapping[str, Any]) -> list[str]:
-    settings = content["decode_hparams"]
-    longest = min(settings["max_input_length"], content["max_positions"] or settings["max_input_length"])
-    limits = [f"An input is one sentence of at most {longest:,} tokens; longer inputs are truncated."]
-    if content["writes_trees"]:
-        limits.append("The words and punctuation marks of an input are separated by spaces.")
-        if content["format"] == "saved_model":
-            limits.append("Outputs are sequences of tree symbols, without words; malformed trees are not repaired.")
-    if not content["has_inputs"]:
-        limits.append("The model has no inputs: a line is the beginning of its output.")
-    if content["quantization"]:
-        limits.append(f"The weights are rounded to {content['quantization']}, but the scores below are for float32.")
-    return limits
 
 
 def _scores(content: Mapping[str, Any], scores: Sequence[SplitScores]) -> list[str]:

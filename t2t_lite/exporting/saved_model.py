@@ -110,9 +110,21 @@ class _Translator(tf.Module):
     )
     def _search(self, ids: tf.Tensor, alpha: tf.Tensor) -> SearchResult:
         """Returns the hypotheses for int32 [batch, length]; none for rows that are only padding."""
-        inputs = self._inputs_of(ids)
-        search = self._beam_search(alpha)
-        model = self._model
+        settings, model = self._settings, self._model
+        lengths = tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), 1)
+        limits = lengths + settings.extra_length
+        if model.max_positions is not None:
+            limits = tf.minimum(limits, model.max_positions)
+        shortest = tf.math.ceil(settings.min_length_ratio * tf.cast(lengths - 1, tf.float32))
+        inputs = SearchInputs(
+            tf.where(lengths == 0, 0, limits),
+            source_mask=ids != PAD_ID if settings.coverage_penalty else (),
+            constraint_inputs={"min_lengths": tf.cast(shortest, tf.int32) + 1} if settings.min_length_ratio else {},
+        )
+        constraints = [LineConstraint(MinLength())] if settings.min_length_ratio else []
+        if settings.no_repeat_ngram_size:
+            constraints.append(LineConstraint(NoRepeatNgram(settings.no_repeat_ngram_size)))
+        search = dataclasses.replace(make_beam_search(settings, self._vocabulary, 0, constraints), alpha=alpha)
 
         model.freeze()  # inside this graph, so that the logits matrix is transposed once for all steps
         try:
@@ -141,28 +153,6 @@ class _Translator(tf.Module):
         capacity = tf.shape(state.ids)[2]
         larger = tf.where(state.position == capacity, 2 * capacity, capacity)
         return search.grown(state, larger, lambda its: self._model.grow_state(its, search.beam_size, larger))
-
-    def _inputs_of(self, ids: tf.Tensor) -> SearchInputs:
-        settings = self._settings
-        lengths = tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), 1)
-        limits = lengths + settings.extra_length
-        if self._model.max_positions is not None:
-            limits = tf.minimum(limits, self._model.max_positions)
-        shortest = tf.math.ceil(settings.min_length_ratio * tf.cast(lengths - 1, tf.float32))
-        return SearchInputs(
-            tf.where(lengths == 0, 0, limits),
-            source_mask=ids != PAD_ID if settings.coverage_penalty else (),
-            constraint_inputs={"min_lengths": tf.cast(shortest, tf.int32) + 1} if settings.min_length_ratio else {},
-        )
-
-    def _beam_search(self, alpha: tf.Tensor) -> BeamSearch:
-        constraints = []
-        if self._settings.min_length_ratio:
-            constraints.append(LineConstraint(MinLength()))
-        if self._settings.no_repeat_ngram_size:
-            constraints.append(LineConstraint(NoRepeatNgram(self._settings.no_repeat_ngram_size)))
-        search = make_beam_search(self._settings, self._vocabulary, 0, constraints)
-        return dataclasses.replace(search, alpha=alpha)
 
     def _decoded(self, ids: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(ids)

@@ -18,8 +18,8 @@ from t2t_lite.data.generation.progress import PairProgress
 from t2t_lite.data.generation.records import LONGER, Statistics
 from t2t_lite.data.generation.split_writer import WORK
 from t2t_lite.data.manifest import FILENAME, Manifest, VocabularyEntry, check_data, read_manifest
+from t2t_lite.data.pipeline import write_index
 from t2t_lite.data.problem import SIDES, SPLITS, Problem
-from t2t_lite.data.record_index import write_index
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, make_folder, split_paths
@@ -49,7 +49,12 @@ def import_shards(
     """
     if read_manifest(data_dir, problem) is not None:
         raise UserError(f"`data_dir={data_dir}` already has data of '{problem.data_name}'; pass another folder")
-    _check_problem(problem)
+    has_own_form = type(problem).for_model is not Problem.for_model or any(map(problem.symbols_of, SIDES))
+    if not problem.has_inputs or problem.writes_trees or has_own_form:
+        raise UserError(
+            f"the records of '{problem.data_name}' are not plain pairs of texts; pass `problem=text_pairs` or another "
+            f"translation problem"
+        )
     if source.resolve() == data_dir.resolve():
         raise UserError(f"`data_dir={data_dir}` is the folder of the shards; pass another folder")
     name, shards = _find_shards(source, t2t_problem, problem.data_name)
@@ -76,7 +81,17 @@ def import_shards(
 
 
 def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], None]) -> None:
-    vocabularies = _import_vocabularies(problem, folder)
+    given = split_paths(problem.vocab_file)
+    if len(given) != (1 if problem.shared_vocabulary else 2):
+        raise UserError(
+            f"'{problem.data_name}' has {'one vocabulary' if problem.shared_vocabulary else 'two vocabularies'}, but "
+            f"`vocab_file={problem.vocab_file}` names {len(given)}; pass one file for each vocabulary"
+        )
+    made = []
+    for side, source in zip(SIDES, given):
+        made.append(folder / problem.vocab_filename(side, 0))
+        import_t2t_vocabulary(source, made[-1])
+    vocabularies = open_vocabulary(made[0]), open_vocabulary(made[-1])
     inputs, targets = (
         VocabularyEntry(file=each.path.name, sha256=each.sha256, size=each.size) for each in vocabularies
     )
@@ -96,9 +111,9 @@ def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], 
             say(f"{problem.data_name}: {split}: the sources of {count:,} pairs are also in {other}")
         plan = hashlib.sha256("".join(manifest.sources[path.name] for path in shards[split]).encode()).hexdigest()
         for number, path in enumerate(shards[split]):
-            made = folder / f"{problem.data_name}-{split}-{number:05d}-of-{len(shards[split]):05d}"
-            shutil.copyfile(path, made)
-            manifest.add_shard(split, plan, made.name, made.stat().st_size)
+            copied = folder / f"{problem.data_name}-{split}-{number:05d}-of-{len(shards[split]):05d}"
+            shutil.copyfile(path, copied)
+            manifest.add_shard(split, plan, copied.name, copied.stat().st_size)
         manifest.finish_split(split, plan, statistics.examples, statistics.as_json())
     write_index(folder, manifest)
     dataclasses.replace(manifest, train_pairs=manifest.splits["train"]["examples"]).write(folder)
@@ -132,31 +147,19 @@ def _write_split(
                     raise UserError(
                         f"{shards[0].parent} has a {split} example whose text contains a line break; remove it"
                     )
-                _check_text(shards[0], vocabulary, ids[:_CHECKED], lines[:_CHECKED])
+                # If most lines encode to other ids than those in their records, the vocabulary is wrong.
+                encoded = vocabulary.ids_of(lines[:_CHECKED])
+                is_same = [list(row) == again for row, again in zip(ids, encoded)]
+                if sum(is_same) < len(is_same) / 2:
+                    raise UserError(
+                        f"{vocabulary.path.name} encodes the texts in {shards[0]} to other ids than those in the "
+                        f"records; pass the vocabulary of these shards with `vocab_file`"
+                    )
                 file.writelines(f"{line}\n" for line in lines)
             progress(statistics.examples)
     held_out[split] = digests
     say(f"{problem.data_name}: {split}: {statistics.examples:,} pairs")
     return statistics
-
-
-def _check_text(shard: Path, vocabulary: Vocabulary, ids: Sequence[np.ndarray], lines: Sequence[str]) -> None:
-    """Raises UserError if most lines encode to other ids than those in their records: the vocabulary is wrong."""
-    is_same = [list(row) == again for row, again in zip(ids, vocabulary.ids_of(lines))]
-    if sum(is_same) < len(is_same) / 2:
-        raise UserError(
-            f"{vocabulary.path.name} encodes the texts in {shard} to other ids than those in the records; pass the "
-            f"vocabulary of these shards with `vocab_file`"
-        )
-
-
-def _check_problem(problem: Problem) -> None:
-    has_own_form = type(problem).for_model is not Problem.for_model or any(map(problem.symbols_of, SIDES))
-    if not problem.has_inputs or problem.writes_trees or has_own_form:
-        raise UserError(
-            f"the records of '{problem.data_name}' are not plain pairs of texts; pass `problem=text_pairs` or another "
-            f"translation problem"
-        )
 
 
 def _checked_records(shards: Sequence[Path], vocabularies: Sequence[Vocabulary]) -> Iterator[list[list[np.ndarray]]]:
@@ -246,17 +249,3 @@ def _find_vocabulary(source: Path, name: str) -> str:
             f"`vocab_file={BYTES}` if the tokens are bytes"
         )
     return str(named[0])
-
-
-def _import_vocabularies(problem: Problem, folder: Path) -> tuple[Vocabulary, Vocabulary]:
-    given = split_paths(problem.vocab_file)
-    if len(given) != (1 if problem.shared_vocabulary else 2):
-        raise UserError(
-            f"'{problem.data_name}' has {'one vocabulary' if problem.shared_vocabulary else 'two vocabularies'}, but "
-            f"`vocab_file={problem.vocab_file}` names {len(given)}; pass one file for each vocabulary"
-        )
-    made = []
-    for side, source in zip(SIDES, given):
-        made.append(folder / problem.vocab_filename(side, 0))
-        import_t2t_vocabulary(source, made[-1])
-    return open_vocabulary(made[0]), open_vocabulary(made[-1])

@@ -1,5 +1,6 @@
 """Imports a trained tensor2tensor model: its settings, vocabularies and weights become a run directory."""
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Callable
@@ -35,9 +36,22 @@ def import_run(
     check_new(output_dir)
     checkpoint = _checkpoint(source)
     folder = checkpoint.parent
-    flags = _flags(folder)
+    flags: dict[str, str] = {}
+    with contextlib.suppress(UserError):  # there may be no such file
+        lines = _beside(folder, "flags_t2t.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+        matches = (re.fullmatch(r"--(\w+)=(.*)", line.strip()) for line in lines)
+        flags = {match[1]: match[2] for match in matches if match and match[2]}
     weights = T2tWeights(checkpoint)
-    _check_model(flags.get("model", weights.model), weights)
+    name = flags.get("model", weights.model)
+    if name != MODEL or weights.model != MODEL:
+        other = name if name != MODEL else weights.model or "another model"
+        raise UserError(f"{weights.path} is a checkpoint of {other}; only tensor2tensor's {MODEL} can be imported")
+    if not weights.vocab_sizes:
+        raise UserError(f"{weights.path} has no vocabulary embedding; only text-to-text models can be imported")
+    if not any(shape.startswith(f"{MODEL}/body/encoder/") for shape in weights.shapes):
+        raise UserError(
+            f"{weights.path} has no encoder; models without one, such as language models, cannot be imported"
+        )
     settings = read_settings(_beside(folder, "hparams.json"), flags)
     problem = _problem(options.problem, flags.get("problem", ""))
     with tempfile.TemporaryDirectory() as work:
@@ -58,7 +72,13 @@ def import_run(
 
 def _checkpoint(source: Path) -> Path:
     if source.is_dir():
-        latest = _latest(source)
+        try:
+            latest = tf.train.latest_checkpoint(str(source))  # None: there is no such file or checkpoint
+        except (ValueError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{source / 'checkpoint'} is damaged: it does not name the last checkpoint; copy it again, or pass a "
+                f"checkpoint, such as {source / 'model.ckpt-250000'}"
+            ) from error
         checkpoints = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
         path = Path(latest) if latest else checkpoints[-1].with_suffix("") if checkpoints else None
         if path is None:
@@ -72,44 +92,11 @@ def _checkpoint(source: Path) -> Path:
     return path
 
 
-def _latest(folder: Path) -> str | None:
-    """Returns the last checkpoint as the file `checkpoint` names it; None if there is no such file or checkpoint."""
-    try:
-        return tf.train.latest_checkpoint(str(folder))
-    except (ValueError, tf.errors.OpError) as error:
-        raise UserError(
-            f"{folder / 'checkpoint'} is damaged: it does not name the last checkpoint; copy it again, or pass a "
-            f"checkpoint, such as {folder / 'model.ckpt-250000'}"
-        ) from error
-
-
 def _beside(folder: Path, name: str) -> Path:
     for place in (folder, folder.resolve().parent):
         if (place / name).is_file():
             return place / name
     raise UserError(f"{folder} has no {name}, which tensor2tensor writes next to its checkpoints; copy it there")
-
-
-def _flags(folder: Path) -> dict[str, str]:
-    """Returns the flags of the training from flags_t2t.txt, or {} if there is no such file."""
-    try:
-        lines = _beside(folder, "flags_t2t.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-    except UserError:
-        return {}
-    matches = (re.fullmatch(r"--(\w+)=(.*)", line.strip()) for line in lines)
-    return {match[1]: match[2] for match in matches if match and match[2]}
-
-
-def _check_model(name: str, weights: T2tWeights) -> None:
-    if name != MODEL or weights.model != MODEL:
-        other = name if name != MODEL else weights.model or "another model"
-        raise UserError(f"{weights.path} is a checkpoint of {other}; only tensor2tensor's {MODEL} can be imported")
-    if not weights.vocab_sizes:
-        raise UserError(f"{weights.path} has no vocabulary embedding; only text-to-text models can be imported")
-    if not any(shape.startswith(f"{MODEL}/body/encoder/") for shape in weights.shapes):
-        raise UserError(
-            f"{weights.path} has no encoder; models without one, such as language models, cannot be imported"
-        )
 
 
 def _problem(name: str, theirs: str) -> Problem:

@@ -141,7 +141,11 @@ def _chart(
         _draw(axes, curves, axis, unit)
         if ticks:
             axes.set_xticks(range(len(ticks)), list(map(_label, ticks)))
-        _scale(axes, name, [value for curve in curves for value in curve.values])
+        values = [value for curve in curves for value in curve.values]
+        if name.startswith(_FROM_ZERO) and min(values) >= 0:
+            axes.set_ylim(bottom=0)
+        elif min(values) > 0 and max(values) > _WIDE_RANGE * min(values):  # as after divergence
+            axes.set_yscale("log")
         if len(curves) > 1:
             figure.legend(loc="outside upper left", ncols=2 if len(curves) < 9 else 3, frameon=False)
         with warnings.catch_warnings():
@@ -149,14 +153,6 @@ def _chart(
             svg = figure_svg(figure, name)
     ends = "; ".join(f"{each.label}: {_places(each, axis, ticks)}" for each in curves[:8])
     return Chart(title, f"{title}, by {axis}. {ends}.", svg)
-
-
-def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
-    """Sets the vertical axis: from 0 for charts in `_FROM_ZERO`, logarithmic for a wide range, as after divergence."""
-    if name.startswith(_FROM_ZERO) and min(values) >= 0:
-        axes.set_ylim(bottom=0)
-    elif min(values) > 0 and max(values) > _WIDE_RANGE * min(values):
-        axes.set_yscale("log")
 
 
 def _draw(axes: "Axes", curves: Sequence[Curve], axis: str, unit: str) -> None:
@@ -229,7 +225,15 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
     of_dev = [name for name in evaluated if name in _OF_TOKENS or is_of_outputs(name)]
     places, drawn = list(enumerate(runs)), []
     for name, title in _PLOTTED.items():
-        drawn.append((title, [_plotted(run, place, name) for place, run in places]))
+        curves = []
+        for place, run in places:
+            points = _points(run.training, name)
+            if name == _SMOOTHED:  # by a moving average, over fewer than 5 reports in short runs
+                half, values = min(_HALF_WINDOW, len(points) // 20), [value for _, value in points]
+                windows = (values[max(0, row - half) : row + half + 1] for row in range(len(values)))
+                points = [(step, sum(window) / len(window)) for (step, _), window in zip(points, windows)]
+            curves.append(_curve(run.name, place, points))
+        drawn.append((title, curves))
     for name in of_dev:
         curves = [_curve(run.name, place, _points(run.evaluations, name), True) for place, run in places]
         drawn.append((f"dev {figure_label(name)}", curves))
@@ -260,13 +264,3 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
 def _points(columns: Columns, name: str) -> list[tuple[int, float]]:
     pairs = zip(columns["step"], columns.get(name, ()))
     return [(int(step), value) for step, value in pairs if math.isfinite(step) and math.isfinite(value)]
-
-
-def _plotted(run: Curves, place: int, name: str) -> Curve:
-    """Returns the curve of a training metric. The loss is a moving average, over fewer than 5 reports in short runs."""
-    points = _points(run.training, name)
-    if name == _SMOOTHED:
-        half, values = min(_HALF_WINDOW, len(points) // 20), [value for _, value in points]
-        windows = (values[max(0, row - half) : row + half + 1] for row in range(len(values)))
-        points = [(step, sum(window) / len(window)) for (step, _), window in zip(points, windows)]
-    return _curve(run.name, place, points)

@@ -185,7 +185,11 @@ def read_run(path: Path, name: str) -> StoredRun:
         if not (path / file).exists():
             remarks.append(Remark(f"{file} is missing; part of the run directory was removed or not copied."))
     log = read(lambda: _log(path, remarks), _Log([], [], {}, []), "log.jsonl is damaged (", ").")
-    stored = read(lambda: _evaluations(path), {}, "The evaluations cannot be read: ")
+    stored = read(
+        lambda: {_step(step): _numbers(figures) for step, figures in read_evaluations(path).items()},
+        {},
+        "The evaluations cannot be read: ",
+    )
     best = read(lambda: best_by(path), None, "The best checkpoint is unknown: ") if stored else None
     averages = []
     for _, average in list_checkpoints(path, "average"):
@@ -266,10 +270,6 @@ def _step(value: Any) -> int:  # noqa: ANN401
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return {text(key): number(value) for key, value in row.items()}
-
-
-def _evaluations(path: Path) -> dict[int, dict[str, float]]:
-    return {_step(step): _numbers(figures) for step, figures in read_evaluations(path).items()}
 
 
 def _manifest(about: Mapping[str, Any], remarks: list[Remark]) -> Manifest | None:

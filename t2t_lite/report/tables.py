@@ -104,7 +104,10 @@ def facts(runs: Sequence[StoredRun]) -> list[tuple[str, list[str]]]:
 def _facts(run: StoredRun) -> dict[str, str]:
     start = run.starts[-1] if run.starts else {}
     recorded, plugins = text(run.about.get("hparams_set")), ", ".join(map(text, run.about.get("plugins", ())))
-    seconds = _training_seconds(run)
+    # The time of the steps without evaluations: each report has the speed since the previous report.
+    steps = pairwise([0, *(report["step"] for report in run.reports)])
+    speeds = [report.get("steps_per_second", math.nan) for report in run.reports]
+    seconds = sum((step - before) / speed for (before, step), speed in zip(steps, speeds) if speed > 0)
     return {
         "run directory": text(str(run.path.absolute())),
         "problem": run.problem + (f" (from plug-ins: {plugins})" if plugins else ""),
@@ -135,13 +138,6 @@ def _state(run: StoredRun) -> str:
     if (run.path / _RUNNING).exists():
         return "in training, or killed"
     return "unfinished, or stopped early" if run.last_step else "no steps done"
-
-
-def _training_seconds(run: StoredRun) -> float:
-    """Returns the time of the steps without evaluations. Each report has the speed since the previous report."""
-    steps = [0, *(report["step"] for report in run.reports)]
-    speeds = [report.get("steps_per_second", math.nan) for report in run.reports]
-    return sum((step - before) / speed for (before, step), speed in zip(pairwise(steps), speeds) if speed > 0)
 
 
 def _pairs(run: StoredRun, split: str) -> str:
@@ -347,24 +343,23 @@ def sample_tables(run: StoredRun) -> list[SampleTable]:
     by_source: dict[str, list[Sample]] = {}
     for sample in run.samples:
         by_source.setdefault(sample.source, []).append(sample)
-    return [_sample_table(samples) for samples in list(by_source.values())[:_MOST_SENTENCES]]
-
-
-def _sample_table(samples: Sequence[Sample]) -> SampleTable:
-    groups: list[list[Sample]] = []
-    for sample in samples:  # consecutive equal outputs share a row
-        if groups and groups[-1][0].output == sample.output:
-            groups[-1].append(sample)
-        else:
-            groups.append([sample])
-    last = len(groups) - 1
-    kept = sorted({round(place * last / (_MOST_ROWS - 1)) for place in range(_MOST_ROWS)})
-    rows = []
-    for group in (groups[place] for place in kept):
-        first, end = group[0].step, group[-1].step
-        is_reference = bool(group[0].reference) and group[0].output == group[0].reference
-        rows.append((str(first) if first == end else f"{first} to {end}", group[0].output, is_reference))
-    return SampleTable(samples[-1].source, samples[-1].reference, rows, len(groups) - len(rows))
+    tables = []
+    for samples in list(by_source.values())[:_MOST_SENTENCES]:
+        groups: list[list[Sample]] = []
+        for sample in samples:  # consecutive equal outputs share a row
+            if groups and groups[-1][0].output == sample.output:
+                groups[-1].append(sample)
+            else:
+                groups.append([sample])
+        last = len(groups) - 1
+        kept = sorted({round(place * last / (_MOST_ROWS - 1)) for place in range(_MOST_ROWS)})
+        rows = []
+        for group in (groups[place] for place in kept):
+            first, end = group[0].step, group[-1].step
+            is_reference = bool(group[0].reference) and group[0].output == group[0].reference
+            rows.append((str(first) if first == end else f"{first} to {end}", group[0].output, is_reference))
+        tables.append(SampleTable(samples[-1].source, samples[-1].reference, rows, len(groups) - len(rows)))
+    return tables
 
 
 def example_groups(run: StoredRun) -> list[ExampleGroup]:

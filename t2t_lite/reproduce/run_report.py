@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from t2t_lite.metric import figure_name
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.grid import Column, Grid
-from t2t_lite.reproduce.paper_figures import BATCH_TOKENS, PAPER_FIGURES, PaperFigures
+from t2t_lite.reproduce.paper_figures import BATCH_TOKENS, PAPER_FIGURES
 from t2t_lite.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -37,15 +37,27 @@ def run_report(
     """
     paper_set = nearest_paper_set(hparams_set)
     paper = PAPER_FIGURES[paper_set] if paper_set else None
-    rows = _training_rows(training, paper)
+    of_paper = {**vars(paper), "batch_tokens": BATCH_TOKENS} if paper else {}
+    rows: list[list[str | None]] = []
+    for title, name, form, its_name, its_form in (
+        ("parameters, millions", "parameters", ".1f", "parameters", ".0f"),
+        ("steps", "steps", ",.0f", "train_steps", ",.0f"),
+        ("target tokens per step", "tokens", ",.0f", "batch_tokens", ",.0f"),
+        ("seconds per step", "step_seconds", ".3g", "step_seconds", ".1f"),
+        ("training cost, FLOPs", "flops", ".2g", "training_flops", ".2g"),
+        (f"dev: perplexity, step {training.get('dev_step', 0):,.0f}", "dev_perplexity", ".2f", "perplexity", ".2f"),
+    ):
+        if name in training:
+            theirs = of_paper.get(its_name)
+            rows.append([title, format(training[name], form), None if theirs is None else format(theirs, its_form)])
     published = paper.test.get(_TEST_SETS.get(run.problem.name, "")) if paper else None
     main = figure_name(run.problem.metric) if run.problem.writes_trees else _PAPER_METRIC
     for figure in scores.figures:
         if not (figure.metric or figure.name.startswith(_OF_TOKENS)):
             continue
         interval = " ({:.2f} to {:.2f})".format(*figure.interval) if figure.interval else ""
-        of_paper = f"{published}" if published and figure.name == main else None
-        rows.append([f"{scores.split}: {figure.label}", f"{figure.score:.2f}{interval}", of_paper])
+        its_score = f"{published}" if published and figure.name == main else None
+        rows.append([f"{scores.split}: {figure.label}", f"{figure.score:.2f}{interval}", its_score])
     notes = [_evaluated(run, scores, wanted)]
     if paper:
         notes.append(
@@ -75,23 +87,3 @@ def nearest_paper_set(hparams_set: str | None) -> str | None:
     while hparams_set is not None and hparams_set not in PAPER_FIGURES:
         hparams_set = HPARAMS.parent(hparams_set)
     return hparams_set
-
-
-def _training_rows(measured: Mapping[str, float], paper: PaperFigures | None) -> list[list[str | None]]:
-    of_paper = {**vars(paper), "batch_tokens": BATCH_TOKENS} if paper else {}
-    rows = (
-        ("parameters, millions", "parameters", ".1f", "parameters", ".0f"),
-        ("steps", "steps", ",.0f", "train_steps", ",.0f"),
-        ("target tokens per step", "tokens", ",.0f", "batch_tokens", ",.0f"),
-        ("seconds per step", "step_seconds", ".3g", "step_seconds", ".1f"),
-        ("training cost, FLOPs", "flops", ".2g", "training_flops", ".2g"),
-        (f"dev: perplexity, step {measured.get('dev_step', 0):,.0f}", "dev_perplexity", ".2f", "perplexity", ".2f"),
-    )
-    measured_rows: list[list[str | None]] = []
-    for title, name, form, its_name, its_form in rows:
-        if name in measured:
-            theirs = of_paper.get(its_name)
-            measured_rows.append(
-                [title, format(measured[name], form), None if theirs is None else format(theirs, its_form)]
-            )
-    return measured_rows

@@ -69,25 +69,21 @@ class Runner:
                 stderr=subprocess.STDOUT,
             )
             running.append(process)
-            stopped = self._wait(process, run, command, start)
+            # Its time is recorded regularly, so that times of killed commands are also known.
+            stopped, recorded, before = False, time.monotonic(), _cpu_seconds_of_children()
+            while process.poll() is None:
+                if self.is_over and not stopped:
+                    process.send_signal(signal.SIGTERM)  # the trainer saves a checkpoint and exits
+                    stopped = True
+                if time.monotonic() - recorded > RECORD_SECONDS:
+                    self._record(run, command, start, _cpu_seconds(process.pid))
+                    recorded = time.monotonic()
+                time.sleep(POLL_SECONDS)
+            self._record(run, command, start, _cpu_seconds_of_children() - before)
         if process.returncode and not stopped:
             lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
             raise UserError(f"{run.name}: {command.name} failed: {lines[-1]} (full output: {log})")
         return not stopped
-
-    def _wait(self, process: subprocess.Popen, run: Run, command: Command, start: float) -> bool:
-        """Waits for a process. Records its time regularly, so that times of killed commands are also known."""
-        stopped, recorded, before = False, time.monotonic(), _cpu_seconds_of_children()
-        while process.poll() is None:
-            if self.is_over and not stopped:
-                process.send_signal(signal.SIGTERM)  # the trainer saves a checkpoint and exits
-                stopped = True
-            if time.monotonic() - recorded > RECORD_SECONDS:
-                self._record(run, command, start, _cpu_seconds(process.pid))
-                recorded = time.monotonic()
-            time.sleep(POLL_SECONDS)
-        self._record(run, command, start, _cpu_seconds_of_children() - before)
-        return stopped
 
     def _record(self, run: Run, command: Command, start: float, cpu: float) -> None:
         entry = {"run": run.name, "command": command.name, "start": start, "seconds": time.time() - start}

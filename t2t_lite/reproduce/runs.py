@@ -15,7 +15,7 @@ from t2t_lite.options import SettingValue
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.runs.run_dir import RunDir, data_digests, open_run_dir, with_order_of_run
+from t2t_lite.runs.run_dir import data_digests, open_run_dir, with_order_of_run
 
 PAPER_BASE = "transformer_base"
 # Settings that are scaled to a smaller base model. All other settings are those of the paper's row.
@@ -203,20 +203,16 @@ class Run:
                 f"{self.directory} was not trained with the settings of this row ({'; '.join(others)}); remove it, "
                 f"or pass another `output_dir`"
             )
-        self._check_data(run_dir)
-
-    def _check_data(self, run_dir: RunDir) -> None:
-        """Raises UserError if the run is known to have been trained on data other than that in `data_dir`."""
         data_dir = Path(self.data_flags["data_dir"])
         manifest = read_manifest(data_dir, run_dir.problem)
         if manifest is None or manifest.splits.keys() != {*SPLITS}:
             return
-        theirs, ours = data_digests(self.directory), [manifest.digest()]
-        if not theirs:  # the run is older than version 0.9
+        of_run, of_data = data_digests(self.directory), [manifest.digest()]
+        if not of_run:  # the run is older than version 0.9
             paths = run_dir.problem.in_direction((run_dir.inputs_vocabulary, run_dir.vocabulary))
-            theirs, ours = [file_sha256(path) for path in paths], [each["sha256"] for each in manifest.vocabularies]
-        if theirs != ours:
-            its, wanted = ("+".join(digest[:12] for digest in digests) for digests in (theirs, ours))
+            of_run, of_data = [file_sha256(path) for path in paths], [each["sha256"] for each in manifest.vocabularies]
+        if of_run != of_data:
+            its, wanted = ("+".join(digest[:12] for digest in digests) for digests in (of_run, of_data))
             raise UserError(
                 f"{self.directory} was not trained on the data in {data_dir} (checksum: {its}, not {wanted}); pass the "
                 f"data of the run with `data_dir`, remove the run, or pass another `output_dir`"
@@ -304,7 +300,12 @@ def short(row: str) -> str:
 
 def paper_changes(row: str, scale: Scale) -> dict[str, SettingValue]:
     """Returns the settings in which a row differs from the paper's base model, scaled to the base model of `scale`."""
-    paper, wanted, ours = (dataclasses.asdict(_explicit(HPARAMS[name]())) for name in (PAPER_BASE, row, scale.base))
+    explicit = []  # settings with explicit key and value sizes, so that ratios can be computed
+    for hparams in (HPARAMS[name]() for name in (PAPER_BASE, row, scale.base)):
+        size = hparams.hidden_size // hparams.num_heads
+        own_sizes = {name: getattr(hparams, name) or size for name in ("attention_key_size", "attention_value_size")}
+        explicit.append(dataclasses.asdict(hparams) | own_sizes)
+    paper, wanted, ours = explicit
     named = dataclasses.asdict(HPARAMS[row]())
     changes = {}
     for name, value in wanted.items():
@@ -316,12 +317,3 @@ def paper_changes(row: str, scale: Scale) -> dict[str, SettingValue]:
         if value != ours[name] and not (name.startswith("attention_") and not named[name]):
             changes[name] = value
     return changes
-
-
-def _explicit(hparams: HParams) -> HParams:
-    """Returns the settings with explicit key and value sizes, so that ratios can be computed."""
-    size = hparams.hidden_size // hparams.num_heads
-    return hparams.replace(
-        attention_key_size=hparams.attention_key_size or size,
-        attention_value_size=hparams.attention_value_size or size,
-    )

@@ -33,8 +33,7 @@ from t2t_lite.data.problem import LANGUAGES, REVERSED_SUFFIX, Problem, get_probl
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, make_folder, write_text, written_whole
 from t2t_lite.options import SettingValue
-from t2t_lite.plugins import load_usr_dir
-from t2t_lite.plugins.trust import is_trusted, trust
+from t2t_lite.plugins import is_trusted, load_usr_dir, trust
 from t2t_lite.registry import PROBLEMS, REGISTRIES_OF_SETTINGS, Origin, Registry
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 

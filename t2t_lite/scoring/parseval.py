@@ -246,13 +246,19 @@ def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceSc
         return SentenceScore(length, SKIPPED)
     if candidate_counts.words != gold_counts.words:
         return SentenceScore(length, ERROR)
+    gold_spans = {(start, end) for _, start, end in gold_counts.brackets}
+    crossing = sum(
+        any(first < start < last < end or start < first < end < last for first, last in gold_spans)
+        for _, start, end in candidate_counts.brackets
+        if (start, end) not in gold_spans  # gold spans do not cross each other, because constituents are nested
+    )
     return SentenceScore(
         length,
         COUNTED,
         matched=(Counter(gold_counts.brackets) & Counter(candidate_counts.brackets)).total(),
         gold=len(gold_counts.brackets),
         candidate=len(candidate_counts.brackets),
-        crossing=_crossing(gold_counts, candidate_counts),
+        crossing=crossing,
         words=len(candidate_counts.words),
         correct_tags=sum(tag == right for tag, right in zip(candidate_counts.tags, gold_counts.tags)),
     )
@@ -273,15 +279,6 @@ def _count(parse: _Parse, tags: list[str]) -> _CountedParse:
 def _cut(label: str) -> str:
     # Unlike `cleaning.bare`, EVALB also cuts at a leading "-".
     return label.partition("-")[0].partition("=")[0]
-
-
-def _crossing(gold: _CountedParse, candidate: _CountedParse) -> int:
-    gold_spans = {(start, end) for _, start, end in gold.brackets}
-    return sum(
-        any(first < start < last < end or start < first < end < last for first, last in gold_spans)
-        for _, start, end in candidate.brackets
-        if (start, end) not in gold_spans  # gold spans do not cross each other, because constituents are nested
-    )
 
 
 def _percent(part: float, whole: float) -> float:

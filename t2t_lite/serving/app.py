@@ -11,8 +11,7 @@ import t2t_lite
 from t2t_lite.serving import libretranslate, v1
 from t2t_lite.serving.answering import Answering
 from t2t_lite.serving.guard import Guard
-from t2t_lite.serving.metrics import Metrics
-from t2t_lite.serving.models import ModelSet, Place
+from t2t_lite.serving.models import Place
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.page import add_page
 
@@ -37,19 +36,10 @@ def make_app(answering: Answering) -> FastAPI:
     app.include_router(libretranslate.router(answering))
     app.include_router(v1.router(answering))
     add_page(app, answering)
-    _add_monitoring(app, answering.models, answering.metrics)
-    if options.cors_origins:
-        app.add_middleware(
-            CORSMiddleware, allow_origins=list(options.cors_origins), allow_methods=["*"], allow_headers=["*"]
-        )
-    app.add_middleware(Guard, options=options, metrics=answering.metrics)
-    return app
-
-
-def _add_monitoring(app: FastAPI, models: ModelSet, metrics: Metrics) -> None:
-    """Adds the endpoints for load balancers and monitors."""
+    models, metrics = answering.models, answering.metrics
     metrics.watch_queue(lambda: sum(model.num_waiting for model in models.all))
 
+    # For load balancers and monitors.
     @app.get("/health", tags=["monitoring"])
     async def health() -> JSONResponse:
         """Reports that the process is alive."""
@@ -65,3 +55,10 @@ def _add_monitoring(app: FastAPI, models: ModelSet, metrics: Metrics) -> None:
     def figures() -> Response:
         """Returns metrics in Prometheus' format."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    if options.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(options.cors_origins), allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Guard, options=options, metrics=metrics)
+    return app

@@ -116,7 +116,8 @@ class Batcher:
             return job
         with self._changed:
             if len(self._waiting) + len(items) > self._max_waiting:
-                raise QueueFull(self._retry_after())
+                tokens = sum(waiting.tokens for waiting in self._waiting)
+                raise QueueFull(max(1, math.ceil(tokens * self._seconds_per_token / self._num_parallel)))
             self._num_jobs += 1
             turn = self._now
             for index, item in enumerate(items):
@@ -138,10 +139,6 @@ class Batcher:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
-
-    def _retry_after(self) -> int:
-        tokens = sum(waiting.tokens for waiting in self._waiting)
-        return max(1, math.ceil(tokens * self._seconds_per_token / self._num_parallel))
 
     def _end(self, job: Job) -> None:
         """Marks a job as over and drops its waiting texts. The caller holds the lock."""
@@ -173,25 +170,22 @@ class Batcher:
                     continue
                 batch, is_full = self._chosen()
                 left = self._waiting[0].job.arrived + self._batch_delay - time.monotonic()
-                if not is_full and left > 0 and not self._closing:
-                    self._changed.wait(left)
-                    continue
-                self._take(batch)
-                return batch
-
-    def _take(self, batch: Sequence[_Waiting]) -> None:
-        taken = {waiting.number for waiting in batch}
-        passed = sum(waiting.tokens for waiting in batch) / self._num_jobs
-        self._now = max(self._now + passed, self._waiting[0].turn)
-        self._waiting[: self._window] = [
-            waiting for waiting in self._waiting[: self._window] if waiting.number not in taken
-        ]
-        self._running += 1
-        started = time.monotonic()
-        for waiting in batch:
-            waiting.job.started = waiting.job.started or started
-            waiting.job.num_waiting -= 1
-            self._num_jobs -= not waiting.job.num_waiting
+                if is_full or left <= 0 or self._closing:
+                    break
+                self._changed.wait(left)
+            taken = {waiting.number for waiting in batch}
+            passed = sum(waiting.tokens for waiting in batch) / self._num_jobs
+            self._now = max(self._now + passed, self._waiting[0].turn)
+            self._waiting[: self._window] = [
+                waiting for waiting in self._waiting[: self._window] if waiting.number not in taken
+            ]
+            self._running += 1
+            started = time.monotonic()
+            for waiting in batch:
+                waiting.job.started = waiting.job.started or started
+                waiting.job.num_waiting -= 1
+                self._num_jobs -= not waiting.job.num_waiting
+            return batch
 
     def _chosen(self) -> tuple[list[_Waiting], bool]:
         """Returns the texts of the next batch and whether it is full. The caller holds the lock."""

@@ -203,7 +203,11 @@ async def _read(request: Request, kind: type[_Asked]) -> _Asked:
     query = request.url.query
     try:
         if content_type == "multipart/form-data":
-            values = await _multipart(request)
+            _, options = parse_options_header(request.headers["content-type"])
+            if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # decoding some charsets takes minutes
+                raise HTTPException(400, "Invalid request: the charset of a form must be utf-8")
+            form = await request.form(max_files=0, max_fields=_MAX_FIELDS)
+            values = _values(form.multi_items())
         elif content_type == "application/json":
             if not query:
                 return kind.model_validate_json(body)
@@ -227,15 +231,6 @@ def _fields(text: str) -> list[tuple[str, str]]:
         return urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
         raise HTTPException(400, f"Invalid request: more than {_MAX_FIELDS} fields") from None
-
-
-async def _multipart(request: Request) -> dict[str, Any]:
-    """Returns the values in a multipart form. Raises HTTPException if it is malformed or not in UTF-8."""
-    _, options = parse_options_header(request.headers["content-type"])
-    if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # decoding some charsets takes minutes
-        raise HTTPException(400, "Invalid request: the charset of a form must be utf-8")
-    form = await request.form(max_files=0, max_fields=_MAX_FIELDS)
-    return _values(form.multi_items())
 
 
 def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -106,7 +106,10 @@ class ModelSet:
             able = {model.source_language: model for model in reversed(models) if model.target_language == to}
             if not able:
                 raise NoSuchModel(self._without(target))
-            detected = self._detected(text, list(able))
+            first = next(iter(able))
+            detected = languages.Detected(first, 100.0) if len(able) == 1 else languages.detect(text, tuple(able))[0]
+            if detected.language not in able:
+                detected = detected._replace(language=first)
             return able[detected.language], detected
         ranked: dict[tuple[int, int], list[ServedModel]] = {}
         for model in models:
@@ -155,12 +158,6 @@ class ModelSet:
         """Raises NotReady unless all models are loaded."""
         if not self.is_ready:
             raise NotReady
-
-    def _detected(self, text: str, sources: list[str]) -> languages.Detected:
-        if len(sources) == 1:
-            return languages.Detected(sources[0], 100.0)
-        detected = languages.detect(text, tuple(sources))[0]
-        return detected if detected.language in sources else detected._replace(language=sources[0])
 
 
 def _listed(names: Collection[str]) -> str:

@@ -57,7 +57,13 @@ class Origins:
             return ALL in self._hosts
         name = parsed["name"].removesuffix(".")
         is_local = "." not in name or name.endswith(".localhost")
-        return is_local or ALL in self._hosts or name in self._hosts or _is_address(name)
+        if is_local or ALL in self._hosts or name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True
 
     def _may_use(self, origin: str, hosts: Sequence[str], values: Mapping[bytes, str]) -> bool:
         if ALL in self._origins or origin in self._origins:
@@ -70,11 +76,3 @@ class Origins:
             return False
         usual = f":{_USUAL_PORTS[scheme]}"
         return bool(place) and place.removesuffix(usual) in [host.removesuffix(usual) for host in hosts]
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True

@@ -4,15 +4,12 @@ Its templates and scripts are in `visualization`. It loads nothing from other ho
 forbids that.
 """
 
-from typing import Any
-
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from t2t_lite.serving.answering import Answering
-from t2t_lite.serving.served_model import ServedModel
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.head_statistics import MEASURES
 from t2t_lite.visualization.html import render
@@ -24,14 +21,20 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+# What the page needs of a model's description.
+_SHOWN = ("name", "kind", "source", "target", "settings", "beam_size", "max_beam_size", "alignments", "attention")
 
 
 def add_page(app: FastAPI, answering: Answering) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
+        models = []
+        for about in [model.description() for model in answering.models.all]:
+            first = {kind: paper_layer(each["layers"]) for kind, each in about["attention"].items()}
+            models.append({name: about[name] for name in _SHOWN} | {"first_layer": first})
         html = render(
             "page.html",
-            models=[_described(model) for model in answering.models.all],
+            models=models,
             measures=[measure._asdict() for measure in MEASURES],
             is_ready=answering.models.is_ready,
             needs_key=answering.keys.are_needed,
@@ -51,10 +54,3 @@ class _Static(StaticFiles):
             await send(message)
 
         await super().__call__(scope, receive, with_headers)
-
-
-def _described(model: ServedModel) -> dict[str, Any]:
-    about = model.description()
-    kept = ("name", "kind", "source", "target", "settings", "beam_size", "max_beam_size", "alignments", "attention")
-    first = {kind: paper_layer(each["layers"]) for kind, each in about["attention"].items()}
-    return {name: about[name] for name in kept} | {"first_layer": first}

@@ -96,11 +96,19 @@ class ServedModel:
         self.source_language, self.target_language = map(canonical, languages or own)
         self._parser = Parser(self.translator) if self.about.writes_trees else None
         self.translator.warm_up(only_trees=False)
-        self._attention = self._attention_of_layers()
+        self._attention = {
+            kind: {"layers": number, "heads": len(self.translator.attention("a", "a", kind, 0)[0])}
+            for kind, number in self.translator.attention_layers.items()
+        }
         if self._parser is not None:
             self._parser.translate(["a b c d"])
-        has_threads = self.about.engine == "ctranslate2"
-        parallel = self.translator.num_threads if has_threads else source.num_threads or _processors()
+        # How many batches are searched at the same time: for TensorFlow, one on a GPU, else one per core.
+        if self.about.engine == "ctranslate2":
+            parallel = self.translator.num_threads
+        elif not (parallel := source.num_threads):
+            import tensorflow as tf
+
+            parallel = 1 if tf.config.list_physical_devices("GPU") else num_cores()
         self._batcher = Batcher(
             self._run,
             lambda text: text.tokens,
@@ -255,11 +263,6 @@ class ServedModel:
             "copies_letterless": self.copies_letterless,
         }
 
-    def _attention_of_layers(self) -> dict[str, dict[str, int]]:
-        layers = self.translator.attention_layers
-        heads = {kind: len(self.translator.attention("a", "a", kind, 0)[0]) for kind in layers}
-        return {kind: {"layers": number, "heads": heads[kind]} for kind, number in layers.items()}
-
     def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:
         if task.settings.sampling_method == "random":  # samples depend on line numbers
             return [self._searched(task, [text])[0] for text in texts]
@@ -325,13 +328,6 @@ class ServedModel:
             layer = layers[0] if attention.layer is not None else paper_layer(len(layers))
             return attention_map(model, line, hypotheses[0].text, attention.kind, layer)
         return Weights(*self.translator.attention(line, hypotheses[0].text, attention.kind, attention.layer))
-
-
-def _processors() -> int:
-    """Returns how many batches TensorFlow should search at the same time: one on a GPU, else one per core."""
-    import tensorflow as tf
-
-    return 1 if tf.config.list_physical_devices("GPU") else num_cores()
 
 
 def _changes(usual: DecodeHParams, settings: DecodeHParams) -> dict[str, Any]:

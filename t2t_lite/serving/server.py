@@ -35,7 +35,16 @@ def serve(
     answering = Answering(places, options)
     for place in places:
         place.source.about()  # checks each model before the port is opened
-    listener = _bound(host, port)
+    try:
+        family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+    except OSError as error:  # the address is taken, or does not belong to this machine
+        raise UserError(
+            f"cannot listen on `host={host}` `port={port}`: {error.strerror or error}; pass another `host` or `port`"
+        ) from error
+    listener.set_inheritable(False)
     config = uvicorn.Config(
         make_app(answering),
         http=bounded_protocol(options.read_seconds),
@@ -106,18 +115,3 @@ def _loaded_line(model: ServedModel) -> str:
     pair = f"{model.source_language} to {model.target_language}, " if model.target_language else ""
     what = "parser, " if model.writes_trees else pair or "languages unknown, "
     return f"{model.name}: {what}{model.about.checkpoint}, {model.about.engine}"
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """Returns a listening socket. Raises UserError if the address is taken or does not belong to this machine."""
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        raise UserError(
-            f"cannot listen on `host={host}` `port={port}`: {error.strerror or error}; pass another `host` or `port`"
-        ) from error
-    listener.set_inheritable(False)
-    return listener

@@ -103,16 +103,13 @@ class RunSource(Source):
 
     def load(self) -> Translator:
         if self._engine == "ctranslate2":
-            return self._exported().load()
+            problem = open_run_dir(self.path).problem
+            settings = search_settings(self.path, problem.decode_hparams, self.decode_hparams)
+            path = exported_run(self.path, self._checkpoint_path, settings)
+            changes = ",".join(f"{name}={value}" for name, value in vars(settings).items() if value != "")
+            return ExportSource(path, changes, self.num_threads).load()
         _prepare_tensorflow()
         return Translator.from_run_dir(self.path, self.decode_hparams, self._checkpoint_path, _warn, num_threads=1)
-
-    def _exported(self) -> ExportSource:
-        problem = open_run_dir(self.path).problem
-        settings = search_settings(self.path, problem.decode_hparams, self.decode_hparams)
-        path = exported_run(self.path, self._checkpoint_path, settings)
-        changes = ",".join(f"{name}={value}" for name, value in vars(settings).items() if value != "")
-        return ExportSource(path, changes, self.num_threads)
 
 
 def _warn(line: str) -> None:

@@ -55,19 +55,16 @@ def new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     try:
-        # Avoids Beam's default for "direct", which tries to download a program.
-        made = _local_runner() if runner.lower() in ("direct", "directrunner") else runner
+        made: Any = runner
+        if runner.lower() in ("direct", "directrunner"):  # not Beam's default, which tries to download a program
+            from apache_beam.portability.api import beam_provision_api_pb2
+            from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
+            from google.protobuf.struct_pb2 import Struct
+
+            quiet = Struct()
+            quiet.update(_QUIET)
+            info = beam_provision_api_pb2.ProvisionInfo(pipeline_options=quiet)
+            made = FnApiRunner(provision_info=ExtendedProvisionInfo(info))
         return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
     except ValueError as error:
         raise UserError(f"`runner={runner}`: {str(error).splitlines()[0]}", status=2) from error
-
-
-def _local_runner() -> Any:  # noqa: ANN401
-    from apache_beam.portability.api import beam_provision_api_pb2
-    from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
-    from google.protobuf.struct_pb2 import Struct
-
-    options = Struct()
-    options.update(_QUIET)
-    info = beam_provision_api_pb2.ProvisionInfo(pipeline_options=options)
-    return FnApiRunner(provision_info=ExtendedProvisionInfo(info))

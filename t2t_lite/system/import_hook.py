@@ -1,7 +1,7 @@
 """The import hook that lets modules import TensorFlow and Keras at their top, without a word on standard error.
 
 `import t2t_lite` installs it, unless TensorFlow is imported already. It only recognises the two names, so that this
-import takes no time; what it does with them is in `quiet_import.py`.
+import takes no time; what it does with them is in `tensorflow.py`.
 """
 
 import sys
@@ -15,9 +15,9 @@ class Finder:
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in ("tensorflow", "keras"):
             return None
-        from t2t_lite.system import quiet_import
+        from t2t_lite.system.tensorflow import wrapped_spec
 
-        return quiet_import.wrapped_spec(self, name, target)
+        return wrapped_spec(self, name, target)
 
 
 def install() -> None:

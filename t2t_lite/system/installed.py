@@ -60,7 +60,11 @@ def install_command(extra: str) -> str:
         what = ["-e", f".[{extra}]" if extra else "."]
     else:
         what = [each for each in requirements if not _is_installed(each)] or requirements
-    return " ".join([_pip(), "install", *map(_quoted, what)])
+    # "pip" if that command belongs to this environment, else the Python of this environment with -m pip.
+    found = shutil.which("pip")
+    is_ours = found is not None and Path(found).parent == Path(sys.executable).parent
+    pip = "pip" if is_ours else f"{shlex.quote(sys.executable)} -m pip"
+    return " ".join([pip, "install", *map(_quoted, what)])
 
 
 def _origin() -> tuple[Path | None, bool]:
@@ -102,13 +106,6 @@ def _is_installed(requirement: str) -> bool:
     except metadata.PackageNotFoundError:
         return False
     return True
-
-
-def _pip() -> str:
-    """Returns "pip" if that command belongs to this environment, else the Python of this environment with -m pip."""
-    here = Path(sys.executable).parent
-    pip_path = shutil.which("pip")
-    return "pip" if pip_path and Path(pip_path).parent == here else f"{shlex.quote(sys.executable)} -m pip"
 
 
 def _quoted(word: str) -> str:

@@ -8,8 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from types import ModuleType
-from typing import Any
 
 from t2t_lite.system.installed import install_command
 
@@ -70,24 +68,23 @@ def _free_on_gpus() -> int | None:
     try:
         pynvml.nvmlInit()
         try:
-            return min(pynvml.nvmlDeviceGetMemoryInfo(gpu).free for gpu in _visible_gpus(pynvml))
+            names = os.environ.get("CUDA_VISIBLE_DEVICES")
+            if names is None:
+                names = ",".join(map(str, range(pynvml.nvmlDeviceGetCount())))
+            # CUDA gives the fastest GPU the number 0 unless CUDA_DEVICE_ORDER is set, but the driver numbers GPUs by
+            # slot. With several kinds of GPUs, a number may mean a different GPU here.
+            gpus = [
+                pynvml.nvmlDeviceGetHandleByIndex(int(name))
+                if name.isdecimal()
+                else pynvml.nvmlDeviceGetHandleByUUID(name)
+                for name in (part.strip() for part in names.split(","))
+                if name
+            ]
+            return min(pynvml.nvmlDeviceGetMemoryInfo(gpu).free for gpu in gpus)
         finally:
             pynvml.nvmlShutdown()
     except (pynvml.NVMLError, ValueError):  # no driver, an unknown GPU, or no GPU at all
         return None
-
-
-def _visible_gpus(pynvml: ModuleType) -> list[Any]:
-    names = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if names is None:
-        return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    # CUDA gives the fastest GPU the number 0 unless CUDA_DEVICE_ORDER is set, but the driver numbers GPUs by slot. With
-    # several kinds of GPUs, a number may mean a different GPU here.
-    return [
-        pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdecimal() else pynvml.nvmlDeviceGetHandleByUUID(name)
-        for name in (part.strip() for part in names.split(","))
-        if name
-    ]
 
 
 def _left_in_control_groups(root: Path) -> Iterator[int]:
@@ -98,28 +95,22 @@ def _left_in_control_groups(root: Path) -> Iterator[int]:
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if not controllers:  # control groups of version 2
-            mount, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+            mount, names, inactive = root / "sys/fs/cgroup", ("memory.max", "memory.current"), "inactive_file"
         elif "memory" in controllers.split(","):
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            mount = root / "sys/fs/cgroup/memory"
+            mount, names = root / "sys/fs/cgroup/memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            inactive = "total_inactive_file"
         else:
             continue
         group = PurePosixPath(path)
         for folder in (group, *group.parents):
-            left = _free_in_group(mount / folder.relative_to("/"), *names)
-            if left is not None:
-                yield left
-
-
-def _free_in_group(folder: Path, limit_name: str, used_name: str, reclaimable_name: str) -> int | None:
-    """Returns the bytes that one control group still allows; None if it has no limit or its files do not exist."""
-    try:
-        limit, used = (int((folder / name).read_text()) for name in (limit_name, used_name))
-    except (OSError, ValueError):  # the limit may be the word "max"
-        return None
-    # Inactive page cache counts as used, but can be reclaimed.
-    reclaimable = _read_numbers(folder / "memory.stat").get(reclaimable_name, 0)
-    return max(limit - max(used - reclaimable, 0), 0)
+            here = mount / folder.relative_to("/")
+            try:
+                limit, used = (int((here / name).read_text()) for name in names)
+            except (OSError, ValueError):  # no such file, or no limit, which is the word "max"
+                continue
+            # Inactive page cache counts as used, but can be reclaimed.
+            reclaimable = _read_numbers(here / "memory.stat").get(inactive, 0)
+            yield max(limit - max(used - reclaimable, 0), 0)
 
 
 def _read_numbers(path: Path) -> dict[str, int]:

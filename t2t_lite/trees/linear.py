@@ -7,6 +7,7 @@ with its tag becomes the symbol XX. The root's bracket is left out. For example,
 With tags, each word becomes its tag (part of speech): "(S (NP NN )NP (VP VBZ )VP )S".
 """
 
+import itertools
 from collections.abc import Collection, Sequence
 
 from t2t_lite.trees.tree import LEAF, OPEN, UNTAGGED, Tree, walk
@@ -22,15 +23,19 @@ TAGS = tuple(_TAGS.split())
 _LABELS = """
 ADJP ADVP CONJP FRAG INTJ LST NAC NP NX PP PRN PRT QP RRC S SBAR SBARQ SINV SQ UCP VP WHADJP WHADVP WHNP WHPP X
 """
-BRACKETS = tuple(bracket + label for bracket in "()" for label in _LABELS.split())  # all opening, then all closing
+BRACKETS = tuple(map("".join, itertools.product("()", _LABELS.split())))  # all opening, then all closing
 LEAVES = frozenset((WORD, *TAGS))  # all symbols for a word
 # Words with only one tag, mostly punctuation. EVALB recognises punctuation by its tag.
 _PUNCTUATION = {
     "``": "``",
     "''": "''",
+    ",": ",",
+    "-LRB-": "-LRB-",
+    "-RRB-": "-RRB-",
+    "$": "$",
+    "#": "#",
     **dict.fromkeys((".", "?", "!"), "."),
     **dict.fromkeys((":", ";", "--", "..."), ":"),
-    **{word: word for word in (",", "-LRB-", "-RRB-", "$", "#")},
 }
 
 

@@ -51,7 +51,12 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
     children = builder.trees()
     if place < len(words):
         needed.add(TOO_FEW)
-        children = _with_more(children, leaves[place:])
+        rest = leaves[place:]
+        if children and not children[-1].children:  # it ends with a word
+            children = (*children, *rest)
+        else:
+            last = children[-1] if children else Tree(_SENTENCE)
+            children = (*children[:-1], Tree(last.label, last.children + rest))
     return Tree(ROOT, children), frozenset(needed)
 
 
@@ -64,12 +69,3 @@ def _close(builder: TreeBuilder, label: str) -> set[str]:
     if not builder.close():
         wrong.add(HOLLOW)
     return wrong
-
-
-def _with_more(children: tuple[Tree, ...], leaves: tuple[Tree, ...]) -> tuple[Tree, ...]:
-    if not children:
-        return (Tree(_SENTENCE, leaves),)
-    *before, last = children
-    if not last.children:
-        return (*children, *leaves)
-    return (*before, Tree(last.label, last.children + leaves))

@@ -59,10 +59,15 @@ def draw_attention(
         raise UserError(f"there are {len(lines)} inputs but {len(given)} targets; pass one target per input")
     from t2t_lite.visualization.attention_picture import AttentionPicture
 
-    loaded = _loaded(model) if isinstance(model, str | PathLike) else model
-    outputs = loaded.translate(lines) if given is None else given
+    if isinstance(model, str | PathLike):
+        from t2t_lite.decoding.translator import Translator
+        from t2t_lite.parsing.parser import Parser
+
+        is_parser = open_run_dir(Path(model)).problem.writes_trees
+        model = (Parser if is_parser else Translator).from_run_dir(model)
+    outputs = model.translate(lines) if given is None else given
     picture = AttentionPicture(
-        loaded,
+        model,
         list(zip(lines, outputs, strict=True)),
         kinds=kinds,
         layers=layers,
@@ -74,11 +79,3 @@ def draw_attention(
     if file is not None:
         picture.save(file)
     return picture
-
-
-def _loaded(path: str | PathLike) -> "Translator | Parser":
-    """Returns the model of a run directory."""
-    from t2t_lite.decoding.translator import Translator
-    from t2t_lite.parsing.parser import Parser
-
-    return (Parser if open_run_dir(Path(path)).problem.writes_trees else Translator).from_run_dir(path)

@@ -43,6 +43,8 @@ class Panel(NamedTuple):
 
 def draw_lines(panels: Sequence[Panel]) -> "Figure":
     """Draws a row of panels, as in the paper's figures 3 to 5: two columns of tokens, joined by lines."""
+    from matplotlib.lines import Line2D
+
     maps = [panel.map for panel in panels]
     heads = sorted({head for panel in panels for head in panel.heads})
     rows = max(max(len(each.queries), len(each.keys)) for each in maps)
@@ -51,7 +53,8 @@ def draw_lines(panels: Sequence[Panel]) -> "Figure":
     figure = make_figure(max(2.8, width) * len(maps), (rows + 2) * _ROW + 0.3)
     for axes, panel in zip(figure.subplots(1, len(maps), squeeze=False)[0], panels):
         _lines(axes, panel, rows)
-    _add_legend(figure, heads)
+    handles = [Line2D([], [], color=head_color(head), linewidth=3, label=f"head {head}") for head in heads]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(heads), 4), frameon=False, fontsize=9)
     return figure
 
 
@@ -80,16 +83,13 @@ def _lines(axes: "Axes", panel: Panel, rows: int) -> None:
         axes.text(1.03 + boxes, place, _escaped(label), ha="left", va="center", fontsize=10)
     if query is not None:
         for column, head in enumerate(heads):
-            _boxes(axes, each, head, query, 1.02 + 0.06 * column)
+            boxes_of_head = [(1.02 + 0.06 * column, key - 0.42, 0.05, 0.84) for key in range(len(each.keys))]
+            name = f"box-{each.kind}-layer{each.layer}-head{head}-query{query}"
+            _cells(axes, boxes_of_head, each.weights[head, query], head, name)
     axes.set_xlim(-0.01, 1.01 + boxes)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.set_axis_off()
     axes.set_title(layer_title(each.kind, each.layer), fontsize=10)
-
-
-def _boxes(panel: "Axes", each: AttentionMap, head: int, query: int, x: float) -> None:
-    cells = [(x, key - 0.42, 0.05, 0.84) for key in range(len(each.keys))]
-    _cells(panel, cells, each.weights[head, query], head, f"box-{each.kind}-layer{each.layer}-head{head}-query{query}")
 
 
 def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure":
@@ -141,6 +141,8 @@ def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatist
     The maps are for one sentence. Maps of the same kind have the same number of heads. The statistics are for the same
     layers, but possibly for more sentences.
     """
+    from matplotlib.colors import to_rgb
+
     columns = max(each.num_heads for each in maps)
     lines = max(len(each.uniform) for each in statistics)
     figure = make_figure(1.75 * columns, (1.5 + 0.15 * lines) * len(maps) + 0.3)
@@ -150,7 +152,9 @@ def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatist
             if head >= each.num_heads:
                 panel.set_axis_off()
                 continue
-            panel.imshow(_pixels(each.weights[head], head_color(head)), aspect="auto", interpolation="nearest")
+            pixels = np.empty((*each.weights[head].shape, 4))  # RGBA, with the weights as opacity
+            pixels[..., :3], pixels[..., 3] = to_rgb(head_color(head)), np.minimum(each.weights[head], 1.0)
+            panel.imshow(pixels, aspect="auto", interpolation="nearest")
             panel.set_xticks([])
             panel.set_yticks([])
             panel.set_title(f"{each.kind}, layer {each.layer}, head {head}", fontsize=8)
@@ -171,22 +175,6 @@ def described(statistics: HeadStatistics, head: int) -> list[str]:
 def _opacities(weights: np.ndarray) -> list[float]:
     """Returns the opacity of each weight: the weight, limited to 1, which it may exceed by a rounding error."""
     return np.minimum(weights.astype(float), 1.0).tolist()
-
-
-def _pixels(weights: np.ndarray, color: str) -> np.ndarray:
-    """Returns an RGBA picture, float [queries, keys, 4], with the weights as opacity."""
-    from matplotlib.colors import to_rgb
-
-    pixels = np.empty((*weights.shape, 4))
-    pixels[..., :3], pixels[..., 3] = to_rgb(color), np.minimum(weights, 1.0)
-    return pixels
-
-
-def _add_legend(figure: "Figure", heads: Sequence[int]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=head_color(head), linewidth=3, label=f"head {head}") for head in heads]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(heads), 4), frameon=False, fontsize=9)
 
 
 def _escaped(label: str) -> str:

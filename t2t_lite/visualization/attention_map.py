@@ -57,7 +57,11 @@ class AttentionMap:
 
     def in_words(self) -> "AttentionMap":
         """Returns the map by words. Weights are summed over a word's keys and averaged over its queries."""
-        to_queries, to_keys = (_membership(axis.words) for axis in (self.queries, self.keys))
+        # Float [words, tokens]: 1 if a token belongs to a word, else 0.
+        to_queries, to_keys = (
+            (np.arange(1 + max(axis.words))[:, None] == np.asarray(axis.words)[None]).astype(np.float64)
+            for axis in (self.queries, self.keys)
+        )
         means = to_queries / to_queries.sum(1, keepdims=True)
         weights = means @ self.weights @ to_keys.T
         return dataclasses.replace(self, weights=weights, queries=_in_words(self.queries), keys=_in_words(self.keys))
@@ -121,7 +125,7 @@ def _axis(tokens: Sequence[str], starts: bool = False) -> Axis:
     """Returns the axis of `tokens`, the last of which is the end symbol. `starts` shifts them right for a decoder."""
     *texts, _ = tokens
     words = _words(texts)
-    visible = [_visible(text) for text in texts]
+    visible = [encodable(text.strip()) or _BLANKS[bool(text)] for text in texts]
     # For each token, whether a visible token of the same word follows.
     goes_on = [
         any(other == word and label not in _BLANKS for other, label in zip(words[place:], visible[place:]))
@@ -160,10 +164,6 @@ def _is_punctuation(token: str) -> bool:
     return text not in ("", UNKNOWN_TEXT) and all(unicodedata.category(character).startswith("P") for character in text)
 
 
-def _visible(token: str) -> str:
-    return encodable(token.strip()) or _BLANKS[bool(token)]
-
-
 def _in_words(axis: Axis) -> Axis:
     parts: list[list[str]] = [[] for _ in range(1 + max(axis.words))]
     special = [False] * len(parts)
@@ -172,8 +172,3 @@ def _in_words(axis: Axis) -> Axis:
         special[word] = is_special
     labels = ["".join(part for part in word if part not in _BLANKS) or word[0] for word in parts]
     return Axis(labels, list(range(len(labels))), special)
-
-
-def _membership(words: Sequence[int]) -> np.ndarray:
-    """Returns float [words, tokens]: 1 if a token belongs to a word, else 0."""
-    return (np.arange(1 + max(words))[:, None] == np.asarray(words)[None]).astype(np.float64)

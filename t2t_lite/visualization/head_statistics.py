@@ -68,7 +68,9 @@ def _sums(each: AttentionMap) -> dict[str, np.ndarray]:
     """Returns sums over the queries of a map, each [heads], for `_measures`."""
     chosen = _queries(each)
     weights = each.weights[:, chosen].astype(np.float64)  # [heads, queries, keys]
-    offsets = _offsets(each)[chosen]
+    # How many tokens each key is after each query, int [queries, keys].
+    first_key = -1 if each.kind == "decoder" else 0  # the start symbol precedes the first token
+    offsets = (np.arange(len(each.keys))[None] + first_key - np.arange(len(each.queries))[:, None])[chosen]
     ordinary = ~np.asarray(each.keys.special)
     to_tokens = weights * ordinary
     sums = {
@@ -87,9 +89,3 @@ def _sums(each: AttentionMap) -> dict[str, np.ndarray]:
 def _queries(each: AttentionMap) -> np.ndarray:
     """Returns which queries count, bool [queries]: all except the end symbol."""
     return ~np.asarray(each.queries.special)
-
-
-def _offsets(each: AttentionMap) -> np.ndarray:
-    """Returns how many tokens each key is after each query, int [queries, keys]."""
-    first_key = -1 if each.kind == "decoder" else 0  # the start symbol precedes the first token
-    return np.arange(len(each.keys))[None] + first_key - np.arange(len(each.queries))[:, None]

@@ -7,7 +7,7 @@ from t2t_lite.benchmark.training import try_every_graph
 from t2t_lite.benchmark.training_cost import Machine, TimedStep, TrainingCost, TrainingData, random_data
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest
-from t2t_lite.data.windows import WINDOW
+from t2t_lite.data.pipeline import WINDOW
 from t2t_lite.errors import UserError
 
 COST = TrainingCost(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data.batch_shapes import MOST_SHAPES, fill_shapes, learn_batch_shapes, smallest_shapes
-from t2t_lite.data.batching import cut_into_shapes
+from t2t_lite.data.batching import MOST_SHAPES, cut_into_shapes, fill_shapes, learn_batch_shapes, smallest_shapes
 
 BATCH_TOKENS, DEVICES = 25_000, 8
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data.numpy_calls import call_numpy
+from t2t_lite.data.batching import call_numpy
 
 # A module's iterator is deleted when the interpreter ends, while a function runs in one of the pipeline's threads.
 PROGRAM = """
 import time
 import tensorflow as tf
-from t2t_lite.data.numpy_calls import call_numpy
+from t2t_lite.data.batching import call_numpy
 
 def slow(number):
     time.sleep(0.02)

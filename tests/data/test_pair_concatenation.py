@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data.generation.generate import generate
-from t2t_lite.data.pair_concatenation import PairConcatenation
-from t2t_lite.data.pipeline import epochs
+from t2t_lite.data.pipeline import PairConcatenation, epochs
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.registry import PROBLEMS
 

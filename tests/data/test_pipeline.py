@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
-from t2t_lite.data import windows
+from t2t_lite.data import pipeline
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.pipeline import batches, epochs, reading_shards
 from t2t_lite.data.problem import Example, Problem, get_problem
@@ -117,14 +117,14 @@ def test_every_pair_occurs_exactly_once_for_any_batch_size(numbered, batch_token
 
 @pytest.mark.slow
 def test_every_pair_occurs_exactly_once_over_several_windows(numbered, monkeypatch):
-    monkeypatch.setattr(windows, "WINDOW", 64)
+    monkeypatch.setattr(pipeline, "WINDOW", 64)
     for seed in (None, 3):
         epoch = epoch_of(Numbered(), numbered, seed=seed, **SIZES)
         assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
 
 
 def test_batches_of_few_shapes_have_every_pair_once_an_epoch_and_can_be_resumed(numbered, monkeypatch):
-    monkeypatch.setattr(windows, "WINDOW", 200)
+    monkeypatch.setattr(pipeline, "WINDOW", 200)
 
     def first(number, **settings):
         dataset = epochs(Numbered(), numbered, seed=5, **SIZES, batch_by="shapes", **settings).take(number)
@@ -230,7 +230,7 @@ def test_only_pairs_longer_than_max_length_are_dropped(numbered):
 
 @pytest.mark.parametrize("seed", [None, 1])
 def test_a_window_with_only_too_long_pairs_gives_no_batch(numbered, monkeypatch, seed):
-    monkeypatch.setattr(windows, "WINDOW", 2)
+    monkeypatch.setattr(pipeline, "WINDOW", 2)
     stored = list(stored_pairs(Numbered(), numbered, "train"))
     limit = sorted(max(map(len, pair)) for pair in stored)[60]
     epoch = epoch_of(Numbered(), numbered, batch_tokens=300, max_length=limit, seed=seed)
@@ -269,7 +269,7 @@ def test_a_shard_with_changed_bytes_is_an_error_that_names_the_data(tmp_path):
 @pytest.mark.parametrize("window", [399, 350, 210, 190])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_few_pairs_at_the_end_do_not_make_small_batches(numbered, monkeypatch, window, seed):
-    monkeypatch.setattr(windows, "WINDOW", window)
+    monkeypatch.setattr(pipeline, "WINDOW", window)
     epoch = epoch_of(Numbered(), numbered, seed=seed, **SIZES)
     assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
     tokens = [sum(len(targets) for _, targets in batch) for batch in epoch]
@@ -277,9 +277,9 @@ def test_few_pairs_at_the_end_do_not_make_small_batches(numbered, monkeypatch, w
 
 
 def test_windows_are_of_equal_size():
-    window = windows.WINDOW
+    window = pipeline.WINDOW
     for examples in (1, window, window + 1, 3 * window // 2 - 1, 2 * window - 1, 4_508_785):
-        size = windows.window_size(examples)
+        size = pipeline.window_size(examples)
         number = -(-examples // size)
         assert size <= 1.5 * window and examples - (number - 1) * size > 0.99 * size
 

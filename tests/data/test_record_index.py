@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data import windows
+from t2t_lite.data import pipeline
 from t2t_lite.data.batching import HostShare
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import read_manifest
-from t2t_lite.data.pipeline import epochs
+from t2t_lite.data.pipeline import BLOCK, CYCLE, RecordIndex, epochs, index_path, read_index, write_index
 from t2t_lite.data.problem import SIDES, Example, Problem
-from t2t_lite.data.record_index import BLOCK, CYCLE, RecordIndex, index_path, read_index, write_index
 
 SIZES = {"batch_tokens": 300, "max_length": 14}
 HOSTS = [HostShare(4, 0, 1), HostShare(4, 1, 3)]
@@ -39,7 +38,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch):
-    monkeypatch.setattr(windows, "WINDOW", 150)
+    monkeypatch.setattr(pipeline, "WINDOW", 150)
     tf.random.set_seed(1)
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.plugins import load_usr_dir
-from t2t_lite.plugins.code import code_digest
+from t2t_lite.plugins import code_digest, load_usr_dir
 from t2t_lite.registry import CONSTRAINTS, METRICS
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "0.2" / "tied"

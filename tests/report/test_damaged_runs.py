@@ -8,7 +8,7 @@ import pytest
 from support.reports import Report
 
 import t2t_lite as t2t
-from t2t_lite.plugins.trust import trust
+from t2t_lite.plugins import trust
 
 FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 TIED = FROZEN / "0.2/tied"

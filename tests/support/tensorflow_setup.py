@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 
-from t2t_lite.system.quiet_import import stderr_held_back
+from t2t_lite.system.tensorflow import stderr_held_back
 
 
 def before_import() -> None:

@@ -105,7 +105,7 @@ def test_nothing_is_held_back_if_tensorflow_was_imported_first_or_cannot_be_impo
     assert run("import tensorflow, t2t_lite, sys\nprint(sys.meta_path[0])", **place)[1] == "log\n"
     program = "import t2t_lite\ntry:\n    import tensorflow\nexcept RuntimeError as error:\n    print(error)"
     assert run(program, **place, FAILS="1") == ("broken\n", "log\n")
-    nested = "from t2t_lite.system.quiet_import import stderr_held_back\nwith stderr_held_back():\n    " + program[
+    nested = "from t2t_lite.system.tensorflow import stderr_held_back\nwith stderr_held_back():\n    " + program[
         16:
     ].replace("\n", "\n    ")
     assert run("import t2t_lite\n" + nested, **place, FAILS="1") == ("broken\n", "log\n")
@@ -119,7 +119,7 @@ def test_nothing_is_held_back_if_tensorflow_was_imported_first_or_cannot_be_impo
     # A process that is forked meanwhile has its standard error.
     forked = """
 import os, sys, t2t_lite
-from t2t_lite.system.quiet_import import stderr_held_back
+from t2t_lite.system.tensorflow import stderr_held_back
 with stderr_held_back():
     child = os.fork()
     os.write(2, b"child" if not child else b"parent")

@@ -22,7 +22,6 @@ from t2t_lite.data.generation import shuffle
 from t2t_lite.data.generation.records import Statistics, encode_pairs
 from t2t_lite.data.generation.shuffle import Plan
 from t2t_lite.data.generation.split_writer import SplitJob, split_pairs
-from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.files import write_text, written_whole
 from t2t_lite.plugins import load_all
@@ -113,10 +112,14 @@ def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any
 
 
 def _write(task: _Task, statistics_path: Path, key: int, values: Iterable[Any]) -> None:
-    if key == _STATISTICS:
-        _write_statistics(statistics_path, values)
-    else:
+    if key != _STATISTICS:
         _write_shard(task, key, values)
+        return
+    total = Statistics()
+    for part in values:
+        total.add(Statistics.from_json(part))
+    statistics_path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(statistics_path, json.dumps(total.as_json()))
 
 
 def _write_shard(task: _Task, shard: int, parts: Iterable[tuple[int, int, list[bytes]]]) -> None:
@@ -127,11 +130,3 @@ def _write_shard(task: _Task, shard: int, parts: Iterable[tuple[int, int, list[b
         for bucket in task.plan.buckets_of(shard):
             for record in shuffle.in_random_order(task.plan, bucket, buckets[bucket]):
                 writer.write(record)
-
-
-def _write_statistics(path: Path, parts: Iterable[StatisticsEntry]) -> None:
-    total = Statistics()
-    for part in parts:
-        total.add(Statistics.from_json(part))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(total.as_json()))

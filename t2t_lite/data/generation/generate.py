@@ -2,11 +2,11 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from t2t_lite.data.generation.beam import check_runner, write_split_with_beam
-from t2t_lite.data.generation.corpus_statistics import CorpusStatistics, examine_corpus
+from t2t_lite.data.generation.corpus_statistics import examine_corpus
 from t2t_lite.data.generation.existing_data import (
     IMPORTED,
     check_settings,
@@ -23,8 +23,8 @@ from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, 
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
 from t2t_lite.data.manifest import FILENAME, Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
+from t2t_lite.data.pipeline import write_index
 from t2t_lite.data.problem import LANGUAGES, SPLITS, Example, Problem
-from t2t_lite.data.record_index import write_index
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
@@ -127,24 +127,21 @@ class _Pass:
         inputs, targets = (by_name[name] for name in names)
         if manifest is None:
             assert statistics is not None  # without a manifest there are no vocabularies, so the corpus was examined
-            manifest = self._new_manifest((inputs, targets), statistics)
+            entries = [
+                VocabularyEntry(file=each.path.name, sha256=each.sha256, size=each.size) for each in (inputs, targets)
+            ]
+            manifest = Manifest(
+                problem=self.problem.data_name,
+                vocabulary=entries[1],
+                splits={},
+                sources=source_digests(self.files),
+                inputs_vocabulary=None if self.problem.shared_vocabulary else entries[0],
+                settings=generation_settings(self.problem, self.options.max_cases),
+                train_pairs=min(statistics.pairs, self.options.max_cases or statistics.pairs),
+            )
             manifest.write(self.data_dir)
         check_same_vocabularies((inputs, targets), manifest, self.data_dir)
         return (inputs, targets), manifest
-
-    def _new_manifest(self, vocabularies: Sequence[Vocabulary], statistics: CorpusStatistics) -> Manifest:
-        inputs, targets = (
-            VocabularyEntry(file=each.path.name, sha256=each.sha256, size=each.size) for each in vocabularies
-        )
-        return Manifest(
-            problem=self.problem.data_name,
-            vocabulary=targets,
-            splits={},
-            sources=source_digests(self.files),
-            inputs_vocabulary=None if self.problem.shared_vocabulary else inputs,
-            settings=generation_settings(self.problem, self.options.max_cases),
-            train_pairs=min(statistics.pairs, self.options.max_cases or statistics.pairs),
-        )
 
     def _text(self, split: str) -> None:
         if not text_exists(self.problem, split, self.data_dir):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,11 @@ def generate_data(
     own = {name: value for name, value in options.items() if name not in GenerateOptions.declared()}
     if isinstance(problem, str):
         texts = {name: _option_text(name, value) for name, value in own.items() if value is not None}
-        _check_names(problem, texts)
+        flags = PROBLEMS[problem if problem in PROBLEMS else problem.removesuffix(REVERSED_SUFFIX)].flags
+        known = [*inspect.signature(generate_data).parameters, *GenerateOptions.declared(), *flags]
+        for name in texts:
+            if name not in flags:
+                raise UserError(f"generate_data() has no argument '{name}'{nearest(name, known)}", status=2)
         problem = get_problem(problem, **texts)
     elif own:
         raise UserError(f"pass the options ({', '.join(own)}) to get_problem, and its result to generate_data")
@@ -92,16 +95,6 @@ def generate_data(
 
         manifest = generate(problem, data_dir, tmp_dir, display.say, dataclasses.replace(checked, report=report))
     return generated_data(problem, data_dir, manifest, seen[0] if seen else None)
-
-
-def _check_names(problem: str, options: Mapping[str, str]) -> None:
-    """Raises UserError for keywords that are options neither of `generate_data` nor of the problem."""
-    name = problem if problem in PROBLEMS else problem.removesuffix(REVERSED_SUFFIX)
-    flags = PROBLEMS[name].flags
-    known = [*inspect.signature(generate_data).parameters, *GenerateOptions.declared(), *flags]
-    for option in options:
-        if option not in flags:
-            raise UserError(f"generate_data() has no argument '{option}'{nearest(option, known)}", status=2)
 
 
 def generated_data(

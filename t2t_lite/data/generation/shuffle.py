@@ -107,14 +107,12 @@ def write_shard(plan: Plan, folder: Path, chunks: int, shard: int, path: Path) -
     """Writes one shard from the chunk files; `path` appears when the shard is complete."""
     with written_whole(path) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
         for bucket in plan.buckets_of(shard):
-            records = [record for number in range(chunks) for record in _read_bucket(folder, number, bucket)]
+            records = []
+            for number in range(chunks):
+                with _opened(folder, number) as reader:
+                    records += reader.get_batch(bucket).column(0).to_pylist()
             for record in in_random_order(plan, bucket, records):
                 writer.write(record)
-
-
-def _read_bucket(folder: Path, number: int, bucket: int) -> Iterator[bytes]:
-    with _opened(folder, number) as reader:
-        yield from reader.get_batch(bucket).column(0).to_pylist()
 
 
 @contextlib.contextmanager

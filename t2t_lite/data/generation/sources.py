@@ -24,7 +24,11 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
         elif isinstance(source, OwnFile):
             paths[source.name] = source.path
         else:
-            paths[source.name] = _find_or_fetch(source, problem, tmp_dir)
+            paths[source.name] = path = tmp_dir / source.name
+            if path.exists():
+                _check_published(source, path)
+            else:
+                _fetch(source, path, problem)
     return paths
 
 
@@ -76,7 +80,15 @@ def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
 
 def source_digests(files: Mapping[str, Path]) -> dict[str, str]:
     """Returns the SHA-256 of each source by name; for a folder, the SHA-256 of its files' names and checksums."""
-    return {name: _source_digest(path) for name, path in files.items()}
+    digests = {}
+    for name, path in files.items():
+        if path.is_dir():
+            inside = sorted(str(each.relative_to(path)) for each in path.rglob("*") if each.is_file())
+            listing = "".join(f"{file_sha256(path / each)}  {each}\n" for each in inside)
+            digests[name] = hashlib.sha256(listing.encode()).hexdigest()
+        else:
+            digests[name] = file_sha256(path)
+    return digests
 
 
 def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data_dir: Path) -> None:
@@ -93,14 +105,6 @@ def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data
                 f"{files[name]} is not the source that the data in {data_dir} was made from (its SHA-256 differs: "
                 f"it was changed or truncated); restore the original, or use another `data_dir`"
             )
-
-
-def _source_digest(path: Path) -> str:
-    if not path.is_dir():
-        return file_sha256(path)
-    names = sorted(str(each.relative_to(path)) for each in path.rglob("*") if each.is_file())
-    listing = "".join(f"{file_sha256(path / name)}  {name}\n" for name in names)
-    return hashlib.sha256(listing.encode()).hexdigest()
 
 
 def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
@@ -137,15 +141,6 @@ def _prepared(source: TfdsSource, tmp_dir: Path) -> Path:
         raise UserError(
             f"cannot download {source.name} to {tmp_dir} ({reason}); {_by_hand([source], tmp_dir)}"
         ) from error
-
-
-def _find_or_fetch(source: Source, problem: Problem, tmp_dir: Path) -> Path:
-    path = tmp_dir / source.name
-    if not path.exists():
-        _fetch(source, path, problem)
-    else:
-        _check_published(source, path)
-    return path
 
 
 def _check_published(source: Source, path: Path) -> None:

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from t2t_lite.data.generation.corpus_statistics import CorpusStatistics
 from t2t_lite.data.generation.existing_data import vocabulary_settings
@@ -34,7 +33,13 @@ def make_vocabularies(
         if imported and imported[index]:
             import_vocabulary(Path(imported[index]), made)
         else:
-            _learn(problem, sides, statistics, made, say, vocabulary_settings(problem, manifest))
+            kind = problem.kind_of(sides[0])
+            if kind != "bytes":
+                unit = {"bpe": "BPE tokens", "wordpiece": "WordPiece tokens"}.get(kind, kind)
+                say(f"{problem.data_name}: learning {problem.vocab_size} {unit} from {' and '.join(sides)}")
+            settings = vocabulary_settings(problem, manifest)
+            symbols = problem.symbols_of(sides[0])
+            train_vocabulary(statistics.texts(sides), problem.vocab_size, made, kind, symbols, **settings)
         size = open_vocabulary(made).size
         if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) not in ("bytes", "words"):
             say(
@@ -81,19 +86,3 @@ def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manife
                 f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
                 f"({made_with['file']}); restore the original, or use another `data_dir`"
             )
-
-
-def _learn(
-    problem: Problem,
-    sides: Sequence[str],
-    statistics: CorpusStatistics,
-    path: Path,
-    say: Callable[[str], None],
-    settings: dict[str, Any],
-) -> None:
-    kind = problem.kind_of(sides[0])
-    if kind != "bytes":
-        unit = {"bpe": "BPE tokens", "wordpiece": "WordPiece tokens"}.get(kind, kind)
-        say(f"{problem.data_name}: learning {problem.vocab_size} {unit} from {' and '.join(sides)}")
-    symbols = problem.symbols_of(sides[0])
-    train_vocabulary(statistics.texts(sides), problem.vocab_size, path, kind, symbols, **settings)

@@ -23,7 +23,7 @@ from t2t_lite.data.vocab.base import (
     as_ragged,
 )
 from t2t_lite.errors import UserError
-from t2t_lite.system.quiet_import import stderr_held_back
+from t2t_lite.system.tensorflow import stderr_held_back
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -47,12 +47,6 @@ class SubwordOps:
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Converts strings [batch] to ids, int32 [batch, (length)], without the end symbol."""
-        runs = self._runs(texts)
-        ids = self._tokenizer.tokenize(runs.flat_values)
-        return runs.with_flat_values(ids.with_flat_values(tf.gather(self._ids, ids.flat_values))).merge_dims(1, 2)
-
-    def _runs(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Splits strings [batch] into escaped runs [batch, (runs)], see `split_runs`."""
         numbers = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (characters)]
         characters = tf.strings.unicode_split(texts, "UTF-8")
         is_word = tf.gather(self._is_word, numbers.flat_values)
@@ -69,9 +63,12 @@ class SubwordOps:
         is_last = text_of_run != tf.concat([text_of_run[1:], other], 0)
         is_kept = (joined != " ") | is_first | is_last
         joined, text_of_run = tf.boolean_mask(joined, is_kept) + END_OF_RUN, tf.boolean_mask(text_of_run, is_kept)
-        return tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
+        # Escaped runs [batch, (runs)], see `split_runs`.
+        runs = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
             joined, text_of_run, nrows=numbers.nrows()
         )
+        ids = self._tokenizer.tokenize(runs.flat_values)
+        return runs.with_flat_values(ids.with_flat_values(tf.gather(self._ids, ids.flat_values))).merge_dims(1, 2)
 
     def _escaped(self, numbers: tf.Tensor, characters: tf.Tensor) -> tf.Tensor:
         as_number = tf.strings.join(["\\", tf.strings.as_string(numbers), ";"])

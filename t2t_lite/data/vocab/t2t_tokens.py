@@ -29,7 +29,7 @@ _RESERVED = ["<pad>", "<EOS>"]
 # tensor2tensor's names for the token of unknown words, which usually follows the reserved tokens.
 _UNKNOWN = ("UNK", "<UNK>", "<unk>")
 # The subwords that a subword list needs to spell characters that it lacks.
-_ESCAPES = [character.encode() for character in "\\_u;0123456789"]
+_ESCAPES = [*map(str.encode, "\\_u;0123456789")]
 # The whitespace at which Python splits a text, as code points for TensorFlow's regular expressions.
 _WHITE_SPACE = r"[\t-\r\x1c-\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]+"
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from t2t_lite.system.quiet_import import stderr_held_back
+from t2t_lite.system.tensorflow import stderr_held_back
 
 with stderr_held_back():
     import tensorflow_text as _tensorflow_text

@@ -48,33 +48,28 @@ def train_tokens(
             counts.update(text)
         tokens = [character for character, _ in _by_frequency(counts)[:room]]
     else:
-        tokens = [*symbols, *_learn_wordpieces(texts, room, symbols, normalize_whitespace)]
+        cut, of_words = cutter(symbols, normalize_whitespace), collections.Counter()
+        for first in range(0, len(texts), 10_000):
+            of_words.update(cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist())
+        words = [(word.decode(), count) for word, count in _by_frequency(of_words) if word.decode() not in symbols]
+        words = words[:MAX_WORDS]
+        # The learner searches for the minimum frequency of tokens. All words above this threshold become tokens, so it
+        # is at least the frequency of the last word that fits, and rarely more than sixteen times that frequency.
+        least = words[min(room, len(words)) - 1][1]
+        learned = learner.learn(
+            words,
+            room,
+            [],
+            lower_thresh=max(1, least // 2),
+            upper_thresh=max(2, 16 * least),
+            num_iterations=3,
+            max_input_tokens=-1,
+            slack_ratio=0.02,
+            joiner=JOINER,
+        )
+        tokens = [*symbols, *[token for token in learned if token not in symbols][:room]]
     normalizes = {"normalize_whitespace": True} if normalize_whitespace and kind == "wordpiece" else {}
     return json_content(kind, tokens, symbols=list(symbols), **normalizes)
-
-
-def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str], normalizes: bool) -> list[str]:
-    cut, counts = cutter(symbols, normalizes), collections.Counter()
-    for first in range(0, len(texts), 10_000):
-        words = cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist()
-        counts.update(words)
-    words = [(word.decode(), count) for word, count in _by_frequency(counts) if word.decode() not in symbols]
-    words = words[:MAX_WORDS]
-    # The learner searches for the minimum frequency of tokens. All words above this threshold become tokens, so it is
-    # at least the frequency of the last word that fits, and rarely more than sixteen times that frequency.
-    least = words[min(size, len(words)) - 1][1]
-    tokens = learner.learn(
-        words,
-        size,
-        [],
-        lower_thresh=max(1, least // 2),
-        upper_thresh=max(2, 16 * least),
-        num_iterations=3,
-        max_input_tokens=-1,
-        slack_ratio=0.02,
-        joiner=JOINER,
-    )
-    return [token for token in tokens if token not in symbols][:size]
 
 
 def _by_frequency(counts: collections.Counter[_T]) -> list[tuple[_T, int]]:

@@ -26,7 +26,7 @@ from t2t_lite.system.machine import num_cores
 # A shape is compiled after this much time in uncompiled searches: two or three times the compilation time.
 WORTH_COMPILING_SECONDS = 15.0
 # The largest batch to compile, in hypotheses (sentences times beam size), if compiled batches cannot be searched in
-# parallel, see `_most_hypotheses`.
+# parallel, see `AdaptiveSearcher`.
 MOST_HYPOTHESES = 64
 
 
@@ -42,7 +42,13 @@ class AdaptiveSearcher:
     ) -> None:
         self._compiled = Searcher(model, search, batch_tokens, xla_compile=True)
         self._uncompiled = Searcher(model, search, batch_tokens, xla_compile=False)
-        self._seconds, self._most_sentences = seconds, _most_hypotheses() / search.beam_size
+        # With beam size 4, compilation reduces the time for 32 sentences to three quarters, and hardly reduces the time
+        # for 128. But if each operation has one thread, compiled batches run one after the other, so on several cores,
+        # parallel uncompiled batches are faster.
+        of_process = tf.config.threading.get_intra_op_parallelism_threads()
+        per_operation = of_process or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
+        most_hypotheses = MOST_HYPOTHESES if per_operation == 1 < num_cores() else math.inf
+        self._seconds, self._most_sentences = seconds, most_hypotheses / search.beam_size
         self._taken: dict[tuple[int, int], float] = collections.defaultdict(float)
         self._asked: set[tuple[int, int]] = set()
         self._ready: set[tuple[int, int]] = set()
@@ -80,18 +86,3 @@ class AdaptiveSearcher:
     @functools.cached_property
     def _background(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, "compile")
-
-
-def _most_hypotheses() -> float:
-    """Returns the maximum number of hypotheses in a batch to compile.
-
-    With beam size 4, compilation reduces the time for 32 sentences to three quarters, and hardly reduces the time for
-    128. But if each operation has one thread, compiled batches run one after the other, so on several cores, parallel
-    uncompiled batches are faster.
-    """
-    return MOST_HYPOTHESES if _threads_per_operation() == 1 < num_cores() else math.inf
-
-
-def _threads_per_operation() -> int:
-    of_process = tf.config.threading.get_intra_op_parallelism_threads()
-    return of_process or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()

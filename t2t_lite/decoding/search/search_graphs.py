@@ -129,7 +129,10 @@ class SearchGraphs:
             if self._xla_compile:
                 arguments = self._advance_graph, *batch, until, steps
                 return batch._replace(state=self.one_compilation_at_a_time(shapes, *arguments))
-            chosen, selection = selection or _everything(batch), None
+            chosen, selection = selection, None
+            if chosen is None:  # all rows
+                size, capacity = static_size(batch.state.ids, 0), static_size(batch.state.ids, 2)
+                chosen = Selection(capacity, np.arange(size, dtype=np.int32), np.zeros([size, 0], np.int32))
             return Batch(*self._resume_graph(*batch, chosen, until, steps))
 
         def is_over(batch: Batch) -> bool:
@@ -210,8 +213,3 @@ class SearchGraphs:
             return self._model.grow_state(decoder_state, self._search.beam_size, capacity)
 
         return tf.cond(capacity > tf.shape(state.ids)[2], grow, lambda: decoder_state)
-
-
-def _everything(batch: Batch) -> Selection:
-    size, capacity = static_size(batch.state.ids, 0), static_size(batch.state.ids, 2)
-    return Selection(capacity, np.arange(size, dtype=np.int32), np.zeros([size, 0], np.int32))

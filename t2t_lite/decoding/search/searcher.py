@@ -101,7 +101,11 @@ class Searcher:
         size = len(source_ids)
         if self._search.coverage_beta:
             inputs = inputs._replace(source_mask=source_ids != 0)
-        results, graphs = _Results(count, self._search.beam_size), self._graphs_for(inputs)
+        with self._lock:  # otherwise every thread would trace its own graphs
+            if self._graphs is None:
+                self._graphs = SearchGraphs(self._model, self._search, inputs, self._xla_compile, self._compacts)
+            graphs = self._graphs
+        results = _Results(count, self._search.beam_size)
         # The sentence index of each row; -1 for a padding row.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
 
@@ -140,14 +144,11 @@ class Searcher:
             selection = Selection(capacity, part, kept)
             return graphs.advance_batch(batch, selection, _until(len(part)), interruptible)
 
-        parts = _parts(alive, len(rows), most) if self._xla_compile else _exact_parts(alive, most)
+        if self._xla_compile:
+            parts = _parts(alive, len(rows), most)
+        else:  # without padding
+            parts = [alive[start : start + most].astype(np.int32) for start in range(0, len(alive), most)]
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
-
-    def _graphs_for(self, inputs: SearchInputs) -> SearchGraphs:
-        with self._lock:  # otherwise every thread would trace its own graphs
-            if self._graphs is None:
-                self._graphs = SearchGraphs(self._model, self._search, inputs, self._xla_compile, self._compacts)
-            return self._graphs
 
 
 class _Results:
@@ -205,12 +206,6 @@ def _pad_batch(array: np.ndarray, size: int) -> np.ndarray:
     if array.ndim > 1:
         more[-1] = (0, _padded_length(array.shape[-1]) - array.shape[-1])
     return np.pad(array, more)
-
-
-def _exact_parts(alive: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Divides the alive rows into batches of at most `most` rows, without padding."""
-    for start in range(0, len(alive), most):
-        yield alive[start : start + most].astype(np.int32)
 
 
 def _parts(alive: np.ndarray, size: int, most: int) -> Iterator[np.ndarray]:
