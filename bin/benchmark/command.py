@@ -1,76 +1,23 @@
 """t2t-lite-benchmark: measures, counts and estimates (as the paper does) the cost of layers, training and decoding."""
 
 import argparse
+import dataclasses
 import importlib
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import DEVICES, add_options
 from t2t_lite.config import PRECISIONS
 from t2t_lite.cost.flops import RATES, find_rate
+from t2t_lite.options import option
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.visualization.figures import check_plot_file
 
 # Default data sizes. The paper does not report average sentence lengths, so these (in tokens, including the end symbol)
 # are assumed. They matter little: less than 1% of the base model's operations depend on them.
 SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
-# Each mode is implemented by the module of the same name, in its function `show`.
-_MODES = {
-    "layers": "measure time, memory and path length of the layers of table 1",
-    "cost": "compute training operations: the paper's estimate (time x devices x rate), and a count for the model",
-    "training": "measure the speed, memory and utilisation of training an hparam set on this machine",
-    "decoding": "measure the speed of translating a file with a trained model",
-    "curve": "show the evaluations of runs, and plot them with the training loss; uses --output_dir and --plot_file",
-}
-
-
-def make_parser() -> cli.CommandParser:
-    parser = cli.CommandParser(
-        "benchmark", "Measure or calculate the cost of training and decoding. Choose one of the modes.", runs=True
-    )
-    modes = parser.add_mutually_exclusive_group(required=True)
-    for mode, what in _MODES.items():
-        modes.add_argument(f"--{mode}", action="store_true", help=what)
-    _add_decoding_flags(parser)
-    _add_layers_flags(parser)
-    _add_model_flags(parser)
-    _add_cost_flags(parser)
-    _add_training_flags(parser)
-    parser.removed(
-        *("--serving", "--url", "--clients", "--lines", "--seconds", "--api_key"),
-        instead="measure a server with a load generator such as oha or wrk, see How fast in docs/serving.md",
-    )
-    return parser
-
-
-def _add_decoding_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("with --decoding").add_argument
-    add("--output_dir", type=cli.path, help="the run directory of the model (with --curve also several: RUN,RUN)")
-    add("--decode_from_file", type=cli.path, help="the text to translate, plain or .gz")
-    add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="overrides of the problem's defaults")
-    add(
-        "--engine",
-        type=_engines,
-        metavar="NAME,...",
-        help="tensorflow, uncompiled (the same without XLA), ctranslate2, ctranslate2_int8 (default: all)",
-    )
-    add(
-        "--whole_command",
-        type=cli.truth,
-        default=True,
-        help="also time complete t2t-lite-decoder commands, cold and warm (default: True)",
-    )
-    add("--reference", type=cli.path, help="reference translations, to score each engine's outputs with BLEU")
-    add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
-    add("--repeats", type=cli.whole_number(1), default=3, help="timed runs after a warm-up run (default: 3)")
-
-
-def _add_layers_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("with --layers").add_argument
-    add("--neighborhood_size", type=_even, default=64, help="neighbourhood size r of local attention (default: 64)")
-    add("--max_length", type=cli.whole_number(128), default=8192, help="the longest sequence (default: 8192)")
-    add("--plot_file", type=cli.path, help="a .png, .svg or .pdf file for a plot (also with --curve)")
+_MODES = ("layers", "cost", "training", "decoding", "curve")
 
 
 def _engines(text: str) -> list[str]:
@@ -90,34 +37,6 @@ def _even(text: str) -> int:
     return number
 
 
-def _add_model_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("with --cost and --training").add_argument
-    add("--hparams_set", help="name of the hparam set (default with --cost: transformer_base and transformer_big)")
-    add("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
-    size = SIZES["vocab_size"]
-    add("--vocab_size", type=cli.whole_number(2), help=f"number of tokens in the vocabulary (default: {size})")
-    for side in ("source", "target"):
-        length = SIZES[f"{side}_length"]
-        add(
-            f"--{side}_length",
-            type=cli.positive_number,
-            help=f"average number of tokens in a {side} sentence (default: {length}, an assumption)",
-        )
-
-
-def _add_cost_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("with --cost").add_argument
-    add("--train_steps", type=cli.whole_number(1), help="total number of steps (default: the set's)")
-    add("--step_seconds", type=cli.positive_number, help="seconds per step (default: the paper's, if known)")
-    add(
-        "--device",
-        type=_device,
-        default="P100",
-        help=f"{', '.join(RATES)}, or the rate of another device in TFLOPS (default: P100)",
-    )
-    add("--num_devices", type=cli.whole_number(1), default=8, help="number of devices (default: 8)")
-
-
 def _device(text: str) -> str:
     if find_rate(text) is None:
         try:
@@ -128,23 +47,97 @@ def _device(text: str) -> str:
     return text
 
 
-def _add_training_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("with --training").add_argument
-    add("--precision", type=_precisions, metavar="WORD,...", help="precisions to measure (default: the set's)")
-    add("--problem", help="train on this problem's data (default: random ids, without padding)")
-    add("--data_dir", type=cli.path, help="folder with the problem's data")
-    add("--num_steps", type=cli.whole_number(1), default=10, help="timed steps (default: 10)")
-    add("--warmup_steps", type=cli.whole_number(0), default=3, help="untimed steps before them (default: 3)")
-    add_options(add, TrainOptions, *DEVICES)
-    add("--json_file", type=cli.path, help="write all results to this JSON file")
-
-
 def _precisions(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in PRECISIONS:
             raise argparse.ArgumentTypeError(f"takes values from {', '.join(PRECISIONS)}, not '{word}'")
     return words
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags(cli.RunFlags):
+    # Each mode is implemented by the module of the same name, in its function `show`.
+    layers: bool = option(
+        False, "measure time, memory and path length of the layers of table 1", required=True, one_of=True
+    )
+    cost: bool = option(
+        False,
+        "compute training operations: the paper's estimate (time x devices x rate), and a count for the model",
+        one_of=True,
+    )
+    training: bool = option(
+        False, "measure the speed, memory and utilisation of training an hparam set on this machine", one_of=True
+    )
+    decoding: bool = option(False, "measure the speed of translating a file with a trained model", one_of=True)
+    curve: bool = option(
+        False,
+        "show the evaluations of runs, and plot them with the training loss; uses --output_dir and --plot_file",
+        one_of=True,
+    )
+    output_dir: PathLike | None = option(
+        None, "the run directory of the model (with --curve also several: RUN,RUN)", group="with --decoding"
+    )
+    decode_from_file: PathLike | None = option(None, "the text to translate, plain or .gz")
+    decode_hparams: str = option("", "overrides of the problem's defaults", metavar="NAME=VALUE,...")
+    engine: Sequence[str] | None = option(
+        None,
+        "tensorflow, uncompiled (the same without XLA), ctranslate2, ctranslate2_int8",
+        unset="all",
+        metavar="NAME,...",
+        parse=_engines,
+    )
+    whole_command: bool = option(True, "also time complete t2t-lite-decoder commands, cold and warm", parse=cli.truth)
+    reference: PathLike | None = option(None, "reference translations, to score each engine's outputs with BLEU")
+    one_by_one: int = option(200, "lines to translate one by one", at_least=0)
+    repeats: int = option(3, "timed runs after a warm-up run", at_least=1)
+    neighborhood_size: int = option(64, "neighbourhood size r of local attention", group="with --layers", parse=_even)
+    max_length: int = option(8192, "the longest sequence", at_least=128)
+    plot_file: PathLike | None = option(None, "a .png, .svg or .pdf file for a plot (also with --curve)")
+    hparams_set: str | None = option(
+        None,
+        "name of the hparam set (default with --cost: transformer_base and transformer_big)",
+        group="with --cost and --training",
+    )
+    hparams: str = option("", "overrides of the set's values", metavar="NAME=VALUE,...")
+    vocab_size: int | None = option(
+        None, "number of tokens in the vocabulary", unset=f"{SIZES['vocab_size']}", at_least=2
+    )
+    source_length: float | None = option(
+        None, "average number of tokens in a source sentence", unset=f"{SIZES['source_length']}, an assumption", above=0
+    )
+    target_length: float | None = option(
+        None, "average number of tokens in a target sentence", unset=f"{SIZES['target_length']}, an assumption", above=0
+    )
+    train_steps: int | None = option(None, "total number of steps", unset="the set's", group="with --cost", at_least=1)
+    step_seconds: float | None = option(None, "seconds per step", unset="the paper's, if known", above=0)
+    device: str = option("P100", f"{', '.join(RATES)}, or the rate of another device in TFLOPS", parse=_device)
+    num_devices: int = option(8, "number of devices", at_least=1)
+    precision: Sequence[str] | None = option(
+        None, "precisions to measure", unset="the set's", group="with --training", metavar="WORD,...", parse=_precisions
+    )
+    problem: str | None = option(None, "train on this problem's data", unset="random ids, without padding")
+    data_dir: PathLike | None = option(None, "folder with the problem's data")
+    num_steps: int = option(10, "timed steps", at_least=1)
+    warmup_steps: int = option(3, "untimed steps before them", at_least=0)
+    strategy: str = TrainOptions.field("strategy")
+    worker_timeout: int = TrainOptions.field("worker_timeout")
+    num_gpus: int | None = TrainOptions.field("num_gpus")
+    virtual_devices: int = TrainOptions.field("virtual_devices")
+    max_tokens_per_replica: int | None = TrainOptions.field("max_tokens_per_replica")
+    xla_compile: bool | None = TrainOptions.field("xla_compile")
+    peak_tflops: float | None = TrainOptions.field("peak_tflops")
+    json_file: PathLike | None = option(None, "write all results to this JSON file")
+
+
+def make_parser() -> cli.CommandParser:
+    instead = "measure a server with a load generator such as oha or wrk, see How fast in docs/serving.md"
+    return cli.CommandParser(
+        "benchmark",
+        "Measure or calculate the cost of training and decoding. Choose one of the modes.",
+        Flags,
+        dict.fromkeys(("--serving", "--url", "--clients", "--lines", "--seconds", "--api_key"), instead),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,7 +13,6 @@ from t2t_lite.cost.flops import (
     find_rate,
     training_step_flops,
 )
-from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
 
@@ -21,7 +20,7 @@ SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
 
 def show(arguments: argparse.Namespace) -> None:
-    load_all(arguments.t2t_usr_dir)
+    cli.load_plugins(arguments)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
     steps = {"train_steps": arguments.train_steps} if arguments.train_steps else {}
     sets = {name: HPARAMS[name]().override(arguments.hparams).replace(**steps) for name in names}

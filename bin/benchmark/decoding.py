@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import trust_plugins
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
-from t2t_lite.plugins import load_all
 from t2t_lite.registry import METRICS
 from t2t_lite.system.machine import cpu_threads
 from t2t_lite.system.tensorflow import import_tensorflow
@@ -19,8 +17,7 @@ if TYPE_CHECKING:
 
 
 def show(arguments: argparse.Namespace) -> None:
-    load_all(arguments.t2t_usr_dir)
-    trust_plugins(arguments, [arguments.output_dir])
+    cli.load_plugins(arguments, [arguments.output_dir])
     source = Path(arguments.decode_from_file)
     lines = [line for line in read_lines(source) if line.strip()]
     if not lines:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.benchmark.process import in_a_process
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import DEVICES
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.problem import get_problem
 from t2t_lite.files import check_outputs, write_text
-from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS, MODELS
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.training.options import TrainOptions
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def show(arguments: argparse.Namespace) -> None:
-    load_all(arguments.t2t_usr_dir)
+    cli.load_plugins(arguments)
     hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
     MODELS.check(hparams.model)
     data = _data(arguments)
@@ -60,12 +58,13 @@ def _data(arguments: argparse.Namespace) -> "TrainingData":
 
 def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespace) -> "TrainingCost":
     """Returns the `TrainingCost` of one precision. Called in a separate process."""
-    load_all(arguments.t2t_usr_dir)
+    cli.load_plugins(arguments)
     import_tensorflow()
     from t2t_lite.benchmark import training
 
-    options = TrainOptions(**{name: getattr(arguments, name) for name in DEVICES})
-    return training.measure(hparams, data, options, arguments.num_steps, arguments.warmup_steps)
+    devices = cli.given(arguments, TrainOptions)
+    devices.pop("decode_hparams")  # a flag of --decoding
+    return training.measure(hparams, data, TrainOptions(**devices), arguments.num_steps, arguments.warmup_steps)
 
 
 # The title and format of each column, by metric. Columns per device appear only if there are several devices.

@@ -1,57 +1,63 @@
 """t2t-lite-datagen: generates the vocabulary, shards and manifest of a problem, or shows their contents."""
 
 import argparse
+import dataclasses
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 
 import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
-from t2t_lite.bin.cli.option_flags import add_options, given, parse_with_problem
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.errors import UserError
+from t2t_lite.options import option
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("datagen", _run, argv)
 
 
-def make_parser() -> cli.CommandParser:
-    parser = cli.CommandParser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
-    add = parser.add_argument
-    add("--problem", help="name of the problem")
-    add("--data_dir", type=cli.path, help="folder to write the data to")
-    add(
-        "--tmp_dir",
-        type=cli.path,
-        help="folder for source files, which are downloaded if missing (default: downloads/ in --data_dir)",
+@dataclasses.dataclass(frozen=True)
+class Flags(cli.Flags):
+    problem: str | None = option(None, "name of the problem")
+    data_dir: PathLike | None = option(None, "folder to write the data to")
+    tmp_dir: PathLike | None = option(
+        None, "folder for source files, which are downloaded if missing", unset="downloads/ in --data_dir"
     )
-    add(
-        "--from",
-        dest="kind",
+    kind: str | None = option(
+        None,
+        "t2t: use the shards and the vocabulary that tensor2tensor generated in --tmp_dir, unchanged",
+        flag="from",
         choices=("t2t",),
-        help="t2t: use the shards and the vocabulary that tensor2tensor generated in --tmp_dir, unchanged",
+        parse=str,
     )
-    add(
-        "--t2t_problem",
+    t2t_problem: str | None = option(
+        None,
+        "with --from=t2t: the NAME in NAME-train-00000-of-00100",
+        unset="--problem, or the only one",
         metavar="NAME",
-        help="with --from=t2t: the NAME in NAME-train-00000-of-00100 (default: --problem, or the only one)",
     )
-    add_options(add, GenerateOptions, *GenerateOptions.declared())
-    add(
-        "--inspect",
-        nargs="?",
-        const="train",
+    options: type[GenerateOptions] = GenerateOptions
+    inspect: str | None = option(
+        None,
+        "show the content of a split, or of one shard given by its path, and exit",
+        bare="train",
         metavar="SPLIT|SHARD",
-        help="show the content of a split, or of one shard given by its path, and exit",
     )
-    add("--plot_file", type=cli.path, help="with --inspect: plot lengths and padding to this file (.png, .svg or .pdf)")
-    return parser
+    plot_file: PathLike | None = option(
+        None, "with --inspect: plot lengths and padding to this file (.png, .svg or .pdf)"
+    )
+
+
+def make_parser() -> cli.CommandParser:
+    about = "Generate the data of a problem: vocabulary, TFRecord shards, manifest."
+    return cli.CommandParser("datagen", about, Flags)
 
 
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
-    arguments = parse_with_problem(parser, flags)
+    arguments = cli.parse_with_problem(parser, flags)
     if arguments.plot_file is not None and not arguments.inspect:
         parser.error("--plot_file needs --inspect")
     if arguments.inspect and "-of-" in arguments.inspect and not Path(arguments.inspect).exists():
@@ -65,7 +71,7 @@ def _run(flags: Sequence[str]) -> None:
 
         print_inspection(arguments)
         return
-    options = given(arguments, GenerateOptions) | arguments.problem_options
+    options = cli.given(arguments, GenerateOptions) | arguments.problem_options
     if arguments.kind or arguments.t2t_problem:
         _import(parser, arguments, options)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
-from t2t_lite.visualization.choices import FORMS, KINDS, MAX_SENTENCES
+from t2t_lite.visualization.choices import FORMS, MAX_SENTENCES
 from t2t_lite.visualization.html import check_picture_file
 
 if TYPE_CHECKING:
@@ -15,42 +15,11 @@ if TYPE_CHECKING:
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.visualization.attention_picture import AttentionPicture
 
-# The flags that need --draw_attention.
-_CHOICES = ("kind", "layers", "heads", "form", "words", "query")
-
-
-def add_flags(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("pictures of attention").add_argument
-    add(
-        "--draw_attention",
-        type=cli.path,
-        metavar="FILE.html|.svg|.png|.pdf",
-        help="draw the attention weights as in figures 3 to 5 of the paper: .html shows up to 20 lines with all layers "
-        "and heads, the other formats show the first line",
-    )
-    add("--kind", type=_kinds, metavar="KIND,...", help="encoder, decoder, cross (default: all in .html, else encoder)")
-    add(
-        "--layers",
-        type=cli.numbers,
-        metavar="N,...",
-        help="layers from 0; -1 is the last (default: all in .html, else the one that corresponds to the paper's "
-        "layer 5 of 6)",
-    )
-    add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: all)")
-    add(
-        "--form",
-        choices=FORMS,
-        help="lines as in the paper (default), a matrix, or an overview of all heads with their measures",
-    )
-    add("--words", action="store_true", help="show words instead of subwords")
-    add("--query", metavar="WORD|N", help="draw only the lines of one word, or of the token with this index (from 0)")
-
 
 def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    for name in _CHOICES:
-        if getattr(arguments, name) and not arguments.draw_attention:
-            parser.error(f"--{name} needs --draw_attention")
     if not arguments.draw_attention:
+        names = ("kind", "layers", "heads", "form", "words", "query")
+        parser.refuse(arguments, names, "{} needs --draw_attention")
         return
     if arguments.decode_interactive:
         parser.error("--decode_interactive and --draw_attention cannot be combined")
@@ -88,7 +57,3 @@ def _picture(
 
     options: dict[str, Any] = {name: getattr(arguments, name) for name in ("layers", "heads", "words", "query")}
     return AttentionPicture(translator, pairs, kinds=arguments.kind, form=arguments.form or FORMS[0], **options)
-
-
-def _kinds(text: str) -> list[str]:
-    return [cli.choice_type(KINDS, "kind")(kind) for kind in text.split(",")]

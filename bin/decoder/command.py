@@ -1,19 +1,21 @@
 """t2t-lite-decoder: translates or parses text with a trained model."""
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import add_options
 from t2t_lite.bin.decoder import attention
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_outputs
-from t2t_lite.plugins import load_all
+from t2t_lite.options import option
 from t2t_lite.system.beam import quiet_beam
 from t2t_lite.system.installed import check_installed
+from t2t_lite.visualization.choices import FORMS, KINDS
 
 # Flags that cannot be combined. An export has only one checkpoint.
 _EXCLUSIVE = (
@@ -30,97 +32,112 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("decoder", _run, argv, exit_at_once=True)
 
 
-def make_parser() -> cli.CommandParser:
-    parser = cli.CommandParser(
-        "decoder",
-        "Translate a file, or standard input to standard output: N lines in, N lines out, in order.",
-        runs=True,
-    )
-    which = parser.add_mutually_exclusive_group(required=True).add_argument
-    which(
-        "--output_dir",
-        type=cli.paths,
-        metavar="RUN[,RUN,...]",
-        help="the run directory of the model; several with the same vocabulary form an ensemble",
-    )
-    which("--export_dir", type=cli.path, help="an export from t2t-lite-export; one for CTranslate2 needs no TensorFlow")
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        help="the engine that decodes (default: tensorflow, or that of the export). ctranslate2 is faster; it first "
-        "exports the run into exports/ in the run directory",
-    )
-    add_options(parser.add_argument, DecodeOptions, "checkpoint_path", "decode_hparams")
-    add_options(parser.add_argument, EngineOptions, "xla_compile")
-    _add_input(parser)
-    _add_output(parser)
-    attention.add_flags(parser)
-    _add_cluster(parser)
-    return parser
-
-
-def _add_input(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("input").add_argument
-    add("--decode_from_file", type=_path, help="text to translate, plain or .gz (default: standard input)")
-    add(
-        "--decode_interactive",
-        action="store_true",
-        help="prompt for lines, with a history, and print the time that each one takes",
-    )
-    add(
-        "--tokenizer",
-        choices=("blanks", "treebank"),
-        help="parsing: blanks: split lines at spaces (default); treebank: split plain text as in the Penn Treebank",
-    )
-    add(
-        "--prefix_file",
-        type=cli.path,
-        help="start translation n with line n of this file; an empty line means no prefix",
-    )
-    add(
-        "--constraint_file",
-        type=cli.path,
-        help="include the tab-separated phrases in line n of this file in translation n; an empty line means none",
-    )
-    add("--score_file", type=cli.path, help="score the pairs INPUT<tab>TRANSLATION of this file instead of translating")
-    add(
-        "--batch_lines",
-        type=cli.whole_number(1),
-        help="maximum number of lines that are sorted by length and translated together (default: 2048 for a file; for "
-        "standard input, the available lines, up to 64)",
-    )
-
-
 def _path(text: str) -> str:
     """Parses a local path, or a path in a file system that only Beam reads."""
     return text if cli.is_remote(text) else cli.path(text)
 
 
-def _add_output(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("output").add_argument
-    add("--decode_to_file", type=_path, help="the output file, which appears once it is complete (.gz: compressed)")
-    add("--alignments", type=cli.path, help="write word alignments, as i-j, to this file (.gz: compressed)")
-    add(
-        "--draw_trees",
-        type=cli.path,
-        metavar="FILE.svg",
-        help="parsing: draw the trees to this file, as SVG if it ends in .svg, otherwise as text",
-    )
-    add(
-        "--alignment_layer",
-        type=int,
-        help="the decoder layer, from 0, whose attention is averaged over its heads (default: the one "
-        "that aligned best on dev when training ended)",
-    )
+def _kinds(text: str) -> list[str]:
+    return [cli.choice_type(KINDS, "kind")(kind) for kind in text.split(",")]
 
 
-def _add_cluster(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("a corpus of many files").add_argument
-    add(
-        "--runner",
-        help="decode the files 'DIR/*.txt' into the folder --decode_to_file on Apache Beam: direct, or a runner's name",
+@dataclasses.dataclass(frozen=True)
+class Flags(cli.RunFlags):
+    output_dir: cli.Paths | None = option(
+        None,
+        "the run directory of the model; several with the same vocabulary form an ensemble",
+        required=True,
+        one_of=True,
+        metavar="RUN[,RUN,...]",
     )
-    add("--beam_options", default="", help="flags for the Beam pipeline, separated by spaces")
+    export_dir: PathLike | None = option(
+        None, "an export from t2t-lite-export; one for CTranslate2 needs no TensorFlow", one_of=True
+    )
+    engine: str | None = option(
+        None,
+        "the engine that decodes (default: tensorflow, or that of the export). ctranslate2 is faster; it first exports "
+        "the run into exports/ in the run directory",
+        choices=ENGINES,
+        parse=str,
+    )
+    search: type[DecodeOptions] = DecodeOptions
+    xla_compile: bool | None = EngineOptions.field("xla_compile")
+    decode_from_file: PathLike | None = option(
+        None, "text to translate, plain or .gz", unset="standard input", group="input", parse=_path
+    )
+    decode_interactive: bool = option(False, "prompt for lines, with a history, and print the time that each one takes")
+    tokenizer: str | None = option(
+        None,
+        "parsing: blanks: split lines at spaces (default); treebank: split plain text as in the Penn Treebank",
+        choices=("blanks", "treebank"),
+        parse=str,
+    )
+    prefix_file: PathLike | None = option(
+        None, "start translation n with line n of this file; an empty line means no prefix"
+    )
+    constraint_file: PathLike | None = option(
+        None, "include the tab-separated phrases in line n of this file in translation n; an empty line means none"
+    )
+    score_file: PathLike | None = option(
+        None, "score the pairs INPUT<tab>TRANSLATION of this file instead of translating"
+    )
+    batch_lines: int | None = option(
+        None,
+        "maximum number of lines that are sorted by length and translated together",
+        unset="2048 for a file; for standard input, the available lines, up to 64",
+        at_least=1,
+    )
+    decode_to_file: PathLike | None = option(
+        None, "the output file, which appears once it is complete (.gz: compressed)", group="output", parse=_path
+    )
+    alignments: PathLike | None = option(None, "write word alignments, as i-j, to this file (.gz: compressed)")
+    draw_trees: PathLike | None = option(
+        None, "parsing: draw the trees to this file, as SVG if it ends in .svg, otherwise as text", metavar="FILE.svg"
+    )
+    alignment_layer: int | None = option(
+        None,
+        "the decoder layer, from 0, whose attention is averaged over its heads",
+        unset="the one that aligned best on dev when training ended",
+        parse=int,
+    )
+    draw_attention: PathLike | None = option(
+        None,
+        "draw the attention weights as in figures 3 to 5 of the paper: .html shows up to 20 lines with all layers and "
+        "heads, the other formats show the first line",
+        group="pictures of attention",
+        metavar="FILE.html|.svg|.png|.pdf",
+    )
+    kind: Sequence[str] | None = option(
+        None, "encoder, decoder, cross", unset="all in .html, else encoder", metavar="KIND,...", parse=_kinds
+    )
+    layers: Sequence[int] | None = option(
+        None,
+        "layers from 0; -1 is the last",
+        unset="all in .html, else the one that corresponds to the paper's layer 5 of 6",
+        metavar="N,...",
+    )
+    heads: Sequence[int] | None = option(None, "heads from 0", unset="all", metavar="N,...")
+    form: str | None = option(
+        None,
+        "lines as in the paper (default), a matrix, or an overview of all heads with their measures",
+        choices=FORMS,
+        parse=str,
+    )
+    words: bool = option(False, "show words instead of subwords")
+    query: str | None = option(
+        None, "draw only the lines of one word, or of the token with this index (from 0)", metavar="WORD|N"
+    )
+    runner: str | None = option(
+        None,
+        "decode the files 'DIR/*.txt' into the folder --decode_to_file on Apache Beam: direct, or a runner's name",
+        group="a corpus of many files",
+    )
+    beam_options: str = option("", "flags for the Beam pipeline, separated by spaces")
+
+
+def make_parser() -> cli.CommandParser:
+    about = "Translate a file, or standard input to standard output: N lines in, N lines out, in order."
+    return cli.CommandParser("decoder", about, Flags)
 
 
 def _run(flags: Sequence[str]) -> None:
@@ -128,7 +145,7 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
     if arguments.runner:
-        load_all(arguments.t2t_usr_dir)
+        cli.load_plugins(arguments)
         check_installed(f"--runner={arguments.runner}", {"apache_beam": "Apache Beam"}, "beam")
         with quiet_beam():
             from t2t_lite.bin.decoder.corpus import decode_corpus
@@ -180,7 +197,7 @@ def _check_corpus(parser: cli.CommandParser, arguments: argparse.Namespace) -> N
 def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.bin.decoder import models, trees
 
-    load_all(arguments.t2t_usr_dir)
+    cli.load_plugins(arguments)
     # Check everything possible before loading the model, because TensorFlow takes seconds.
     model = models.chosen_model(arguments)
     trees.check(arguments, model)

@@ -32,7 +32,6 @@ from t2t_lite.bin.decoder.models import chosen_model, fixed_model
 from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
-from t2t_lite.plugins import load_all
 from t2t_lite.system.beam import new_pipeline
 
 # In the output folder: what the outputs were made from.
@@ -60,7 +59,7 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
         self._arguments = arguments
 
     def load_model(self) -> OutputWriter:
-        load_all(self._arguments.t2t_usr_dir)
+        cli.load_plugins(self._arguments)
         return OutputWriter(loaded(chosen_model(self._arguments), self._arguments), self._arguments)
 
     def run_inference(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import trust_plugins
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.export_dir import MANIFEST, read_export
@@ -40,7 +39,7 @@ def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
     if arguments.export_dir:
         return _of_export(arguments, Path(arguments.export_dir), arguments.decode_hparams)
     runs = [Path(run) for run in arguments.output_dir]
-    trust_plugins(arguments, arguments.output_dir)
+    cli.trust_plugins(arguments, arguments.output_dir)
     return _of_run(arguments, runs) if arguments.engine == "ctranslate2" else _of_runs(arguments, runs)
 
 

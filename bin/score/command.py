@@ -1,15 +1,16 @@
 """t2t-lite-score: scores files of translations or trees by registered metrics, and compares them."""
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import trust_plugins
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.metric import TOKENS, check_references, metric_named, metric_needs, with_companions
-from t2t_lite.plugins import load_all
+from t2t_lite.options import option
 from t2t_lite.registry import METRICS
 from t2t_lite.runs.run_dir import open_run_dir
 
@@ -23,109 +24,88 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("score", _run, argv)
 
 
+def _metrics_with(option: str) -> str:
+    return ", ".join(name for name in METRICS if option in METRICS.fact(name, "options", ()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags(cli.RunFlags):
+    hypothesis: cli.Paths | None = option(
+        None,
+        "translations or trees, one per line, plain or .gz; several files are compared with the first",
+        metavar="FILE,...",
+    )
+    reference: cli.Paths | None = option(None, "one or several files of references, one per line", metavar="FILE,...")
+    output_dir: cli.Paths | None = option(
+        None, "instead of files, score the outputs that t2t-lite-eval stored for these runs", metavar="RUN[,RUN,...]"
+    )
+    split: str | None = option(
+        None, "with --output_dir: dev or test", unset="dev", choices=("dev", "test"), metavar="SPLIT"
+    )
+    checkpoint_path: PathLike | None = option(
+        None,
+        "with --output_dir: which checkpoint",
+        unset="the run's average if it exists, else the last one",
+        metavar="best|last|average|ckpt-N|PATH",
+    )
+    metric: str = option(
+        "bleu,chrf",
+        "the metrics (default: bleu,chrf). "
+        + " ".join(f"{name}: {METRICS.summary(name).rstrip('.')}." for name in METRICS if metric_needs(name) != TOKENS),
+        metavar="NAME,...",
+    )
+    intervals: bool = option(False, "also print 95% confidence intervals (bootstrap, 1,000 samples)")
+    json: bool = option(False, "print everything as one JSON object")
+    lowercase: bool = option(False, f"{_metrics_with('lowercase')}: ignore case")
+    language: str | None = option(None, f"{_metrics_with('language')}: the language code of the texts, such as de")
+    tokenize: str | None = option(
+        None,
+        f"{_metrics_with('tokenize')}: sacreBLEU's tokenizer, such as 13a, zh, ja-mecab, ko-mecab, char or none",
+        unset="that of the language, else 13a",
+        metavar="NAME",
+    )
+    tokenized: bool = option(
+        False, f"{_metrics_with('tokenized')}: the texts are already tokenised, with compounds split"
+    )
+    per_sentence: bool = option(
+        False, f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format"
+    )
+    roots_as_top: bool = option(
+        False,
+        f"{_metrics_with('roots_as_top')}: do not count roots called ROOT, S1 or nothing; EVALB counts all but TOP",
+    )
+    test: str | None = option(
+        None,
+        "the paired significance test: bootstrap, with 1,000 samples, or randomisation, with 10,000",
+        unset="bootstrap",
+        group="with several hypotheses",
+        choices=("bootstrap", "randomisation"),
+        metavar="TEST",
+    )
+    changes: int | None = option(
+        None,
+        "show the N lines whose scores changed most: by the line's chrF2, or by F1 for trees",
+        unset="10",
+        at_least=0,
+        metavar="N",
+    )
+    source: PathLike | None = option(None, "the file that was translated or parsed, to show its lines with the changes")
+
+
 def make_parser() -> cli.CommandParser:
-    parser = cli.CommandParser(
+    return cli.CommandParser(
         "score",
         "Score translations with sacreBLEU's BLEU and chrF, with signatures, or trees with EVALB's labelled F1. "
         "Several files of hypotheses are compared with the first of them.",
-        runs=True,
+        Flags,
     )
-    _add_files(parser)
-    add = parser.add_argument
-    add(
-        "--metric",
-        default="bleu,chrf",
-        metavar="NAME,...",
-        help=f"the metrics (default: bleu,chrf). {_list_of_metrics()}",
-    )
-    add("--intervals", action="store_true", help="also print 95%% confidence intervals (bootstrap, 1,000 samples)")
-    add("--json", action="store_true", help="print everything as one JSON object")
-    add("--lowercase", action="store_true", help=f"{_metrics_with('lowercase')}: ignore case")
-    add("--language", help=f"{_metrics_with('language')}: the language code of the texts, such as de")
-    add(
-        "--tokenize",
-        metavar="NAME",
-        help=f"{_metrics_with('tokenize')}: sacreBLEU's tokenizer, such as 13a, zh, ja-mecab, ko-mecab, char or none "
-        "(default: that of the language, else 13a)",
-    )
-    add(
-        "--tokenized",
-        action="store_true",
-        help=f"{_metrics_with('tokenized')}: the texts are already tokenised, with compounds split",
-    )
-    _add_tree_options(parser)
-    add = parser.add_argument_group("with several hypotheses").add_argument
-    add(
-        "--test",
-        type=cli.choice_type(("bootstrap", "randomisation"), "test"),
-        help="the paired significance test: bootstrap, with 1,000 samples, or randomisation, with 10,000 (default: "
-        "bootstrap)",
-    )
-    add(
-        "--changes",
-        type=cli.whole_number(0),
-        metavar="N",
-        help="show the N lines whose scores changed most: by the line's chrF2, or by F1 for trees (default: 10)",
-    )
-    add("--source", type=cli.path, help="the file that was translated or parsed, to show its lines with the changes")
-    return parser
-
-
-def _add_tree_options(parser: cli.CommandParser) -> None:
-    add = parser.add_argument
-    add(
-        "--per_sentence",
-        action="store_true",
-        help=f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format",
-    )
-    add(
-        "--roots_as_top",
-        action="store_true",
-        help=f"{_metrics_with('roots_as_top')}: do not count roots called ROOT, S1 or nothing; EVALB counts all "
-        "but TOP",
-    )
-
-
-def _add_files(parser: cli.CommandParser) -> None:
-    add = parser.add_argument
-    add(
-        "--hypothesis",
-        type=cli.paths,
-        metavar="FILE,...",
-        help="translations or trees, one per line, plain or .gz; several files are compared with the first",
-    )
-    add("--reference", type=cli.paths, metavar="FILE,...", help="one or several files of references, one per line")
-    add(
-        "--output_dir",
-        type=cli.paths,
-        metavar="RUN[,RUN,...]",
-        help="instead of files, score the outputs that t2t-lite-eval stored for these runs",
-    )
-    add("--split", type=cli.choice_type(("dev", "test"), "split"), help="with --output_dir: dev or test (default: dev)")
-    add(
-        "--checkpoint_path",
-        type=cli.path,
-        metavar="best|last|average|ckpt-N|PATH",
-        help="with --output_dir: which checkpoint (default: the run's average if it exists, else the last one)",
-    )
-
-
-def _list_of_metrics() -> str:
-    names = [name for name in METRICS if metric_needs(name) != TOKENS]
-    return " ".join(f"{name}: {METRICS.summary(name).rstrip('.')}." for name in names).replace("%", "%%")
-
-
-def _metrics_with(option: str) -> str:
-    return ", ".join(name for name in METRICS if option in METRICS.fact(name, "options", ()))
 
 
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
-
     _check_files(parser, arguments)
-    load_all(arguments.t2t_usr_dir)
-    trust_plugins(arguments, arguments.output_dir or [])
+    cli.load_plugins(arguments, arguments.output_dir or [])
     language = _use_stored_files(arguments) if arguments.output_dir else ""
     metrics = _metrics(arguments.metric, len(arguments.reference))
     _check_options(parser, arguments, metrics)
@@ -148,10 +128,10 @@ def _check_files(parser: cli.CommandParser, arguments: argparse.Namespace) -> No
 
 
 def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, metrics: list[str]) -> None:
-    for option in _OPTIONS:
-        taking = [name for name in METRICS if option in METRICS.fact(name, "options", ())]
-        if getattr(arguments, option) and not set(taking) & set(metrics):
-            parser.error(f"--{option} needs --metric={' or '.join(taking)}")
+    for flag in _OPTIONS:
+        taking = [name for name in METRICS if flag in METRICS.fact(name, "options", ())]
+        if getattr(arguments, flag) and not set(taking) & set(metrics):
+            parser.error(f"--{flag} needs --metric={' or '.join(taking)}")
     for flag in _OF_COMPARISONS:
         if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
             parser.error(f"--{flag} needs several files; pass --hypothesis=FILE,FILE")
