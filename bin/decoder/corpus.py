@@ -26,8 +26,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder.decode import loaded
-from t2t_lite.bin.decoder.files import BLOCK_LINES, read_aligned_lines
+from t2t_lite.bin.decoder.files import BLOCK_LINES, loaded, read_aligned_lines
 from t2t_lite.bin.decoder.models import chosen_model, fixed_model
 from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.config import DecodeHParams
