@@ -1,6 +1,5 @@
 """t2t-lite-avg: averages checkpoints of a run."""
 
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 
@@ -13,7 +12,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("avg", _run, argv)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.Flags):
     output_dir: PathLike | None = option(None, "the run directory", required=True)
     n: int | None = option(None, "average the last N", unset="average_checkpoints of the run", at_least=1, one_of=True)

@@ -1,7 +1,6 @@
 """t2t-lite-eval: scores checkpoints on a split, keeps outputs and scores in the run directory, and compares runs."""
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -27,7 +26,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("eval", _run, argv, exit_at_once=True)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.RunFlags):
     output_dir: cli.Paths | None = option(
         None, "the run directory; several are compared with the first", required=True, metavar="RUN[,RUN,...]"
@@ -71,9 +69,27 @@ def _run(flags: Sequence[str]) -> None:
         _tune(arguments)
         return
     if arguments.heads:
-        _measure_heads(arguments)
+        reports = [
+            t2t.measure_heads(
+                run,
+                arguments.split,
+                data_dir=arguments.data_dir,
+                checkpoint_path=arguments.checkpoint_path,
+                lines=arguments.heads,
+            )
+            for run in arguments.output_dir
+        ]
+        if arguments.json:
+            _print_json([each.content for each in reports])
+        else:
+            print("\n".join(each.report() for each in reports), end="")
         return
-    scores = [_score(arguments, Path(run)) for run in arguments.output_dir]
+    scores: list[SplitScores] = []
+    options = cli.given(arguments, EvalOptions)
+    for run in map(Path, arguments.output_dir):
+        cli.warn(f"using {select(open_run_dir(run).path, options.get('checkpoint_path'), warn=lambda line: None)}")
+        scores.append(t2t.score_split(run, **options))
+        cli.warn(f"{'wrote' if scores[-1].decoded_now else 'answered from'} {scores[-1].path}")
     if arguments.json:
         _print_json(
             {
@@ -102,31 +118,6 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     parser.refuse(arguments, ("metrics", "references"), "--tune and {} cannot be combined")
     if len(arguments.output_dir) > 1:
         parser.error("--tune takes one run directory, --output_dir=RUN")
-
-
-def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
-    options = cli.given(arguments, EvalOptions)
-    cli.warn(f"using {select(open_run_dir(run).path, options.get('checkpoint_path'), warn=lambda line: None)}")
-    scores = t2t.score_split(run, **options)
-    cli.warn(f"{'wrote' if scores.decoded_now else 'answered from'} {scores.path}")
-    return scores
-
-
-def _measure_heads(arguments: argparse.Namespace) -> None:
-    reports = [
-        t2t.measure_heads(
-            run,
-            arguments.split,
-            data_dir=arguments.data_dir,
-            checkpoint_path=arguments.checkpoint_path,
-            lines=arguments.heads,
-        )
-        for run in arguments.output_dir
-    ]
-    if arguments.json:
-        _print_json([each.content for each in reports])
-    else:
-        print("\n".join(each.report() for each in reports), end="")
 
 
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":

@@ -1,6 +1,5 @@
 """t2t-lite-export: writes a trained model in a format that other programs read."""
 
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 
@@ -14,7 +13,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("export", _run, argv)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.RunFlags):
     output_dir: PathLike | None = option(None, "the run directory of the model", required=True)
     export_dir: PathLike | None = option(None, "the directory to write", required=True)

@@ -1,6 +1,5 @@
 """t2t-lite-import: converts a model of another toolkit into a run directory."""
 
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 
@@ -14,7 +13,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("import", _run, argv)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.Flags):
     model: PathLike | None = option(
         None, "the folder of the model or a checkpoint in it, or the export", positional=True, metavar="DIR"

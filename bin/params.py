@@ -1,6 +1,5 @@
 """t2t-lite-params: counts the parameters of hyperparameter sets and compares them with the paper's numbers."""
 
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -20,7 +19,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("params", _run, argv)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.Flags):
     hparams_set: str | None = option(
         None, "names of hparam sets, separated by commas; a single name prints exact counts", unset="all"

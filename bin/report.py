@@ -1,6 +1,5 @@
 """t2t-lite-report: writes an HTML report on one or several runs."""
 
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 
@@ -13,7 +12,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("report", _run, argv)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.Flags):
     output_dir: cli.Paths | None = option(
         None, "one or several run directories", required=True, metavar="RUN[,RUN,...]"

@@ -1,6 +1,5 @@
 """t2t-lite-serve: serves trained models over HTTP."""
 
-import dataclasses
 import logging
 import sys
 from collections.abc import Sequence
@@ -30,7 +29,6 @@ _PACKAGES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.RunFlags):
     export_dir: cli.Paths | None = option(
         None, "exports from t2t-lite-export, one for each model", required=True, one_of=True, metavar="DIR[,DIR,...]"

@@ -34,7 +34,6 @@ def _processes(text: str) -> int:
     return 0 if text == "auto" else cli.whole_number(1)(text)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.RunFlags):
     problem: str | None = option(None, "name of the problem", group="what to train")
     hparams_set: str | None = option(

@@ -1,7 +1,6 @@
 """t2t-lite-benchmark: measures, counts and estimates (as the paper does) the cost of layers, training and decoding."""
 
 import argparse
-import dataclasses
 import importlib
 from collections.abc import Sequence
 from os import PathLike
@@ -55,7 +54,6 @@ def _precisions(text: str) -> list[str]:
     return words
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.RunFlags):
     # Each mode is implemented by the module of the same name, in its function `show`.
     layers: bool = option(

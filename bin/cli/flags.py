@@ -34,8 +34,13 @@ Paths: TypeAlias = Sequence[str | PathLike]
 class Flags(Options):
     """The flags of all commands. Each command declares its flags in a subclass, in the order of --help.
 
-    A field whose value is a class of options stands for their flags.
+    Subclasses are made frozen dataclasses, without the methods that declarations do not need. A field whose value is a
+    class of options stands for their flags.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclasses.dataclass(init=False, repr=False, eq=False, frozen=True)(cls)
 
     debug: bool = option(False, "show the traceback of an error, and TensorFlow's log output")
     registry_help: str | None = option(
@@ -52,7 +57,6 @@ class Flags(Options):
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class RunFlags(Flags):
     """The flags of all commands that open run directories, which may name plug-ins."""
 
@@ -142,10 +146,12 @@ class CommandParser(argparse.ArgumentParser):
         return super().parse_args(args, namespace or argparse.Namespace())
 
     def check_repeated(self, args: Sequence[str]) -> None:
-        """Exits with status 2 if a known flag is given twice, unless it is a list that adds up."""
+        """Exits with status 2 if a known flag is given twice, unless it is a list, which may be given in parts."""
         for flag, count in collections.Counter(argument.split("=")[0] for argument in args).items():
             action = self._option_string_actions.get(flag)
-            if count > 1 and action and not _adds_up(action):
+            if not action or action.dest in (HParams.FLAG, DecodeHParams.FLAG) or action.type in (paths, _joined_paths):
+                continue
+            if count > 1:
                 self.error(f"{flag} is given {'twice' if count == 2 else f'{count} times'}; keep one of them")
 
     def refuse(self, arguments: argparse.Namespace, names: Sequence[str], why: str) -> None:
@@ -199,19 +205,6 @@ def _argument(name: str, option: Option, default: object, hint: object) -> tuple
     if hint is bool and not option.parse:
         return names, arguments | {"action": "store_true"}
     kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    arguments |= {"type": option.parse or _type(name, option, kinds), "default": default, "metavar": option.metavar}
-    if option.choices and option.parse:  # argparse checks and shows them
-        arguments["choices"] = option.choices
-    elif option.choices and not option.metavar:
-        arguments["metavar"] = "|".join(option.choices)
-    if (bool in kinds and not option.parse) or option.bare is not None:
-        arguments |= {"nargs": "?", "const": True if option.bare is None else option.bare}
-    return names, arguments
-
-
-def _type(name: str, option: Option, kinds: Sequence[object]) -> Callable[[str], object]:
-    if option.choices:
-        return choice_type(option.choices, name)
     of_kinds = {
         tuple[str, ...]: _listed,
         Sequence[str]: _listed,
@@ -221,9 +214,17 @@ def _type(name: str, option: Option, kinds: Sequence[object]) -> Callable[[str],
         bool: _truth_or_auto,
         int: whole_number(int(option.at_least or 0)),
         float: positive_number if option.above == 0 else _not_negative,
-        str: str,
+        str: choice_type(option.choices, name) if option.choices else str,
     }
-    return next(parse for kind, parse in of_kinds.items() if kind in kinds)
+    read = option.parse or next(parse for kind, parse in of_kinds.items() if kind in kinds)
+    arguments |= {"type": read, "default": default, "metavar": option.metavar}
+    if option.choices and option.parse:  # argparse checks and shows them
+        arguments["choices"] = option.choices
+    elif option.choices and not option.metavar:
+        arguments["metavar"] = "|".join(option.choices)
+    if (bool in kinds and not option.parse) or option.bare is not None:
+        arguments |= {"nargs": "?", "const": True if option.bare is None else option.bare}
+    return names, arguments
 
 
 def parse_with_problem(parser: CommandParser, argv: Sequence[str]) -> argparse.Namespace:
@@ -259,11 +260,6 @@ class _Store(argparse.Action):
         if before is not self.default and before:
             values = [*before, *values] if isinstance(values, list) else f"{before},{values}"
         setattr(namespace, self.dest, values)
-
-
-def _adds_up(action: argparse.Action) -> bool:
-    """Returns whether a flag is a list of settings or of files, which may be given in several parts."""
-    return action.dest in (HParams.FLAG, DecodeHParams.FLAG) or action.type in (paths, _joined_paths)
 
 
 def _early_value(args: Sequence[str], flag: str) -> str | None:

@@ -1,8 +1,6 @@
 """t2t-lite-datagen: generates the vocabulary, shards and manifest of a problem, or shows their contents."""
 
-import argparse
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -18,7 +16,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("datagen", _run, argv)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.Flags):
     problem: str | None = option(None, "name of the problem")
     data_dir: PathLike | None = option(None, "folder to write the data to")
@@ -72,15 +69,11 @@ def _run(flags: Sequence[str]) -> None:
         print_inspection(arguments)
         return
     options = cli.given(arguments, GenerateOptions) | arguments.problem_options
-    if arguments.kind or arguments.t2t_problem:
-        _import(parser, arguments, options)
+    if not arguments.kind and not arguments.t2t_problem:
+        t2t.generate_data(
+            arguments.problem, arguments.data_dir, tmp_dir=arguments.tmp_dir, display=CommandDisplay(), **options
+        )
         return
-    t2t.generate_data(
-        arguments.problem, arguments.data_dir, tmp_dir=arguments.tmp_dir, display=CommandDisplay(), **options
-    )
-
-
-def _import(parser: cli.CommandParser, arguments: argparse.Namespace, options: Mapping[str, object]) -> None:
     if not arguments.kind or not arguments.tmp_dir:
         parser.error("--from=t2t needs --tmp_dir" if arguments.kind else "--t2t_problem needs --from=t2t")
     if others := {name for name, value in options.items() if value} - {"vocab_file"}:

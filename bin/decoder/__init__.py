@@ -1,13 +1,11 @@
 """t2t-lite-decoder: translates or parses text with a trained model."""
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder import pictures
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 from t2t_lite.errors import UserError
@@ -16,6 +14,7 @@ from t2t_lite.options import option
 from t2t_lite.system.beam import quiet_beam
 from t2t_lite.system.installed import check_installed
 from t2t_lite.visualization.choices import FORMS, KINDS
+from t2t_lite.visualization.html import check_picture_file
 
 # Flags that cannot be combined. An export has only one checkpoint.
 _EXCLUSIVE = (
@@ -41,7 +40,6 @@ def _kinds(text: str) -> list[str]:
     return [cli.choice_type(KINDS, "kind")(kind) for kind in text.split(",")]
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.RunFlags):
     output_dir: cli.Paths | None = option(
         None,
@@ -144,60 +142,16 @@ def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
+    cli.load_plugins(arguments)
     if arguments.runner:
-        cli.load_plugins(arguments)
         check_installed(f"--runner={arguments.runner}", {"apache_beam": "Apache Beam"}, "beam")
         with quiet_beam():
             from t2t_lite.bin.decoder.corpus import decode_corpus
 
             decode_corpus(arguments)
-    else:
-        _decode(arguments)
-
-
-def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    modes = ("decode_interactive", "score_file", "decode_from_file")
-    modes_used = [name for name in modes if getattr(arguments, name)]
-    if len(modes_used) > 1:
-        parser.error(f"--{modes_used[0]} and --{modes_used[1]} cannot be combined")
-    from_file = arguments.decode_from_file or arguments.score_file
-    for name in ("prefix_file", "constraint_file", "alignments"):
-        if getattr(arguments, name) and not from_file:
-            parser.error(f"--{name} needs --decode_from_file")
-    for first, second in _EXCLUSIVE:
-        if getattr(arguments, first) and getattr(arguments, second):
-            parser.error(f"--{first} and --{second} cannot be combined")
-    if arguments.alignments and not arguments.decode_to_file:
-        parser.error("--alignments needs --decode_to_file")
-    if arguments.draw_trees and not arguments.decode_to_file:
-        parser.error("--draw_trees needs --decode_to_file")
-    pictures.check_attention(parser, arguments)
-    _check_corpus(parser, arguments)
-
-
-def _check_corpus(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    ends = ("decode_from_file", "decode_to_file")
-    if not arguments.runner:
-        if arguments.beam_options:
-            parser.error("--beam_options needs --runner")
-        for name in ends:
-            if cli.is_remote(path := getattr(arguments, name) or ""):
-                parser.error(
-                    f"--{name}={path}: pass --runner, with which Beam reads it, or copy the file to this machine"
-                )
         return
-    for name in ends:
-        if not getattr(arguments, name):
-            parser.error(f"--runner needs --{name}")
-    for name in ("prefix_file", "constraint_file", "alignments", "draw_trees", "draw_attention"):
-        if getattr(arguments, name):
-            parser.error(f"--runner and --{name} cannot be combined")
+    from t2t_lite.bin.decoder import models, pictures
 
-
-def _decode(arguments: argparse.Namespace) -> None:
-    from t2t_lite.bin.decoder import models
-
-    cli.load_plugins(arguments)
     # Check everything possible before loading the model, because TensorFlow takes seconds.
     model = models.chosen_model(arguments)
     pictures.check_trees(arguments, model)
@@ -205,6 +159,45 @@ def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.bin.decoder import files
 
     files.decode(arguments, model, inputs, targets, picture)
+
+
+def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    modes = ("decode_interactive", "score_file", "decode_from_file")
+    modes_used = [name for name in modes if getattr(arguments, name)]
+    if len(modes_used) > 1:
+        parser.error(f"--{modes_used[0]} and --{modes_used[1]} cannot be combined")
+    if not arguments.decode_from_file and not arguments.score_file:
+        parser.refuse(arguments, ("prefix_file", "constraint_file", "alignments"), "{} needs --decode_from_file")
+    for first, second in _EXCLUSIVE:
+        parser.refuse(
+            arguments, [second] if getattr(arguments, first) else [], f"--{first} and {{}} cannot be combined"
+        )
+    if not arguments.decode_to_file:
+        parser.refuse(arguments, ("alignments", "draw_trees"), "{} needs --decode_to_file")
+    _check_attention(parser, arguments)
+    if arguments.runner:
+        for name in ("decode_from_file", "decode_to_file"):
+            if not getattr(arguments, name):
+                parser.error(f"--runner needs --{name}")
+        names = ("prefix_file", "constraint_file", "alignments", "draw_trees", "draw_attention")
+        parser.refuse(arguments, names, "--runner and {} cannot be combined")
+        return
+    parser.refuse(arguments, ["beam_options"], "{} needs --runner")
+    for name in ("decode_from_file", "decode_to_file"):
+        if cli.is_remote(path := getattr(arguments, name) or ""):
+            parser.error(f"--{name}={path}: pass --runner, with which Beam reads it, or copy the file to this machine")
+
+
+def _check_attention(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    if not arguments.draw_attention:
+        names = ("kind", "layers", "heads", "form", "words", "query")
+        parser.refuse(arguments, names, "{} needs --draw_attention")
+        return
+    if arguments.decode_interactive:
+        parser.error("--decode_interactive and --draw_attention cannot be combined")
+    if arguments.engine == "ctranslate2":
+        raise UserError("--draw_attention: CTranslate2 returns no attention weights of single heads; omit --engine")
+    check_picture_file(Path(arguments.draw_attention), "draw_attention")
 
 
 def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Path], list[Path], Path | None]:

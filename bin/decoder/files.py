@@ -41,30 +41,6 @@ def decode(
     if arguments.decode_interactive:
         decode_interactively(translator)
         return
-    pairs, lines = _decode_lines(arguments, translator, inputs, targets)
-    if picture:
-        pictures.draw_trees(targets[0], picture, cli.warn)
-    if arguments.draw_attention:
-        pictures.draw_attention(arguments, translator, pairs, lines)
-
-
-def loaded(model: ChosenModel, arguments: argparse.Namespace) -> Translator | Parser:
-    """Loads and checks a model; if it writes trees, returns a parser with the tokenizer that the flags select."""
-    translator = model.load()
-    if arguments.draw_attention:
-        pictures.check_model(arguments, translator)
-    if not model.writes_trees:
-        return translator
-    return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
-
-
-def _decode_lines(
-    arguments: argparse.Namespace,
-    translator: Translator | Parser,
-    inputs: list[Path],
-    targets: list[Path],
-) -> tuple[list[tuple[str, str]], int]:
-    """Decodes all lines of the files, or standard input. Returns (`pairs`, `num_pairs`) of `OutputWriter`."""
     writer = OutputWriter(translator, arguments)
     if inputs:
         made_by = {
@@ -78,19 +54,28 @@ def _decode_lines(
     else:
         lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", cli.warn))
         with contextlib.ExitStack() as stack:
-            output = stack.enter_context(_opened_whole(targets[0])) if targets else sys.stdout
+            output = sys.stdout
+            if targets:
+                opener: Callable[..., TextIO] = gzip.open if targets[0].suffix == ".gz" else open
+                partial = stack.enter_context(written_whole(targets[0]))
+                output = stack.enter_context(opener(partial, "wt", encoding="utf-8"))
             decode_stream(lines, writer, arguments.batch_lines, output)
     if isinstance(translator, Parser) and translator.parsed:
         cli.warn(translator.report())
-    return writer.pairs, writer.num_pairs
+    if picture:
+        pictures.draw_trees(targets[0], picture, cli.warn)
+    if arguments.draw_attention:
+        pictures.draw_attention(arguments, translator, writer.pairs, writer.num_pairs)
 
 
-@contextlib.contextmanager
-def _opened_whole(path: Path) -> Iterator[TextIO]:
-    """Opens a text file for writing, with gzip if named .gz. The file gets its final name only once it is complete."""
-    opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
-    with written_whole(path) as partial, opener(partial, "wt", encoding="utf-8") as file:
-        yield file
+def loaded(model: ChosenModel, arguments: argparse.Namespace) -> Translator | Parser:
+    """Loads and checks a model; if it writes trees, returns a parser with the tokenizer that the flags select."""
+    translator = model.load()
+    if arguments.draw_attention:
+        pictures.check_model(arguments, translator)
+    if not model.writes_trees:
+        return translator
+    return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
 
 
 def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterator[tuple[str, ...]]:

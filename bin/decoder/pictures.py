@@ -13,7 +13,6 @@ from t2t_lite.files import write_text
 from t2t_lite.trees.drawing import draw_svg, text_art
 from t2t_lite.trees.tree import parse_brackets, tree_words
 from t2t_lite.visualization.choices import FORMS, MAX_SENTENCES
-from t2t_lite.visualization.html import check_picture_file
 
 if TYPE_CHECKING:
     from t2t_lite.bin.decoder.models import ChosenModel
@@ -23,18 +22,6 @@ if TYPE_CHECKING:
 
 # A picture with more trees would be too large to be useful.
 MAX_DRAWN = 100
-
-
-def check_attention(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    if not arguments.draw_attention:
-        names = ("kind", "layers", "heads", "form", "words", "query")
-        parser.refuse(arguments, names, "{} needs --draw_attention")
-        return
-    if arguments.decode_interactive:
-        parser.error("--decode_interactive and --draw_attention cannot be combined")
-    if arguments.engine == "ctranslate2":
-        raise UserError("--draw_attention: CTranslate2 returns no attention weights of single heads; omit --engine")
-    check_picture_file(Path(arguments.draw_attention), "draw_attention")
 
 
 def check_model(arguments: argparse.Namespace, translator: "Translator") -> None:

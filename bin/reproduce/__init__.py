@@ -1,7 +1,6 @@
 """t2t-lite-reproduce: reproduces a table of the paper at a scale that fits the machine, or a figure from a run."""
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -19,7 +18,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("reproduce", _run, argv, exit_at_once=True)
 
 
-@dataclasses.dataclass(frozen=True)
 class Flags(cli.Flags):
     table: str | None = option(
         None, "the table: 1, 2, 3 or 4", required=True, one_of=True, choices=("1", "2", "3", "4"), metavar="N"

@@ -1,7 +1,6 @@
 """t2t-lite-score: scores files of translations or trees by registered metrics, and compares them."""
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -28,71 +27,78 @@ def _metrics_with(option: str) -> str:
     return ", ".join(name for name in METRICS if option in METRICS.fact(name, "options", ()))
 
 
-@dataclasses.dataclass(frozen=True)
-class Flags(cli.RunFlags):
-    hypothesis: cli.Paths | None = option(
-        None,
-        "translations or trees, one per line, plain or .gz; several files are compared with the first",
-        metavar="FILE,...",
-    )
-    reference: cli.Paths | None = option(None, "one or several files of references, one per line", metavar="FILE,...")
-    output_dir: cli.Paths | None = option(
-        None, "instead of files, score the outputs that t2t-lite-eval stored for these runs", metavar="RUN[,RUN,...]"
-    )
-    split: str | None = option(
-        None, "with --output_dir: dev or test", unset="dev", choices=("dev", "test"), metavar="SPLIT"
-    )
-    checkpoint_path: PathLike | None = option(
-        None,
-        "with --output_dir: which checkpoint",
-        unset="the run's average if it exists, else the last one",
-        metavar="best|last|average|ckpt-N|PATH",
-    )
-    metric: str = option(
-        "bleu,chrf",
-        "the metrics (default: bleu,chrf). "
-        + " ".join(f"{name}: {METRICS.summary(name).rstrip('.')}." for name in METRICS if metric_needs(name) != TOKENS),
-        metavar="NAME,...",
-    )
-    intervals: bool = option(False, "also print 95% confidence intervals (bootstrap, 1,000 samples)")
-    json: bool = option(False, "print everything as one JSON object")
-    lowercase: bool = option(False, f"{_metrics_with('lowercase')}: ignore case")
-    language: str | None = option(None, f"{_metrics_with('language')}: the language code of the texts, such as de")
-    tokenize: str | None = option(
-        None,
-        f"{_metrics_with('tokenize')}: sacreBLEU's tokenizer, such as 13a, zh, ja-mecab, ko-mecab, char or none",
-        unset="that of the language, else 13a",
-        metavar="NAME",
-    )
-    tokenized: bool = option(
-        False, f"{_metrics_with('tokenized')}: the texts are already tokenised, with compounds split"
-    )
-    per_sentence: bool = option(
-        False, f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format"
-    )
-    roots_as_top: bool = option(
-        False,
-        f"{_metrics_with('roots_as_top')}: do not count roots called ROOT, S1 or nothing; EVALB counts all but TOP",
-    )
-    test: str | None = option(
-        None,
-        "the paired significance test: bootstrap, with 1,000 samples, or randomisation, with 10,000",
-        unset="bootstrap",
-        group="with several hypotheses",
-        choices=("bootstrap", "randomisation"),
-        metavar="TEST",
-    )
-    changes: int | None = option(
-        None,
-        "show the N lines whose scores changed most: by the line's chrF2, or by F1 for trees",
-        unset="10",
-        at_least=0,
-        metavar="N",
-    )
-    source: PathLike | None = option(None, "the file that was translated or parsed, to show its lines with the changes")
-
-
 def make_parser() -> cli.CommandParser:
+    # Inside a function, because the texts name the metrics that are registered now.
+    class Flags(cli.RunFlags):
+        hypothesis: cli.Paths | None = option(
+            None,
+            "translations or trees, one per line, plain or .gz; several files are compared with the first",
+            metavar="FILE,...",
+        )
+        reference: cli.Paths | None = option(
+            None, "one or several files of references, one per line", metavar="FILE,..."
+        )
+        output_dir: cli.Paths | None = option(
+            None,
+            "instead of files, score the outputs that t2t-lite-eval stored for these runs",
+            metavar="RUN[,RUN,...]",
+        )
+        split: str | None = option(
+            None, "with --output_dir: dev or test", unset="dev", choices=("dev", "test"), metavar="SPLIT"
+        )
+        checkpoint_path: PathLike | None = option(
+            None,
+            "with --output_dir: which checkpoint",
+            unset="the run's average if it exists, else the last one",
+            metavar="best|last|average|ckpt-N|PATH",
+        )
+        metric: str = option(
+            "bleu,chrf",
+            "the metrics (default: bleu,chrf). "
+            + " ".join(
+                f"{name}: {METRICS.summary(name).rstrip('.')}." for name in METRICS if metric_needs(name) != TOKENS
+            ),
+            metavar="NAME,...",
+        )
+        intervals: bool = option(False, "also print 95% confidence intervals (bootstrap, 1,000 samples)")
+        json: bool = option(False, "print everything as one JSON object")
+        lowercase: bool = option(False, f"{_metrics_with('lowercase')}: ignore case")
+        language: str | None = option(None, f"{_metrics_with('language')}: the language code of the texts, such as de")
+        tokenize: str | None = option(
+            None,
+            f"{_metrics_with('tokenize')}: sacreBLEU's tokenizer, such as 13a, zh, ja-mecab, ko-mecab, char or none",
+            unset="that of the language, else 13a",
+            metavar="NAME",
+        )
+        tokenized: bool = option(
+            False, f"{_metrics_with('tokenized')}: the texts are already tokenised, with compounds split"
+        )
+        per_sentence: bool = option(
+            False, f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format"
+        )
+        roots_as_top: bool = option(
+            False,
+            f"{_metrics_with('roots_as_top')}: do not count roots called ROOT, S1 or nothing; EVALB counts all but TOP",
+        )
+        test: str | None = option(
+            None,
+            "the paired significance test: bootstrap, with 1,000 samples, or randomisation, with 10,000",
+            unset="bootstrap",
+            group="with several hypotheses",
+            choices=("bootstrap", "randomisation"),
+            metavar="TEST",
+        )
+        changes: int | None = option(
+            None,
+            "show the N lines whose scores changed most: by the line's chrF2, or by F1 for trees",
+            unset="10",
+            at_least=0,
+            metavar="N",
+        )
+        source: PathLike | None = option(
+            None, "the file that was translated or parsed, to show its lines with the changes"
+        )
+
     return cli.CommandParser(
         "score",
         "Score translations with sacreBLEU's BLEU and chrF, with signatures, or trees with EVALB's labelled F1. "
@@ -104,27 +110,25 @@ def make_parser() -> cli.CommandParser:
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
-    _check_files(parser, arguments)
+    if arguments.output_dir:
+        parser.refuse(arguments, ("hypothesis", "reference"), "--output_dir and {} cannot be combined")
+    else:
+        parser.refuse(arguments, ("split", "checkpoint_path"), "{} needs --output_dir")
+        for name in ("hypothesis", "reference"):
+            if not getattr(arguments, name):
+                parser.error(f"the following arguments are required: --{name} (or --output_dir)")
     cli.load_plugins(arguments, arguments.output_dir or [])
     language = _use_stored_files(arguments) if arguments.output_dir else ""
-    metrics = _metrics(arguments.metric, len(arguments.reference))
+    metrics = [metric_named(name, "metric") for name in dict.fromkeys(arguments.metric.split(","))]
+    for name in metrics:
+        if metric_needs(name) == TOKENS:
+            raise UserError(f"`metric={name}` needs the model; t2t-lite-trainer --schedule=eval computes it", status=2)
+        check_references(name, len(arguments.reference))
     _check_options(parser, arguments, metrics)
     options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
     if language:  # the language of the run's problem; each metric takes the options that it knows
         options = {"language": language} | options
     _score(arguments, with_companions(metrics), options)
-
-
-def _check_files(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    """Exits with an error unless the flags name files or runs with stored files."""
-    for name in ("split", "checkpoint_path"):
-        if getattr(arguments, name) and not arguments.output_dir:
-            parser.error(f"--{name} needs --output_dir")
-    for name in ("hypothesis", "reference"):
-        if arguments.output_dir and getattr(arguments, name):
-            parser.error(f"--output_dir and --{name} cannot be combined")
-        if not arguments.output_dir and not getattr(arguments, name):
-            parser.error(f"the following arguments are required: --{name} (or --output_dir)")
 
 
 def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, metrics: list[str]) -> None:
@@ -137,15 +141,6 @@ def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, met
             parser.error(f"--{flag} needs several files; pass --hypothesis=FILE,FILE")
     if arguments.per_sentence and (arguments.json or len(arguments.hypothesis) > 1):
         parser.error("--per_sentence takes a single file of hypotheses and cannot be combined with --json")
-
-
-def _metrics(names: str, num_references: int) -> list[str]:
-    metrics = [metric_named(name, "metric") for name in dict.fromkeys(names.split(","))]
-    for name in metrics:
-        if metric_needs(name) == TOKENS:
-            raise UserError(f"`metric={name}` needs the model; t2t-lite-trainer --schedule=eval computes it", status=2)
-        check_references(name, num_references)
-    return metrics
 
 
 def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
