@@ -1,12 +1,13 @@
 """t2t-lite-params: counts the parameters of hyperparameter sets and compares them with the paper's numbers."""
 
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.cost import cost_of
 from t2t_lite.errors import UserError
-from t2t_lite.plugins import load_all
+from t2t_lite.options import option
 from t2t_lite.registry import HPARAMS, MODELS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 from t2t_lite.visualization.figures import COLORS, check_plot_file
@@ -18,37 +19,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("params", _run, argv)
 
 
+class Flags(cli.Flags):
+    hparams_set: str | None = option(
+        None, "names of hparam sets, separated by commas; a single name prints exact counts", unset="all"
+    )
+    hparams: str = option("", "overrides of the set's values", metavar="NAME=VALUE,...")
+    vocab_size: int = option(
+        37_000, "number of tokens in the vocabulary", unset="37000, the paper's for English-German", at_least=1
+    )
+    plot_file: PathLike | None = option(
+        None, "a .png, .svg or .pdf file for a plot of the parameters and learning rates of the named sets"
+    )
+
+
 def make_parser() -> cli.CommandParser:
-    parser = cli.CommandParser(
-        "params", "Count the parameters of hparam sets by part, and compare them with the paper's table 3."
-    )
-    parser.add_argument(
-        "--hparams_set",
-        help="names of hparam sets, separated by commas; a single name prints exact counts (default: all)",
-    )
-    parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
-    parser.add_argument(
-        "--vocab_size",
-        type=cli.whole_number(1),
-        default=37_000,
-        help="number of tokens in the vocabulary (default: 37000, the paper's for English-German)",
-    )
-    parser.add_argument(
-        "--plot_file",
-        type=cli.path,
-        help="a .png, .svg or .pdf file for a plot of the parameters and learning rates of the named sets",
-    )
-    return parser
+    about = "Count the parameters of hparam sets by part, and compare them with the paper's table 3."
+    return cli.CommandParser("params", about, Flags)
 
 
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
-    if arguments.hparams and not arguments.hparams_set:
-        parser.error("--hparams needs --hparams_set")
-    if arguments.plot_file is not None and not arguments.hparams_set:
-        parser.error("--plot_file needs --hparams_set")
-    load_all(arguments.t2t_usr_dir)
+    for name in ("hparams", "plot_file") if not arguments.hparams_set else ():
+        if getattr(arguments, name) not in (None, ""):
+            parser.error(f"--{name} needs --hparams_set")
+    cli.load_plugins(arguments)
     names = list(dict.fromkeys(arguments.hparams_set.split(","))) if arguments.hparams_set else HPARAMS.names()
     sets = {name: HPARAMS[name]().override(arguments.hparams) for name in names}
     for hparams in sets.values():
@@ -58,7 +53,8 @@ def _run(flags: Sequence[str]) -> None:
         if len(names) > len(COLORS):
             raise UserError(f"`plot_file` shows at most {len(COLORS)} sets, not {len(names)}; pass fewer", status=2)
     counts = {name: cost_of(hparams, arguments.vocab_size).parameter_parts() for name, hparams in sets.items()}
-    printed = {} if arguments.hparams else {name: _printed(name) for name in names}
+    # In millions.
+    printed = {name: figures.parameters for name, figures in PAPER_FIGURES.items() if not arguments.hparams}
     if len(names) == 1 and arguments.hparams_set:
         _print_one(counts[names[0]], printed.get(names[0]))
     else:
@@ -95,10 +91,6 @@ def _print_several(counts: dict[str, dict[str, int]], printed: dict[str, int | N
         paper = (str(of_paper), _deviation(total, of_paper)) if of_paper else ("", "")
         table.add_row(name, *millions, *paper)
     cli.print_table(table)
-
-
-def _printed(name: str) -> int | None:
-    return PAPER_FIGURES[name].parameters if name in PAPER_FIGURES else None
 
 
 def _deviation(total: int, printed: int) -> str:

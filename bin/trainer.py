@@ -6,13 +6,14 @@ import functools
 import os
 import signal
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
-from t2t_lite.bin.cli.option_flags import DEVICES, add_options, given, parse_with_problem, trust_plugins
 from t2t_lite.data.problem import get_problem
+from t2t_lite.options import option
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.training.cluster import is_in_step, make_tf_configs, task_of_environment, use_slurm
 from t2t_lite.training.launcher import Launcher, is_launched
@@ -26,73 +27,68 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("trainer", body, argv, exit_at_once=not has_workers, exit_after_error=True)
 
 
-def make_parser() -> cli.CommandParser:
-    parser = cli.CommandParser(
-        "trainer", "Train a model. Run the same command again to resume from the last checkpoint.", runs=True
-    )
-    add = parser.add_argument_group("what to train").add_argument
-    add("--problem", help="name of the problem")
-    add("--hparams_set", help="name of the hparam set (default with --warm_start_from: the settings of that run)")
-    add("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
-    add("--model", help="name of the model (default: the set's)")
-    add("--data_dir", type=cli.path, help="folder with the data")
-    add("--output_dir", type=cli.path, help="the run directory: settings, vocabulary, checkpoints, event files")
-    add("--generate_data", action="store_true", help="generate the data first, if it is missing")
-    add(
-        "--tmp_dir", type=cli.path, help="for --generate_data: folder for source files, which are downloaded if missing"
-    )
-    add("--train_steps", type=cli.whole_number(1), help="total number of steps (default: the set's)")
-    add(
-        "--recipe",
-        metavar="NAME",
-        help="paper: save checkpoints every 10 minutes; at the end, average the last ones, evaluate the test split, "
-        "and report the results next to the paper's; none: no recipe (default: the set's recipe, if it has one)",
-    )
-    add_options(add, TrainOptions, "warm_start_from", "random_seed")
-    add = parser.add_argument_group("devices").add_argument
-    add_options(add, TrainOptions, *DEVICES, "steps_per_call", "allreduce_precision")
-    add(
-        "--processes_per_host",
-        type=_processes,
-        default=1,
-        metavar="N|auto",
-        help="processes on this machine, which train together; auto: one for each GPU (default: 1 for all devices)",
-    )
-    add(
-        "--max_restarts",
-        type=cli.whole_number(0),
-        default=0,
-        metavar="N",
-        help="how often to start the processes again after one has ended with an error (default: 0)",
-    )
-    add(
-        "--make_tf_config",
-        metavar="HOST:PORT,...",
-        help="print the TF_CONFIG variable for each of these workers and exit",
-    )
-    add = parser.add_argument_group("checkpoints and reports").add_argument
-    add_options(add, TrainOptions, "save_checkpoints_secs", "save_checkpoints_steps", "keep_checkpoint_max")
-    parser.set_defaults(save_checkpoints_secs=None)  # a recipe has its own default
-    add_options(add, TrainOptions, "log_step_count_steps", "profile")
-    add(
-        "--report",
-        action="store_true",
-        help="keep an HTML report, report.html in the run directory, up to date; see t2t-lite-report",
-    )
-    add = parser.add_argument_group("evaluation").add_argument
-    add_options(add, TrainOptions, "schedule", "eval_decode", "decode_hparams", "eval_lines", "eval_metric")
-    add_options(add, TrainOptions, "keep_best_n", "early_stopping_patience", "eval_wait_secs")
-    return parser
-
-
 def _processes(text: str) -> int:
     """Reads --processes_per_host; returns 0 for auto."""
     return 0 if text == "auto" else cli.whole_number(1)(text)
 
 
+class Flags(cli.RunFlags):
+    problem: str | None = option(None, "name of the problem", group="what to train")
+    hparams_set: str | None = option(
+        None, "name of the hparam set (default with --warm_start_from: the settings of that run)"
+    )
+    hparams: str = option("", "overrides of the set's values", metavar="NAME=VALUE,...")
+    model: str | None = option(None, "name of the model", unset="the set's")
+    data_dir: PathLike | None = option(None, "folder with the data")
+    output_dir: PathLike | None = option(None, "the run directory: settings, vocabulary, checkpoints, event files")
+    generate_data: bool = option(False, "generate the data first, if it is missing")
+    tmp_dir: PathLike | None = option(
+        None, "for --generate_data: folder for source files, which are downloaded if missing"
+    )
+    train_steps: int | None = option(None, "total number of steps", unset="the set's", at_least=1)
+    recipe: str | None = option(
+        None,
+        "paper: save checkpoints every 10 minutes; at the end, average the last ones, evaluate the test split, and "
+        "report the results next to the paper's; none: no recipe",
+        unset="the set's recipe, if it has one",
+        metavar="NAME",
+    )
+    options: type[TrainOptions] = TrainOptions
+    processes_per_host: int = option(
+        1,
+        "processes on this machine, which train together; auto: one for each GPU",
+        unset="1 for all devices",
+        group="devices",
+        metavar="N|auto",
+        parse=_processes,
+    )
+    max_restarts: int = option(
+        0,
+        "how often to start the processes again after one has ended with an error",
+        unset="0",
+        at_least=0,
+        metavar="N",
+    )
+    make_tf_config: str | None = option(
+        None, "print the TF_CONFIG variable for each of these workers and exit", metavar="HOST:PORT,..."
+    )
+    report: bool = option(
+        False,
+        "keep an HTML report, report.html in the run directory, up to date; see t2t-lite-report",
+        group="checkpoints and reports",
+    )
+
+
+def make_parser() -> cli.CommandParser:
+    about = "Train a model. Run the same command again to resume from the last checkpoint."
+    parser = cli.CommandParser("trainer", about, Flags)
+    parser.set_defaults(save_checkpoints_secs=None)  # a recipe has its own default
+    return parser
+
+
 def _run(flags: Sequence[str], is_own_process: bool) -> int:
     parser = make_parser()
-    arguments = parse_with_problem(parser, flags)
+    arguments = cli.parse_with_problem(parser, flags)
     if arguments.make_tf_config:
         for number, config in enumerate(make_tf_configs(arguments.make_tf_config.split(","))):
             print(f"# worker {number}{', the chief' if number == 0 else ''}\nexport TF_CONFIG='{config}'")
@@ -118,30 +114,22 @@ def _check_flags(parser: cli.CommandParser, arguments: argparse.Namespace) -> No
             parser.error(f"--{flag} is required")
     if arguments.schedule == "eval" and arguments.processes_per_host != 1:
         parser.error("--processes_per_host applies to training only; remove it with --schedule=eval")
-    if _is_evaluator(parser, arguments):
+    task = task_of_environment()
+    if task and task.has_evaluator and arguments.schedule == "train_and_evaluate":
+        parser.error("TF_CONFIG has an evaluator, which evaluates the checkpoints; pass --schedule=train to all tasks")
+    if task and task.is_evaluator:  # all tasks of a cluster get the same flags, with which the others only train
         arguments.schedule, arguments.recipe, arguments.report = "eval", None, False
     for flag, instead in (("recipe", "remove it with --schedule=eval"), ("report", "use t2t-lite-report")):
         if arguments.schedule == "eval" and getattr(arguments, flag):
             parser.error(f"--{flag} applies to training only; {instead}")
-    TrainOptions(**given(arguments, TrainOptions))  # checks the flags before waiting or trusting plug-ins
+    TrainOptions(**cli.given(arguments, TrainOptions))  # checks the flags before waiting or trusting plug-ins
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
 
 
-def _is_evaluator(parser: cli.CommandParser, arguments: argparse.Namespace) -> bool:
-    """Returns whether TF_CONFIG makes this process an evaluator.
-
-    All tasks of a cluster get the same flags, with which the others only train.
-    """
-    task = task_of_environment()
-    if task and task.has_evaluator and arguments.schedule == "train_and_evaluate":
-        parser.error("TF_CONFIG has an evaluator, which evaluates the checkpoints; pass --schedule=train to all tasks")
-    return bool(task and task.is_evaluator)
-
-
 def _train(arguments: argparse.Namespace) -> int:
     path = arguments.warm_start_from  # a run directory, or a checkpoint in one
-    trust_plugins(arguments, [] if not path else [path if Path(path).is_dir() else str(Path(path).parent)])
+    cli.trust_plugins(arguments, [] if not path else [path if Path(path).is_dir() else str(Path(path).parent)])
     names = (
         *("data_dir", "output_dir", "hparams", "model", "train_steps"),
         *("generate_data", "tmp_dir", "recipe", "report"),
@@ -151,7 +139,7 @@ def _train(arguments: argparse.Namespace) -> int:
         arguments.hparams_set,
         display=CommandDisplay(),
         **{name: getattr(arguments, name) for name in names},
-        **given(arguments, TrainOptions),
+        **cli.given(arguments, TrainOptions),
     )
     return 128 + signal.Signals[result.signal] if result.signal else 0
 
@@ -160,9 +148,9 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from t2t_lite.runs import run_dir
 
     run_dir.wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)
-    trust_plugins(arguments, [arguments.output_dir])
+    cli.trust_plugins(arguments, [arguments.output_dir])
     run = run_dir.open_run_dir(Path(arguments.output_dir))
-    options = TrainOptions(**given(arguments, TrainOptions))
+    options = TrainOptions(**cli.given(arguments, TrainOptions))
     check_evaluation(run.problem, options)
     import_tensorflow()
     from t2t_lite.training import devices, evaluation

@@ -36,6 +36,12 @@ class Option:
     choices: tuple[str, ...] = ()  # the allowed strings; (): any string
     metavar: str | None = None  # what --help shows for the value
     flag: str = ""  # the name of the flag, if it differs from the option's
+    group: str = ""  # begins this group of flags in --help, which lasts until the next one
+    required: bool = False  # whether a command needs the flag
+    one_of: bool = False  # a command takes only one of these flags; if the first one is required, it needs one
+    positional: bool = False  # whether the command takes the value without a flag
+    bare: int | str | None = None  # the value of the flag without a value; None: it needs one
+    parse: Callable[[str], Any] | None = None  # reads the flag's value, if its type does not say how
 
     def allows(self, value: object) -> bool:
         """Returns whether a value is allowed."""
@@ -133,8 +139,8 @@ class Options:
 
     @classmethod
     def field(cls, name: str) -> Any:  # noqa: ANN401  the default of a field
-        """Returns a copy of an option's declaration, as a field for another class."""
-        return option(getattr(cls, name), **vars(cls.option(name)))
+        """Returns a copy of an option's declaration without its group, as a field for another class."""
+        return option(getattr(cls, name), **vars(cls.option(name)) | {"group": ""})
 
     @classmethod
     def called(cls, text: str) -> str:

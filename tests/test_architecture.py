@@ -59,7 +59,7 @@ LOADED = {
             "bin.datagen.inspection",
         ),
         *("bin.datagen.text_report", "bin.reproduce.figure", "bin.reproduce.tables", "bin.score.results"),
-        *(f"bin.decoder.{name}" for name in ("corpus", "decode", "files", "outputs", "streams")),
+        *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs", "streams")),
     ),
     # They run on every backend of Keras.
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),

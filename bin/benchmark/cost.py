@@ -1,7 +1,8 @@
 """t2t-lite-benchmark --cost: estimates and counts the training cost of hyperparameter sets, as in table 2."""
 
 import argparse
-from collections.abc import Mapping
+
+import rich.table
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
@@ -12,7 +13,6 @@ from t2t_lite.cost import (
     estimated_flops,
     find_rate,
 )
-from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
 
@@ -20,7 +20,7 @@ SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
 
 def show(arguments: argparse.Namespace) -> None:
-    load_all(arguments.t2t_usr_dir)
+    cli.load_plugins(arguments)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
     steps = {"train_steps": arguments.train_steps} if arguments.train_steps else {}
     sets = {name: HPARAMS[name]().override(arguments.hparams).replace(**steps) for name in names}
@@ -28,8 +28,21 @@ def show(arguments: argparse.Namespace) -> None:
         print(f"{name}{' with ' + arguments.hparams if arguments.hparams else ''}, {hparams.train_steps:,} steps")
         cost = cost_of(hparams, arguments.vocab_size)
         parts = cost.training_flops(arguments.source_length, arguments.target_length)
-        estimate = _print_time(name, hparams, arguments, sum(parts.values()))
-        _print_count(hparams, arguments, parts, estimate)
+        step = sum(parts.values())
+        estimate = _print_time(name, hparams, arguments, step)
+        total = step * hparams.train_steps
+        tokens = f"{hparams.batch_tokens:,} target tokens"
+        print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} per step of {tokens}")
+        print(
+            f"                  (sentences of {arguments.source_length:g} and {arguments.target_length:g} tokens, "
+            f"vocabulary {arguments.vocab_size:,})"
+        )
+        table = rich.table.Table.grid(padding=(0, 2))
+        for part, flops in parts.items():
+            table.add_row(" " * 18 + part, f"{flops / step:6.1%}")
+        cli.print_table(table)
+        if estimate:
+            print(f"  utilisation     {total / estimate:.0%} (counted / estimate)")
         print()
     print("The count includes matrix products and convolutions, with two operations per multiply-add.")
 
@@ -45,7 +58,16 @@ def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step
         seconds = figures.training_hours * 3600 / figures.train_steps
         source = f"the paper's {figures.training_hours:g} h for {figures.train_steps:,} steps"
     if seconds is None:
-        _print_assumed_time(hparams, arguments, step_flops, rate)
+        least, most = ASSUMED_UTILISATION
+        fastest = step_flops * hparams.train_steps / (arguments.num_devices * rate.tflops * 1e12) / 3600
+        steps = " to ".join(f"{fastest / share * 3600 / hparams.train_steps:.2g}" for share in (most, least))
+        print(
+            f"  training time   {fastest / most:,.3g} to {fastest / least:,.3g} h ({steps} s per step) if {least:.0%} "
+            f"to {most:.0%} of the devices' rate is used, which is assumed, not measured"
+        )
+        source = f", {rate.what} ({rate.source})" if rate.source else f", {rate.what}"
+        print(f"                  rate: {arguments.num_devices} x {rate.tflops:g} TFLOPS{source}")
+        print("                  for a measured time, pass --step_seconds=S")
         return None
 
     def estimate(seconds_of_a_step: float) -> float:
@@ -63,37 +85,6 @@ def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step
         if rounded := figures.step_seconds:
             print(f"                  ({_flops(estimate(rounded))} at the rounded {rounded} s per step of section 5.2)")
     return estimate(seconds)
-
-
-def _print_assumed_time(hparams: HParams, arguments: argparse.Namespace, step_flops: float, rate: Rate) -> None:
-    least, most = ASSUMED_UTILISATION
-    fastest = step_flops * hparams.train_steps / (arguments.num_devices * rate.tflops * 1e12) / 3600
-    steps = " to ".join(f"{fastest / share * 3600 / hparams.train_steps:.2g}" for share in (most, least))
-    print(
-        f"  training time   {fastest / most:,.3g} to {fastest / least:,.3g} h ({steps} s per step) if {least:.0%} to "
-        f"{most:.0%} of the devices' rate is used, which is assumed, not measured"
-    )
-    source = f", {rate.what} ({rate.source})" if rate.source else f", {rate.what}"
-    print(f"                  rate: {arguments.num_devices} x {rate.tflops:g} TFLOPS{source}")
-    print("                  for a measured time, pass --step_seconds=S")
-
-
-def _print_count(
-    hparams: HParams, arguments: argparse.Namespace, parts: Mapping[str, float], estimate: float | None
-) -> None:
-    import rich.table
-
-    source, target, vocabulary = arguments.source_length, arguments.target_length, arguments.vocab_size
-    step = sum(parts.values())
-    total = step * hparams.train_steps
-    print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} per step of {hparams.batch_tokens:,} target tokens")
-    print(f"                  (sentences of {source:g} and {target:g} tokens, vocabulary {vocabulary:,})")
-    table = rich.table.Table.grid(padding=(0, 2))
-    for part, flops in parts.items():
-        table.add_row(" " * 18 + part, f"{flops / step:6.1%}")
-    cli.print_table(table)
-    if estimate:
-        print(f"  utilisation     {total / estimate:.0%} (counted / estimate)")
 
 
 def _flops(number: float) -> str:

@@ -1,26 +1,20 @@
 """t2t-lite-benchmark --decoding: compares engines by complete commands, and by their speed after a warm-up run."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import rich.table
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import trust_plugins
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
-from t2t_lite.plugins import load_all
 from t2t_lite.registry import METRICS
 from t2t_lite.system.machine import cpu_threads
 from t2t_lite.system.tensorflow import import_tensorflow
 
-if TYPE_CHECKING:
-    from t2t_lite.benchmark.engines import EngineSpeed
-
 
 def show(arguments: argparse.Namespace) -> None:
-    load_all(arguments.t2t_usr_dir)
-    trust_plugins(arguments, [arguments.output_dir])
+    cli.load_plugins(arguments, [arguments.output_dir])
     source = Path(arguments.decode_from_file)
     lines = [line for line in read_lines(source) if line.strip()]
     if not lines:
@@ -46,18 +40,6 @@ def show(arguments: argparse.Namespace) -> None:
     )
     program = cli.program if arguments.whole_command else None
     speeds = list(engines.measure_engines(decoding, arguments.engine or engines.ENGINES, program))
-    _print_table(speeds, references)
-    for speed in speeds:
-        if speed.reason:
-            cli.say(f"{speed.name}: {speed.reason}")
-    print(f"\nmodel: {arguments.output_dir}; {len(lines):,} lines, medians of {arguments.repeats} runs after warm-up")
-    print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {devices.matmul_gflops():.0f} after")
-    print(f"threads: {cpu_threads()}")
-
-
-def _print_table(speeds: "Sequence[EngineSpeed]", references: list[str] | None) -> None:
-    import rich.table
-
     titles = ("cold, s", "warm, s", "lines/s", "tokens/s", "one by one, lines/s", "peak, MiB", "BLEU")
     table = rich.table.Table("engine", *titles)
     for column in table.columns[1:]:
@@ -74,3 +56,9 @@ def _print_table(speeds: "Sequence[EngineSpeed]", references: list[str] | None) 
             bleu = f"{METRICS['bleu']().score(speed.warm.outputs, references):.2f}"
         table.add_row(speed.name, *whole, *rates, single, peak, bleu)
     cli.print_table(table)
+    for speed in speeds:
+        if speed.reason:
+            cli.say(f"{speed.name}: {speed.reason}")
+    print(f"\nmodel: {arguments.output_dir}; {len(lines):,} lines, medians of {arguments.repeats} runs after warm-up")
+    print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {devices.matmul_gflops():.0f} after")
+    print(f"threads: {cpu_threads()}")

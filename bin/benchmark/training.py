@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.benchmark.process import in_a_process
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import DEVICES
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.problem import get_problem
 from t2t_lite.files import check_outputs, write_text
-from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS, MODELS
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.training.options import TrainOptions
@@ -24,10 +22,17 @@ if TYPE_CHECKING:
 
 
 def show(arguments: argparse.Namespace) -> None:
-    load_all(arguments.t2t_usr_dir)
+    cli.load_plugins(arguments)
     hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
     MODELS.check(hparams.model)
-    data = _data(arguments)
+    from t2t_lite.benchmark import training_cost
+
+    if arguments.problem:
+        problem, data_dir = get_problem(arguments.problem), Path(arguments.data_dir)
+        data = training_cost.TrainingData(check_data(data_dir, problem), problem, data_dir)
+    else:
+        sizes = (arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
+        data = training_cost.random_data(*sizes)
     data.check(hparams)
     if arguments.json_file is not None:
         of_data = Path(arguments.data_dir).iterdir() if arguments.data_dir else ()
@@ -44,28 +49,36 @@ def show(arguments: argparse.Namespace) -> None:
         for precision in arguments.precision or [hparams.precision]
     ]
     _print_table(costs)
-    _print_machine(costs)
+    machine, parameters = costs[0].machine, costs[0].parameters
+    speeds = ", ".join(f"{cost.machine.matmul_gflops:,.0f}" for cost in costs)
+    threads = f"{machine.threads} thread{'s' if machine.threads > 1 else ''}"
+    print(f"\n{parameters:,} parameters on {', '.join(machine.devices)}; {threads};")
+    print(f"{speeds} GFLOP/s in a 2048x2048 float32 product; TensorFlow {machine.tensorflow}, Keras {machine.keras}")
     if arguments.json_file is not None:
-        write_text(Path(arguments.json_file), _as_json(arguments, hparams, data, costs))
-
-
-def _data(arguments: argparse.Namespace) -> "TrainingData":
-    from t2t_lite.benchmark import training_cost
-
-    if arguments.problem:
-        problem, data_dir = get_problem(arguments.problem), Path(arguments.data_dir)
-        return training_cost.TrainingData(check_data(data_dir, problem), problem, data_dir)
-    return training_cost.random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
+        flags = ("hparams_set", "strategy", "max_tokens_per_replica", "warmup_steps")
+        content = {flag: getattr(arguments, flag) for flag in flags}
+        content["hparams"] = {
+            name: value for name, value in dataclasses.asdict(hparams).items() if name not in ("precision", "batch_by")
+        }
+        content |= {"problem": data.problem.name if data.problem else None}
+        content |= {"source_length": source, "target_length": target, "vocab_size": data.vocab_sizes()[1]}
+        content["rows"] = [
+            cost.figures()
+            | {"timed_steps": [step._asdict() for step in cost.steps], "machine": dataclasses.asdict(cost.machine)}
+            for cost in costs
+        ]
+        write_text(Path(arguments.json_file), json.dumps(content, indent=2) + "\n")
 
 
 def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespace) -> "TrainingCost":
     """Returns the `TrainingCost` of one precision. Called in a separate process."""
-    load_all(arguments.t2t_usr_dir)
+    cli.load_plugins(arguments)
     import_tensorflow()
     from t2t_lite.benchmark import training
 
-    options = TrainOptions(**{name: getattr(arguments, name) for name in DEVICES})
-    return training.measure(hparams, data, options, arguments.num_steps, arguments.warmup_steps)
+    devices = cli.given(arguments, TrainOptions)
+    devices.pop("decode_hparams")  # a flag of --decoding
+    return training.measure(hparams, data, TrainOptions(**devices), arguments.num_steps, arguments.warmup_steps)
 
 
 # The title and format of each column, by metric. Columns per device appear only if there are several devices.
@@ -104,29 +117,3 @@ def _print_table(costs: "Sequence[TrainingCost]") -> None:
     print("Tokens exclude padding, except in padded columns. Rates are for the median step, except in best columns.")
     if skipped := sum(cost.skipped_steps for cost in costs):
         print(f"In {skipped} steps, gradients were not finite.")
-
-
-def _print_machine(costs: "Sequence[TrainingCost]") -> None:
-    machine, parameters = costs[0].machine, costs[0].parameters
-    speeds = ", ".join(f"{cost.machine.matmul_gflops:,.0f}" for cost in costs)
-    threads = f"{machine.threads} thread{'s' if machine.threads > 1 else ''}"
-    print(f"\n{parameters:,} parameters on {', '.join(machine.devices)}; {threads};")
-    print(f"{speeds} GFLOP/s in a 2048x2048 float32 product; TensorFlow {machine.tensorflow}, Keras {machine.keras}")
-
-
-def _as_json(
-    arguments: argparse.Namespace, hparams: HParams, data: "TrainingData", costs: "Sequence[TrainingCost]"
-) -> str:
-    flags = ("hparams_set", "strategy", "max_tokens_per_replica", "warmup_steps")
-    sizes = dict(zip(("source_length", "target_length"), data.mean_lengths())) | {"vocab_size": data.vocab_sizes()[1]}
-    content = {flag: getattr(arguments, flag) for flag in flags}
-    content["hparams"] = {
-        name: value for name, value in dataclasses.asdict(hparams).items() if name not in ("precision", "batch_by")
-    }
-    content |= {"problem": data.problem.name if data.problem else None} | sizes
-    content["rows"] = [
-        cost.figures()
-        | {"timed_steps": [step._asdict() for step in cost.steps], "machine": dataclasses.asdict(cost.machine)}
-        for cost in costs
-    ]
-    return json.dumps(content, indent=2) + "\n"

@@ -1,25 +1,35 @@
 """The code that all commands share: the parser, argument types and error handling."""
 
-from t2t_lite.bin.cli.arguments import (
+from t2t_lite.bin.cli.flags import (
+    CommandParser,
+    Flags,
+    Paths,
+    RunFlags,
     choice_type,
+    given,
     is_remote,
-    numbers,
+    load_plugins,
+    parse_with_problem,
     path,
     paths,
     positive_number,
+    trust_plugins,
     truth,
-    truth_or_auto,
     whole_number,
 )
-from t2t_lite.bin.cli.command_parser import CommandParser
 from t2t_lite.bin.cli.run import end_at_second_signal, print_table, program, run, say, table, warn
 
 __all__ = [
     "CommandParser",
+    "Flags",
+    "Paths",
+    "RunFlags",
     "choice_type",
     "end_at_second_signal",
+    "given",
     "is_remote",
-    "numbers",
+    "load_plugins",
+    "parse_with_problem",
     "path",
     "paths",
     "positive_number",
@@ -28,8 +38,8 @@ __all__ = [
     "run",
     "say",
     "table",
+    "trust_plugins",
     "truth",
-    "truth_or_auto",
     "warn",
     "whole_number",
 ]

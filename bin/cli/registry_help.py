@@ -15,10 +15,36 @@ _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPA
 
 def print_registry_help(name: str = "") -> None:
     """Prints a summary of each registered name; or, given a name, the details of all entries with that name."""
-    if name:
-        _print_entry(name)
-    else:
+    if not name:
         _print_names()
+        return
+    name = HParams.current_name(name)
+    describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
+    describers |= dict.fromkeys(_OTHERS, _describe_summary) | {METRICS: _describe_metric}
+    registries = [registry for registry in describers if name in registry]
+    if name.removesuffix(REVERSED_SUFFIX) in PROBLEMS and PROBLEMS not in registries:
+        registries.insert(0, PROBLEMS)
+    # The classes of settings that only some entries have, such as "model length_transformer".
+    owned = {
+        f"{registry.kind} {entry}": HParams.class_for({setting: entry})
+        for setting, registry in REGISTRIES_OF_SETTINGS.items()
+        for entry in registry
+        if registry.fact(entry, "hparams_class", HParams) is not HParams
+    }
+    settings = [each for each in dict.fromkeys((HParams, DecodeHParams, *owned.values())) if each.owner(name) is each]
+    for each in settings:
+        of_entry = "".join(f" of {entry}" for entry, kind in owned.items() if kind is each)
+        print(f"setting {name}{of_entry} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
+        print(each.option(name).help or name.replace("_", " "))
+        if each is HParams and (values := REGISTRIES_OF_SETTINGS.get(name) or each.option(name).choices):
+            print(f"one of {', '.join(values)}")
+    if not registries and not settings:
+        known = {known for registry in describers for known in registry.names()}
+        hint = nearest(name, known)
+        raise UserError(f"--registry_help: nothing registered is named '{name}'{hint}", status=2)
+    for registry in registries:
+        print(f"{registry.kind} {name} (--{registry.flag}={name})")
+        describers[registry](registry, name)
 
 
 def _print_names() -> None:
@@ -32,32 +58,6 @@ def _print_names() -> None:
             print(f"{title}:")
         for name in registry.names():
             print(f"  {name:{width}}  {registry.summary(name)}")
-
-
-def _print_entry(name: str) -> None:
-    name = HParams.current_name(name)
-    describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
-    describers |= dict.fromkeys(_OTHERS, _describe_summary) | {METRICS: _describe_metric}
-    registries = [registry for registry in describers if _is_in(name, registry)]
-    owned = _settings_of_entries()
-    settings = [each for each in dict.fromkeys((HParams, DecodeHParams, *owned.values())) if each.owner(name) is each]
-    for each in settings:
-        of_entry = "".join(f" of {entry}" for entry, kind in owned.items() if kind is each)
-        print(f"setting {name}{of_entry} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
-        print(each.option(name).help or name.replace("_", " "))
-        if each is HParams and (values := REGISTRIES_OF_SETTINGS.get(name) or each.option(name).choices):
-            print(f"one of {', '.join(values)}")
-    if not registries and not settings:
-        names = {known for registry in describers for known in registry.names()}
-        hint = nearest(name, names)
-        raise UserError(f"--registry_help: nothing registered is named '{name}'{hint}", status=2)
-    for registry in registries:
-        print(f"{registry.kind} {name} (--{registry.flag}={name})")
-        describers[registry](registry, name)
-
-
-def _is_in(name: str, registry: Registry) -> bool:
-    return name in registry or (registry is PROBLEMS and name.removesuffix(REVERSED_SUFFIX) in registry)
 
 
 def _describe_set(registry: Registry, name: str) -> None:
@@ -114,16 +114,6 @@ def _describe_summary(registry: Registry, name: str) -> None:
         print(f"  {setting} = {getattr(kind, setting)}  {kind.option(setting).help}")
     if (origin := registry.origin(name)) is not None:
         print(f"from the plug-in {origin.where}")
-
-
-def _settings_of_entries() -> dict[str, type[HParams]]:
-    """Returns the classes of settings that only some entries have, such as "model length_transformer"."""
-    return {
-        f"{registry.kind} {name}": HParams.class_for({setting: name})
-        for setting, registry in REGISTRIES_OF_SETTINGS.items()
-        for name in registry
-        if registry.fact(name, "hparams_class", HParams) is not HParams
-    }
 
 
 def _describe_metric(registry: Registry, name: str) -> None:

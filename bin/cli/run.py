@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from t2t_lite.bin.cli.command_parser import PROGRAM
+from t2t_lite.bin.cli.flags import PROGRAM
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError, as_flags
 from t2t_lite.system.installed import missing_package
@@ -87,22 +87,22 @@ def end_at_second_signal() -> None:
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # the signals of a child are its own
-    threading.Thread(target=_count_signals, args=(reader,), daemon=True, name="signals").start()
 
+    def count() -> None:
+        is_second = False
+        while True:
+            for number in os.read(reader, 1):
+                if number not in _SIGNALS:
+                    continue
+                if is_second:
+                    with contextlib.suppress(OSError):
+                        if os.isatty(1):
+                            os.write(1, b"\x1b[?25h\n")  # a progress bar hides the cursor
+                        os.write(2, b"stopped immediately by a second signal\n")
+                    os._exit(128 + number)
+                is_second = True
 
-def _count_signals(reader: int) -> None:
-    is_second = False
-    while True:
-        for number in os.read(reader, 1):
-            if number not in _SIGNALS:
-                continue
-            if is_second:
-                with contextlib.suppress(OSError):
-                    if os.isatty(1):
-                        os.write(1, b"\x1b[?25h\n")  # a progress bar hides the cursor
-                    os.write(2, b"stopped immediately by a second signal\n")
-                os._exit(128 + number)
-            is_second = True
+    threading.Thread(target=count, daemon=True, name="signals").start()
 
 
 def _end_process(status: int) -> NoReturn:

@@ -43,19 +43,6 @@ def print_inspection(arguments: argparse.Namespace) -> None:
     what = inspection.paths[0].name if len(inspection.paths) == 1 else f"{len(inspection.paths)} shards"
     title = f"{inspection.manifest.problem}, {inspection.split}, {what}: {inspection.examples:,} examples"
     print(f"{title}\n")
-    _print_lengths(inspection)
-    _print_padding(inspection)
-    _print_left_out(inspection)
-    for number, tokens in enumerate(inspection.texts, start=1):
-        print(f"\nExample {number}")
-        for side, parts in zip(("inputs ", "targets"), tokens):
-            print(f"  {side}  {'|'.join(parts)}")
-    if arguments.plot_file is not None:
-        _plot(inspection, title, Path(arguments.plot_file))
-        print(f"\nplot: {arguments.plot_file}")
-
-
-def _print_lengths(inspection: "Inspection") -> None:
     titles = ("side", "vocabulary", "tokens", "mean", "median", "95%", "longest", "per word", "unknown")
     table = cli.table(*titles, left=2, pad_edge=True)
     for (side, counter), vocabulary in zip(inspection.lengths.items(), inspection.vocabularies):
@@ -71,15 +58,9 @@ def _print_lengths(inspection: "Inspection") -> None:
         )
     cli.print_table(table)
     print("Lengths are in tokens, including the end symbol; per word: mean number of tokens per word between spaces.\n")
-
-
-def _print_padding(inspection: "Inspection") -> None:
     shares = ", ".join(f"{padding.share:.1%} of the {side}" for side, padding in inspection.padding.items())
     batch = f"{HParams.batch_tokens:,} target tokens, max_length={HParams.max_length}"
     print(f"Padding in training batches with default settings ({batch}): {shares}.")
-
-
-def _print_left_out(inspection: "Inspection") -> None:
     dropped = inspection.manifest.splits.get(inspection.split, {}).get("dropped", {})
     message = ", ".join(f"{count:,} ({why})" for why, count in dropped.items()) or "none"
     print(f"Dropped when the whole split was generated: {message}.")
@@ -90,6 +71,13 @@ def _print_left_out(inspection: "Inspection") -> None:
             for limit in _MAX_LENGTHS
         )
         print(f"Dropped in training because a side is too long: {message}. Nothing is truncated.")
+    for number, tokens in enumerate(inspection.texts, start=1):
+        print(f"\nExample {number}")
+        for side, parts in zip(("inputs ", "targets"), tokens):
+            print(f"  {side}  {'|'.join(parts)}")
+    if arguments.plot_file is not None:
+        _plot(inspection, title, Path(arguments.plot_file))
+        print(f"\nplot: {arguments.plot_file}")
 
 
 def _plot(inspection: "Inspection", title: str, file: Path) -> None:

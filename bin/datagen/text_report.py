@@ -1,7 +1,5 @@
 """Prints tables about the user's text before data is generated from it."""
 
-from collections.abc import Mapping
-
 from t2t_lite.bin import cli
 from t2t_lite.data.generation.text_checks import ENTITY, INVISIBLE, REPEATED, TAG, TextChecks, in_split
 from t2t_lite.data.problem import SPLITS
@@ -22,7 +20,11 @@ def print_report(checks: TextChecks) -> None:
 
     lengths = cli.table("side", "lines", "words per line: mean", "median", "95%", "longest", pad_edge=True)
     for side, counter in checks.words.items():
-        figures = _figures(counter) if counter else ["-"] * 4
+        figures = (
+            [f"{mean(counter):.1f}", *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0))]
+            if counter
+            else ["-"] * 4
+        )
         lengths.add_row(side, f"{checks.lines[side]:,}", *figures)
     cli.print_table(lengths)
     print()
@@ -70,8 +72,3 @@ def _advice(checks: TextChecks) -> list[str]:
         if finding := findings.get(kind):
             advice.append(f"Line {finding.lines[0]:,} has {finding.example}. {remedy}")
     return advice
-
-
-def _figures(counter: Mapping[int, int]) -> list[str]:
-    """Returns the mean, median, 95th percentile and maximum of a histogram."""
-    return [f"{mean(counter):.1f}", *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0))]

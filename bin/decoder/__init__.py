@@ -1,5 +1,221 @@
-"""t2t-lite-decoder: the command and its parts."""
+"""t2t-lite-decoder: translates or parses text with a trained model."""
 
-from t2t_lite.bin.decoder.command import main, make_parser
+import argparse
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 
-__all__ = ["main", "make_parser"]
+from t2t_lite.bin import cli
+from t2t_lite.decoding.engine import ENGINES
+from t2t_lite.decoding.options import DecodeOptions, EngineOptions
+from t2t_lite.errors import UserError
+from t2t_lite.files import check_outputs
+from t2t_lite.options import option
+from t2t_lite.system.beam import quiet_beam
+from t2t_lite.system.installed import check_installed
+from t2t_lite.visualization.choices import FORMS, KINDS
+from t2t_lite.visualization.html import check_picture_file
+
+# Flags that cannot be combined. An export has only one checkpoint.
+_EXCLUSIVE = (
+    ("decode_interactive", "decode_to_file"),
+    ("score_file", "prefix_file"),
+    ("score_file", "constraint_file"),
+    ("score_file", "alignments"),
+    ("draw_trees", "score_file"),
+    ("export_dir", "checkpoint_path"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return cli.run("decoder", _run, argv, exit_at_once=True)
+
+
+def _path(text: str) -> str:
+    """Parses a local path, or a path in a file system that only Beam reads."""
+    return text if cli.is_remote(text) else cli.path(text)
+
+
+def _kinds(text: str) -> list[str]:
+    return [cli.choice_type(KINDS, "kind")(kind) for kind in text.split(",")]
+
+
+class Flags(cli.RunFlags):
+    output_dir: cli.Paths | None = option(
+        None,
+        "the run directory of the model; several with the same vocabulary form an ensemble",
+        required=True,
+        one_of=True,
+        metavar="RUN[,RUN,...]",
+    )
+    export_dir: PathLike | None = option(
+        None, "an export from t2t-lite-export; one for CTranslate2 needs no TensorFlow", one_of=True
+    )
+    engine: str | None = option(
+        None,
+        "the engine that decodes (default: tensorflow, or that of the export). ctranslate2 is faster; it first exports "
+        "the run into exports/ in the run directory",
+        choices=ENGINES,
+        parse=str,
+    )
+    search: type[DecodeOptions] = DecodeOptions
+    xla_compile: bool | None = EngineOptions.field("xla_compile")
+    decode_from_file: PathLike | None = option(
+        None, "text to translate, plain or .gz", unset="standard input", group="input", parse=_path
+    )
+    decode_interactive: bool = option(False, "prompt for lines, with a history, and print the time that each one takes")
+    tokenizer: str | None = option(
+        None,
+        "parsing: blanks: split lines at spaces (default); treebank: split plain text as in the Penn Treebank",
+        choices=("blanks", "treebank"),
+        parse=str,
+    )
+    prefix_file: PathLike | None = option(
+        None, "start translation n with line n of this file; an empty line means no prefix"
+    )
+    constraint_file: PathLike | None = option(
+        None, "include the tab-separated phrases in line n of this file in translation n; an empty line means none"
+    )
+    score_file: PathLike | None = option(
+        None, "score the pairs INPUT<tab>TRANSLATION of this file instead of translating"
+    )
+    batch_lines: int | None = option(
+        None,
+        "maximum number of lines that are sorted by length and translated together",
+        unset="2048 for a file; for standard input, the available lines, up to 64",
+        at_least=1,
+    )
+    decode_to_file: PathLike | None = option(
+        None, "the output file, which appears once it is complete (.gz: compressed)", group="output", parse=_path
+    )
+    alignments: PathLike | None = option(None, "write word alignments, as i-j, to this file (.gz: compressed)")
+    draw_trees: PathLike | None = option(
+        None, "parsing: draw the trees to this file, as SVG if it ends in .svg, otherwise as text", metavar="FILE.svg"
+    )
+    alignment_layer: int | None = option(
+        None,
+        "the decoder layer, from 0, whose attention is averaged over its heads",
+        unset="the one that aligned best on dev when training ended",
+        parse=int,
+    )
+    draw_attention: PathLike | None = option(
+        None,
+        "draw the attention weights as in figures 3 to 5 of the paper: .html shows up to 20 lines with all layers and "
+        "heads, the other formats show the first line",
+        group="pictures of attention",
+        metavar="FILE.html|.svg|.png|.pdf",
+    )
+    kind: Sequence[str] | None = option(
+        None, "encoder, decoder, cross", unset="all in .html, else encoder", metavar="KIND,...", parse=_kinds
+    )
+    layers: Sequence[int] | None = option(
+        None,
+        "layers from 0; -1 is the last",
+        unset="all in .html, else the one that corresponds to the paper's layer 5 of 6",
+        metavar="N,...",
+    )
+    heads: Sequence[int] | None = option(None, "heads from 0", unset="all", metavar="N,...")
+    form: str | None = option(
+        None,
+        "lines as in the paper (default), a matrix, or an overview of all heads with their measures",
+        choices=FORMS,
+        parse=str,
+    )
+    words: bool = option(False, "show words instead of subwords")
+    query: str | None = option(
+        None, "draw only the lines of one word, or of the token with this index (from 0)", metavar="WORD|N"
+    )
+    runner: str | None = option(
+        None,
+        "decode the files 'DIR/*.txt' into the folder --decode_to_file on Apache Beam: direct, or a runner's name",
+        group="a corpus of many files",
+    )
+    beam_options: str = option("", "flags for the Beam pipeline, separated by spaces")
+
+
+def make_parser() -> cli.CommandParser:
+    about = "Translate a file, or standard input to standard output: N lines in, N lines out, in order."
+    return cli.CommandParser("decoder", about, Flags)
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = make_parser()
+    arguments = parser.parse_args(flags)
+    _check(parser, arguments)
+    cli.load_plugins(arguments)
+    if arguments.runner:
+        check_installed(f"--runner={arguments.runner}", {"apache_beam": "Apache Beam"}, "beam")
+        with quiet_beam():
+            from t2t_lite.bin.decoder.corpus import decode_corpus
+
+            decode_corpus(arguments)
+        return
+    from t2t_lite.bin.decoder import models, pictures
+
+    # Check everything possible before loading the model, because TensorFlow takes seconds.
+    model = models.chosen_model(arguments)
+    pictures.check_trees(arguments, model)
+    inputs, targets, picture = _files(arguments, model.files)
+    from t2t_lite.bin.decoder import files
+
+    files.decode(arguments, model, inputs, targets, picture)
+
+
+def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    modes = ("decode_interactive", "score_file", "decode_from_file")
+    modes_used = [name for name in modes if getattr(arguments, name)]
+    if len(modes_used) > 1:
+        parser.error(f"--{modes_used[0]} and --{modes_used[1]} cannot be combined")
+    if not arguments.decode_from_file and not arguments.score_file:
+        parser.refuse(arguments, ("prefix_file", "constraint_file", "alignments"), "{} needs --decode_from_file")
+    for first, second in _EXCLUSIVE:
+        parser.refuse(
+            arguments, [second] if getattr(arguments, first) else [], f"--{first} and {{}} cannot be combined"
+        )
+    if not arguments.decode_to_file:
+        parser.refuse(arguments, ("alignments", "draw_trees"), "{} needs --decode_to_file")
+    _check_attention(parser, arguments)
+    if arguments.runner:
+        for name in ("decode_from_file", "decode_to_file"):
+            if not getattr(arguments, name):
+                parser.error(f"--runner needs --{name}")
+        names = ("prefix_file", "constraint_file", "alignments", "draw_trees", "draw_attention")
+        parser.refuse(arguments, names, "--runner and {} cannot be combined")
+        return
+    parser.refuse(arguments, ["beam_options"], "{} needs --runner")
+    for name in ("decode_from_file", "decode_to_file"):
+        if cli.is_remote(path := getattr(arguments, name) or ""):
+            parser.error(f"--{name}={path}: pass --runner, with which Beam reads it, or copy the file to this machine")
+
+
+def _check_attention(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    if not arguments.draw_attention:
+        names = ("kind", "layers", "heads", "form", "words", "query")
+        parser.refuse(arguments, names, "{} needs --draw_attention")
+        return
+    if arguments.decode_interactive:
+        parser.error("--decode_interactive and --draw_attention cannot be combined")
+    if arguments.engine == "ctranslate2":
+        raise UserError("--draw_attention: CTranslate2 returns no attention weights of single heads; omit --engine")
+    check_picture_file(Path(arguments.draw_attention), "draw_attention")
+
+
+def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Path], list[Path], Path | None]:
+    """Checks the files and returns (inputs, outputs, picture or None)."""
+
+    def named(*flags: str) -> dict[str, Path]:
+        return {f"--{flag}": Path(path) for flag in flags if (path := getattr(arguments, flag)) is not None}
+
+    inputs = named("score_file", "decode_from_file", "prefix_file", "constraint_file")
+    targets = named("decode_to_file", "alignments")
+    for path in inputs.values():
+        if path.is_dir():
+            raise UserError(f"{path} is a directory; pass a file")
+        if not path.exists():
+            raise UserError(f"no such file: {path}")
+    picture = named("draw_trees")
+    files = {str(file): file for file in of_model}
+    check_outputs(
+        targets | picture | named("draw_attention"), (inputs or {"standard input": Path("/dev/stdin")}) | files
+    )
+    return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)

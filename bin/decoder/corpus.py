@@ -8,7 +8,6 @@ after the last blocks, and a block that is decoded twice has the same outputs.
 import argparse
 import contextlib
 import gzip
-import hashlib
 import itertools
 import json
 import os
@@ -26,13 +25,12 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder.decode import loaded
-from t2t_lite.bin.decoder.files import BLOCK_LINES, read_aligned_lines
+from t2t_lite.bin.decoder.files import BLOCK_LINES, loaded, read_aligned_lines
 from t2t_lite.bin.decoder.models import chosen_model, fixed_model
 from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
-from t2t_lite.plugins import load_all
+from t2t_lite.files import file_sha256
 from t2t_lite.system.beam import new_pipeline
 
 # In the output folder: what the outputs were made from.
@@ -60,7 +58,7 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
         self._arguments = arguments
 
     def load_model(self) -> OutputWriter:
-        load_all(self._arguments.t2t_usr_dir)
+        cli.load_plugins(self._arguments)
         return OutputWriter(loaded(chosen_model(self._arguments), self._arguments), self._arguments)
 
     def run_inference(
@@ -88,14 +86,22 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
     size = arguments.batch_lines or BLOCK_LINES
 
     def blocks(number: int) -> Iterator[tuple[tuple[int, int], Block | None]]:
-        for block in _blocks_of(waiting[number].source, size):
-            is_done = FileSystems.exists(_block_path(waiting[number], block.first_line))
-            counted.inc(0 if is_done else len(block.lines))
-            yield (number, block.first_line), None if is_done else block
+        with _local(waiting[number].source) as file:
+            rows, first_line = read_aligned_lines([file], cli.warn), 1
+            while lines := list(itertools.islice(rows, size)):
+                is_done = FileSystems.exists(_block_path(waiting[number], first_line))
+                counted.inc(0 if is_done else len(lines))
+                yield (number, first_line), None if is_done else Block(first_line, lines)
+                first_line += size
 
     def write(found: tuple[tuple[int, int], list[str]]) -> tuple[tuple[int, int], None]:
         (number, first_line), outputs = found
-        _write_block(_block_path(waiting[number], first_line), outputs)
+        path = _block_path(waiting[number], first_line)
+        content = "".join(line + "\n" for line in outputs).encode("utf-8", errors="replace")
+        is_compressed = FileSystems.split(path)[0].endswith(f".gz{_BLOCKS}")
+        with contextlib.suppress(OSError):  # another worker has made the folder
+            FileSystems.mkdirs(FileSystems.split(path)[0])
+        _write_whole(path, [gzip.compress(content, mtime=0) if is_compressed else content])
         return (number, first_line), None
 
     numbers = pipeline | beam.Create(range(len(waiting))) | beam.Reshuffle()
@@ -137,7 +143,10 @@ def _shards(pattern: str, folder: str) -> list[Shard]:
 
 def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: DecodeHParams) -> list[Shard]:
     made_by = fixed_model(arguments, settings)
-    digests = {shard.source.rpartition("/")[2]: _digest(shard.source) for shard in shards}
+    digests = {}
+    for shard in shards:
+        with _local(shard.source) as file:
+            digests[shard.source.rpartition("/")[2]] = file_sha256(file)
     path = FileSystems.join(arguments.decode_to_file, _RECORD)
     before = json.loads(FileSystems.open(path).read()) if FileSystems.exists(path) else None
     if before and before["made_by"] != made_by:
@@ -160,11 +169,6 @@ def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: Decod
     return [shard for shard in shards if shard not in done]
 
 
-def _digest(path: str) -> str:
-    with _local(path) as file, open(file, "rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
 @contextlib.contextmanager
 def _local(path: str) -> Iterator[Path]:
     if "://" not in path:
@@ -177,25 +181,8 @@ def _local(path: str) -> Iterator[Path]:
         yield copy
 
 
-def _blocks_of(path: str, size: int) -> Iterator[Block]:
-    with _local(path) as file:
-        rows = read_aligned_lines([file], cli.warn)
-        for number in itertools.count():
-            if not (lines := list(itertools.islice(rows, size))):
-                return
-            yield Block(1 + number * size, lines)
-
-
 def _block_path(shard: Shard, first_line: int) -> str:
     return FileSystems.join(f"{shard.target}{_BLOCKS}", f"{first_line:012d}")
-
-
-def _write_block(path: str, lines: list[str]) -> None:
-    content = "".join(line + "\n" for line in lines).encode("utf-8", errors="replace")
-    is_compressed = FileSystems.split(path)[0].endswith(f".gz{_BLOCKS}")
-    with contextlib.suppress(OSError):  # another worker has made the folder
-        FileSystems.mkdirs(FileSystems.split(path)[0])
-    _write_whole(path, [gzip.compress(content, mtime=0) if is_compressed else content])
 
 
 def _join(shard: Shard, first_lines: Iterable[int]) -> None:

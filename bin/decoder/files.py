@@ -1,22 +1,81 @@
-"""Decodes a file block by block, with a progress bar. An interrupted run resumes after the last complete block."""
+"""Decodes the files or streams that the flags of t2t-lite-decoder name. An interrupted run on files is resumed."""
 
+import argparse
 import contextlib
+import dataclasses
+import gzip
 import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 import rich.console
 from rich import progress
 
+from t2t_lite.bin import cli
+from t2t_lite.bin.decoder import pictures
+from t2t_lite.bin.decoder.models import ChosenModel
 from t2t_lite.bin.decoder.outputs import OutputWriter
+from t2t_lite.bin.decoder.streams import decode_interactively, decode_stream
 from t2t_lite.data.text_files import lenient_lines, open_bytes
 from t2t_lite.decoding.resumable_writer import ResumableWriter
+from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
+from t2t_lite.files import written_whole
+from t2t_lite.parsing.parser import Parser
+from t2t_lite.trees.tokenizer import TOKENIZERS
 
 # The number of lines that are sorted by length together.
 BLOCK_LINES = 2048
+# The flags that outputs depend on, besides settings.
+_SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "tokenizer")
+
+
+def decode(
+    arguments: argparse.Namespace, model: ChosenModel, inputs: list[Path], targets: list[Path], picture: Path | None
+) -> None:
+    """Decodes with a model that was checked; the files are those that `_files` of the command returns."""
+    translator = loaded(model, arguments)
+    if arguments.decode_interactive:
+        decode_interactively(translator)
+        return
+    writer = OutputWriter(translator, arguments)
+    if inputs:
+        made_by = {
+            # A pipe cannot be read again, so such a run cannot be resumed. The time makes it unique.
+            "input": None if all(path.is_file() for path in inputs) else time.time(),
+            **translator.engine.description(),
+            "settings": dataclasses.asdict(translator.decode_hparams),
+            "flags": [getattr(arguments, name) for name in _SHAPING],
+        }
+        decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
+    else:
+        lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", cli.warn))
+        with contextlib.ExitStack() as stack:
+            output = sys.stdout
+            if targets:
+                opener: Callable[..., TextIO] = gzip.open if targets[0].suffix == ".gz" else open
+                partial = stack.enter_context(written_whole(targets[0]))
+                output = stack.enter_context(opener(partial, "wt", encoding="utf-8"))
+            decode_stream(lines, writer, arguments.batch_lines, output)
+    if isinstance(translator, Parser) and translator.parsed:
+        cli.warn(translator.report())
+    if picture:
+        pictures.draw_trees(targets[0], picture, cli.warn)
+    if arguments.draw_attention:
+        pictures.draw_attention(arguments, translator, writer.pairs, writer.num_pairs)
+
+
+def loaded(model: ChosenModel, arguments: argparse.Namespace) -> Translator | Parser:
+    """Loads and checks a model; if it writes trees, returns a parser with the tokenizer that the flags select."""
+    translator = model.load()
+    if arguments.draw_attention:
+        pictures.check_model(arguments, translator)
+    if not model.writes_trees:
+        return translator
+    return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
 
 
 def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterator[tuple[str, ...]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import trust_plugins
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.export_dir import MANIFEST, read_export
@@ -40,30 +39,19 @@ def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
     if arguments.export_dir:
         return _of_export(arguments, Path(arguments.export_dir), arguments.decode_hparams)
     runs = [Path(run) for run in arguments.output_dir]
-    trust_plugins(arguments, arguments.output_dir)
-    return _of_run(arguments, runs) if arguments.engine == "ctranslate2" else _of_runs(arguments, runs)
-
-
-def fixed_model(arguments: argparse.Namespace, settings: DecodeHParams) -> dict[str, Any]:
-    """Returns, as a JSON object, the model and the settings that outputs depend on, the same on every machine.
-
-    Sets --checkpoint_path to the checkpoint of a single run, because workers may start after the run has a new one.
-    """
-    if arguments.export_dir:
-        files = [Path(arguments.export_dir) / MANIFEST]
-    else:
-        runs = [Path(run) for run in arguments.output_dir]
-        chosen = [select(run, arguments.checkpoint_path or None, lambda line: None).path for run in runs]
-        if len(runs) == 1:
-            arguments.checkpoint_path = str(chosen[0])
-        files = [Path(f"{path}{INDEX}") for path in chosen]
-    flags = {name: getattr(arguments, name) for name in ("engine", "tokenizer", "batch_lines", "alignment_layer")}
-    found = {"model": [file_sha256(path) for path in files], "flags": flags, "settings": vars(settings)}
-    return json.loads(json.dumps(found))
-
-
-def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
-    """Returns the model (or ensemble) of run directories for the TensorFlow engine."""
+    cli.trust_plugins(arguments, arguments.output_dir)
+    if arguments.engine == "ctranslate2":  # exports the run first if necessary
+        if len(runs) > 1:
+            raise UserError(
+                "--engine=ctranslate2 supports only one model; use --engine=tensorflow for several run directories"
+            )
+        (run,) = runs
+        usual = open_run_dir(run).problem.decode_hparams
+        settings = search_settings(run, usual, arguments.decode_hparams, cli.warn)
+        _check_ctranslate2(arguments, settings)
+        export_dir = exported_run(run, arguments.checkpoint_path or None, settings, cli.warn)
+        model = _of_export(arguments, export_dir, vars(settings))
+        return model._replace(where=str(run), files=[*model.files, *run_files(run)])
     problems = [open_run_dir(run).problem for run in runs]
     checkpoint_path = arguments.checkpoint_path or None
     chosen = [select(run, checkpoint_path, warn=lambda line: None) for run in runs]
@@ -86,19 +74,22 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     return ChosenModel(",".join(arguments.output_dir), settings, problems[0].writes_trees, files, load)
 
 
-def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
-    """Returns the model of a run directory for CTranslate2. Exports the run first if necessary."""
-    if len(runs) > 1:
-        raise UserError(
-            "--engine=ctranslate2 supports only one model; use --engine=tensorflow for several run directories"
-        )
-    (run,) = runs
-    usual = open_run_dir(run).problem.decode_hparams
-    settings = search_settings(run, usual, arguments.decode_hparams, cli.warn)
-    _check_ctranslate2(arguments, settings)
-    export_dir = exported_run(run, arguments.checkpoint_path or None, settings, cli.warn)
-    model = _of_export(arguments, export_dir, vars(settings))
-    return model._replace(where=str(run), files=[*model.files, *run_files(run)])
+def fixed_model(arguments: argparse.Namespace, settings: DecodeHParams) -> dict[str, Any]:
+    """Returns, as a JSON object, the model and the settings that outputs depend on, the same on every machine.
+
+    Sets --checkpoint_path to the checkpoint of a single run, because workers may start after the run has a new one.
+    """
+    if arguments.export_dir:
+        files = [Path(arguments.export_dir) / MANIFEST]
+    else:
+        runs = [Path(run) for run in arguments.output_dir]
+        chosen = [select(run, arguments.checkpoint_path or None, lambda line: None).path for run in runs]
+        if len(runs) == 1:
+            arguments.checkpoint_path = str(chosen[0])
+        files = [Path(f"{path}{INDEX}") for path in chosen]
+    flags = {name: getattr(arguments, name) for name in ("engine", "tokenizer", "batch_lines", "alignment_layer")}
+    found = {"model": [file_sha256(path) for path in files], "flags": flags, "settings": vars(settings)}
+    return json.loads(json.dumps(found))
 
 
 def _of_export(arguments: argparse.Namespace, path: Path, decode_hparams: str | dict[str, str | float]) -> ChosenModel:

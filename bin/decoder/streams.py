@@ -74,7 +74,11 @@ def decode_interactively(translator: Translator | Parser) -> None:
     draws = isinstance(translator, Parser)
     if sys.stdin.isatty():
         # Traces the search while the user types, which takes several times as long as a translation.
-        threading.Thread(target=_warm_up, args=(translator,), daemon=True).start()
+        def warm_up() -> None:
+            with contextlib.suppress(Exception):  # the first typed line will raise it again
+                translator.translate(["a b c"])
+
+        threading.Thread(target=warm_up, daemon=True).start()
     with _history():
         for number, line in enumerate(_lines(), start=1):
             start = time.perf_counter()
@@ -84,11 +88,6 @@ def decode_interactively(translator: Translator | Parser) -> None:
             if draws and best.text:
                 print(text_art(parse_brackets(best.text)[0]), flush=True)
             print(f"  {seconds:.3f} s, score {best.score:.3f}, log-probability {best.log_prob:.3f}", file=sys.stderr)
-
-
-def _warm_up(translator: Translator | Parser) -> None:
-    with contextlib.suppress(Exception):  # the first typed line will raise it again
-        translator.translate(["a b c"])
 
 
 def _lines() -> Iterator[str]:

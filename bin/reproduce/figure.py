@@ -9,7 +9,7 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.reproduce.attention_figures import FIGURE_EXTENSIONS, Choices, draw_figure, sentence_for
-from t2t_lite.runs.run_dir import RunDir, open_run_dir
+from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.visualization.figures import check_matplotlib
 from t2t_lite.visualization.html import check_html
@@ -25,7 +25,20 @@ def draw(arguments: argparse.Namespace) -> None:
         file = folder / f"figure{number}{ending}"
         if file.is_dir():
             raise UserError(f"`output_dir={folder}`: {file} is a folder; remove it, or pass another folder")
-    line = arguments.sentence or _sentence(run_dir, number)
+    line = arguments.sentence
+    if not line:
+        side, _ = run_dir.problem.in_direction(("inputs", "targets"))
+        path = run_dir.data_dir / run_dir.problem.text_filename("dev", side) if run_dir.data_dir else None
+        if path is None or not path.exists():
+            raise UserError(
+                f"the dev split of {run_dir.path} is no longer where it was during training; pass `sentence`"
+            )
+        line = sentence_for(number, read_lines(path))
+        if line is None:
+            raise UserError(
+                f"the dev split of {run_dir.path} has no suitable sentence for figure {number}; pass one with "
+                f"`sentence`"
+            )
     import_tensorflow()
     model = (Parser if run_dir.problem.writes_trees else Translator).from_run_dir(run_dir.path, warn=cli.warn)
     if not model.attention_layers.get("encoder"):
@@ -34,16 +47,3 @@ def draw(arguments: argparse.Namespace) -> None:
     drawn = draw_figure(number, model, line, model.translate(line), folder, choices)
     cli.say(drawn.caption)
     cli.say(f"wrote {', '.join(map(str, drawn.files))}")
-
-
-def _sentence(run_dir: RunDir, number: int) -> str:
-    side, _ = run_dir.problem.in_direction(("inputs", "targets"))
-    path = run_dir.data_dir / run_dir.problem.text_filename("dev", side) if run_dir.data_dir else None
-    if path is None or not path.exists():
-        raise UserError(f"the dev split of {run_dir.path} is no longer where it was during training; pass `sentence`")
-    sentence = sentence_for(number, read_lines(path))
-    if sentence is None:
-        raise UserError(
-            f"the dev split of {run_dir.path} has no suitable sentence for figure {number}; pass one with `sentence`"
-        )
-    return sentence

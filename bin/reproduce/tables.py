@@ -55,7 +55,8 @@ def train_and_write(
     for run in runs:
         if read_results([run]):
             continue
-        complete = _finish(run, runner)
+        commands = ([] if run.is_trained() else [run.training()]) + run.evaluation()
+        complete = all(not runner.is_over and runner.execute(run, command) for command in commands)
         if not complete:
             break
         _write_table(table, runs, scale, folder, quiet=True)
@@ -83,12 +84,6 @@ def _write_table(table: int, runs: Sequence[Run], scale: Scale, folder: Path, qu
     _write(grid, folder, f"table{table}.{scale.name}", f"{verdicts.markdown()}\n{line}" if verdicts else line, quiet)
 
 
-def _finish(run: Run, runner: Runner) -> bool:
-    """Executes the remaining steps of a run. Returns False if the time runs out table_1."""
-    commands = ([] if run.is_trained() else [run.training()]) + run.evaluation()
-    return all(not runner.is_over and runner.execute(run, command) for command in commands)
-
-
 def _print_plan(runs: Sequence[Run], scale: Scale, cost: Mapping[str, Cost], folder: Path) -> None:
     done = {result.run.name for result in read_results(runs)}
     table = cli.table("run", "state", "parameters", "steps", "FLOPs", "time here", "disk, MiB", left=2)
@@ -113,19 +108,16 @@ def _print_plan(runs: Sequence[Run], scale: Scale, cost: Mapping[str, Cost], fol
         f"they need {size / 2**30:,.1f} GiB of disk, and {free / 2**30:,.1f} GiB are free"
     )
     if scale.name == "paper":
-        _print_paper(left, cost)
+        flops = sum(cost[run.name].flops for run in left)
+        rate = NUM_DEVICES * RATES[DEVICE].tflops * 1e12
+        cli.say(
+            f"{flops:.2g} FLOPs in total: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs "
+            f"at their sustained {RATES[DEVICE].tflops} TFLOPS; the paper's base model took 12 hours, its big one "
+            f"3.5 days"
+        )
+        cli.say("the commands below run unchanged on one machine with 8 GPUs; --run executes them one after another")
     for run in left:
         cli.say("\n" + "\n".join(f"{command}" for command in (run.training(), *run.evaluation())))
-
-
-def _print_paper(runs: Sequence[Run], cost: Mapping[str, Cost]) -> None:
-    flops = sum(cost[run.name].flops for run in runs)
-    rate = NUM_DEVICES * RATES[DEVICE].tflops * 1e12
-    cli.say(
-        f"{flops:.2g} FLOPs in total: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs at "
-        f"their sustained {RATES[DEVICE].tflops} TFLOPS; the paper's base model took 12 hours, its big one 3.5 days"
-    )
-    cli.say("the commands below run unchanged on one machine with 8 GPUs; --run executes them one after another")
 
 
 def _write(grid: Grid, folder: Path, name: str, more: str = "", quiet: bool = False) -> None:

@@ -1,5 +1,200 @@
-"""t2t-lite-score: the command and its parts."""
+"""t2t-lite-score: scores files of translations or trees by registered metrics, and compares them."""
 
-from t2t_lite.bin.score.command import main, make_parser
+import argparse
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 
-__all__ = ["main", "make_parser"]
+from t2t_lite.bin import cli
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.errors import UserError
+from t2t_lite.metric import TOKENS, check_references, metric_named, metric_needs, with_companions
+from t2t_lite.options import option
+from t2t_lite.registry import METRICS
+from t2t_lite.runs.run_dir import open_run_dir
+
+# The flags that are arguments of metrics.
+_OPTIONS = ("lowercase", "language", "tokenize", "tokenized", "per_sentence", "roots_as_top")
+# The flags that need several hypothesis files.
+_OF_COMPARISONS = ("test", "changes", "source")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return cli.run("score", _run, argv)
+
+
+def _metrics_with(option: str) -> str:
+    return ", ".join(name for name in METRICS if option in METRICS.fact(name, "options", ()))
+
+
+def make_parser() -> cli.CommandParser:
+    # Inside a function, because the texts name the metrics that are registered now.
+    class Flags(cli.RunFlags):
+        hypothesis: cli.Paths | None = option(
+            None,
+            "translations or trees, one per line, plain or .gz; several files are compared with the first",
+            metavar="FILE,...",
+        )
+        reference: cli.Paths | None = option(
+            None, "one or several files of references, one per line", metavar="FILE,..."
+        )
+        output_dir: cli.Paths | None = option(
+            None,
+            "instead of files, score the outputs that t2t-lite-eval stored for these runs",
+            metavar="RUN[,RUN,...]",
+        )
+        split: str | None = option(
+            None, "with --output_dir: dev or test", unset="dev", choices=("dev", "test"), metavar="SPLIT"
+        )
+        checkpoint_path: PathLike | None = option(
+            None,
+            "with --output_dir: which checkpoint",
+            unset="the run's average if it exists, else the last one",
+            metavar="best|last|average|ckpt-N|PATH",
+        )
+        metric: str = option(
+            "bleu,chrf",
+            "the metrics (default: bleu,chrf). "
+            + " ".join(
+                f"{name}: {METRICS.summary(name).rstrip('.')}." for name in METRICS if metric_needs(name) != TOKENS
+            ),
+            metavar="NAME,...",
+        )
+        intervals: bool = option(False, "also print 95% confidence intervals (bootstrap, 1,000 samples)")
+        json: bool = option(False, "print everything as one JSON object")
+        lowercase: bool = option(False, f"{_metrics_with('lowercase')}: ignore case")
+        language: str | None = option(None, f"{_metrics_with('language')}: the language code of the texts, such as de")
+        tokenize: str | None = option(
+            None,
+            f"{_metrics_with('tokenize')}: sacreBLEU's tokenizer, such as 13a, zh, ja-mecab, ko-mecab, char or none",
+            unset="that of the language, else 13a",
+            metavar="NAME",
+        )
+        tokenized: bool = option(
+            False, f"{_metrics_with('tokenized')}: the texts are already tokenised, with compounds split"
+        )
+        per_sentence: bool = option(
+            False, f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format"
+        )
+        roots_as_top: bool = option(
+            False,
+            f"{_metrics_with('roots_as_top')}: do not count roots called ROOT, S1 or nothing; EVALB counts all but TOP",
+        )
+        test: str | None = option(
+            None,
+            "the paired significance test: bootstrap, with 1,000 samples, or randomisation, with 10,000",
+            unset="bootstrap",
+            group="with several hypotheses",
+            choices=("bootstrap", "randomisation"),
+            metavar="TEST",
+        )
+        changes: int | None = option(
+            None,
+            "show the N lines whose scores changed most: by the line's chrF2, or by F1 for trees",
+            unset="10",
+            at_least=0,
+            metavar="N",
+        )
+        source: PathLike | None = option(
+            None, "the file that was translated or parsed, to show its lines with the changes"
+        )
+
+    return cli.CommandParser(
+        "score",
+        "Score translations with sacreBLEU's BLEU and chrF, with signatures, or trees with EVALB's labelled F1. "
+        "Several files of hypotheses are compared with the first of them.",
+        Flags,
+    )
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = make_parser()
+    arguments = parser.parse_args(flags)
+    if arguments.output_dir:
+        parser.refuse(arguments, ("hypothesis", "reference"), "--output_dir and {} cannot be combined")
+    else:
+        parser.refuse(arguments, ("split", "checkpoint_path"), "{} needs --output_dir")
+        for name in ("hypothesis", "reference"):
+            if not getattr(arguments, name):
+                parser.error(f"the following arguments are required: --{name} (or --output_dir)")
+    cli.load_plugins(arguments, arguments.output_dir or [])
+    language = _use_stored_files(arguments) if arguments.output_dir else ""
+    metrics = [metric_named(name, "metric") for name in dict.fromkeys(arguments.metric.split(","))]
+    for name in metrics:
+        if metric_needs(name) == TOKENS:
+            raise UserError(f"`metric={name}` needs the model; t2t-lite-trainer --schedule=eval computes it", status=2)
+        check_references(name, len(arguments.reference))
+    _check_options(parser, arguments, metrics)
+    options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
+    if language:  # the language of the run's problem; each metric takes the options that it knows
+        options = {"language": language} | options
+    _score(arguments, with_companions(metrics), options)
+
+
+def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, metrics: list[str]) -> None:
+    for flag in _OPTIONS:
+        taking = [name for name in METRICS if flag in METRICS.fact(name, "options", ())]
+        if getattr(arguments, flag) and not set(taking) & set(metrics):
+            parser.error(f"--{flag} needs --metric={' or '.join(taking)}")
+    for flag in _OF_COMPARISONS:
+        if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
+            parser.error(f"--{flag} needs several files; pass --hypothesis=FILE,FILE")
+    if arguments.per_sentence and (arguments.json or len(arguments.hypothesis) > 1):
+        parser.error("--per_sentence takes a single file of hypotheses and cannot be combined with --json")
+
+
+def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
+    from t2t_lite.bin.score import results
+
+    files = results.Files(
+        hypotheses=_read(arguments.hypothesis),
+        references=_read(arguments.reference),
+        source=_read([arguments.source]) if arguments.source else {},
+    )
+    results.check_trees(files, metrics)
+    files.check()
+    for line in results.remarks(files, metrics, options):
+        cli.warn(line)
+    if len(files.hypotheses) == 1 and not arguments.json:
+        results.print_reports(files, metrics, options, arguments.intervals)
+        return
+    test = arguments.test or "bootstrap"
+    scored = results.score_files(files, metrics, options, arguments.intervals, test)
+    changes = results.largest_changes(
+        files, metrics[0], options, 10 if arguments.changes is None else arguments.changes
+    )
+    (results.print_json if arguments.json else results.print_comparison)(files, scored, test, changes)
+
+
+def _use_stored_files(arguments: argparse.Namespace) -> str:
+    """Sets the file flags to the files that t2t-lite-eval stored for the runs in --output_dir.
+
+    Returns the language of the outputs, "" if unknown.
+    """
+    from t2t_lite.evaluation import split_scores
+
+    runs = [open_run_dir(Path(run)) for run in arguments.output_dir]
+    evaluations = [
+        split_scores.stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs
+    ]
+    for one in evaluations:
+        if one.reference_digests != evaluations[0].reference_digests:
+            raise UserError(
+                f"{one.path} and {evaluations[0].path} have different references; evaluate both with the same"
+            )
+    if not runs[0].problem.has_inputs:
+        raise UserError(f"'{runs[0].problem.name}' has no outputs to score")
+    arguments.hypothesis = [str(one.path / split_scores.HYPOTHESES) for one in evaluations]
+    arguments.reference = [str(path) for path in evaluations[0].reference_paths]
+    if len(evaluations) > 1 and arguments.source is None:
+        arguments.source = str(evaluations[0].path / split_scores.INPUTS)
+    return runs[0].problem.output_language
+
+
+def _read(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Returns the lines of files by name. A repeated file is called "NAME (2)"."""
+    texts = {}
+    for path in paths:
+        times = sum(name == path or name.startswith(f"{path} (") for name in texts)
+        texts[f"{path} ({times + 1})" if times else path] = list(read_lines(Path(path)))
+    return texts

@@ -36,15 +36,24 @@ MAX_ATTENTION_TOKENS = 256
 class ServingOptions(Options):
     """A server's limits, batching and access. Refused requests get the status 400, 401, 403, 408, 413, 429 or 504."""
 
+    translate_letterless: tuple[str, ...] = option(
+        (),
+        "names of models that also translate texts without a letter of any script, such as 12 or an emoji; *: all",
+        unset="those with unknown languages, and parsers; others copy such texts",
+        metavar="NAME,...",
+    )
     batch_tokens: int | None = option(
         None,
         "maximum source tokens in a batch, including padding",
         unset="1024 with CTranslate2, 4096 with TensorFlow",
+        group="batching",
         at_least=1,
     )
     batch_delay_ms: float = option(5.0, "how long an incomplete batch waits for more requests", at_least=0)
     max_waiting: int = option(16_384, "maximum sentences waiting for a model; further requests get 429", at_least=1)
-    max_requests: int = option(1024, "maximum simultaneous requests; further ones get 429", at_least=1)
+    max_requests: int = option(
+        1024, "maximum simultaneous requests; further ones get 429", group="limits of a request", at_least=1
+    )
     max_body_bytes: int = option(2**20, "maximum size of a request body", at_least=1)
     max_lines: int = option(2000, "maximum sentences in a request", at_least=1)
     max_tokens: int = option(512, "maximum tokens in a sentence", at_least=1)
@@ -57,14 +66,12 @@ class ServingOptions(Options):
         unset="all that are cheap",
         metavar="NAME,...",
     )
-    translate_letterless: tuple[str, ...] = option(
-        (),
-        "names of models that also translate texts without a letter of any script, such as 12 or an emoji; *: all",
-        unset="those with unknown languages, and parsers; others copy such texts",
-        metavar="NAME,...",
-    )
     api_keys: str | PathLike | None = option(
-        None, "file with one API key per line; requests need one of them", unset="none needed", metavar="FILE"
+        None,
+        "file with one API key per line; requests need one of them",
+        unset="none needed",
+        group="access",
+        metavar="FILE",
     )
     allowed_hosts: tuple[str, ...] = option(
         (),

@@ -23,14 +23,18 @@ class TrainOptions(Options):
     batch_by=auto, the devices and `xla_compile` do so too; with precision=auto, the devices.
     """
 
-    random_seed: int = option(1, "seed for initial weights, data order and dropout", at_least=0)
     warm_start_from: str | PathLike | None = option(
         None,
         "start with the weights of another run, or of one of its checkpoints (RUN/ckpt-2000), where they fit",
+        group="what to train",
         metavar="RUN",
     )
+    random_seed: int = option(1, "seed for initial weights, data order and dropout", at_least=0)
     strategy: str = option(
-        "auto", "devices to use; multi_worker: the devices of all machines in TF_CONFIG", choices=_STRATEGIES
+        "auto",
+        "devices to use; multi_worker: the devices of all machines in TF_CONFIG",
+        group="devices",
+        choices=_STRATEGIES,
     )
     worker_timeout: int = option(
         600, "with several machines, end if not all of them have started after this many seconds", at_least=1
@@ -51,6 +55,9 @@ class TrainOptions(Options):
         "compile loss and gradients with XLA, once for each of at most 40 batch shapes",
         unset="on GPUs, if the run has batch_by=shapes",
     )
+    peak_tflops: float | None = option(
+        None, "peak rate of a device, to compute its utilisation", unset="measured", above=0, metavar="TFLOPS"
+    )
     steps_per_call: int | None = option(
         None,
         "maximum steps per call from the host; fewer if they would take over 3 s; signals take effect between calls",
@@ -63,10 +70,9 @@ class TrainOptions(Options):
         "type in which devices exchange gradients; bfloat16 halves the traffic and adds rounding errors",
         choices=("float32", "bfloat16"),
     )
-    peak_tflops: float | None = option(
-        None, "peak rate of a device, to compute its utilisation", unset="measured", above=0, metavar="TFLOPS"
+    save_checkpoints_secs: int = option(
+        600, "seconds between checkpoints; each checkpoint is evaluated", group="checkpoints and reports", at_least=1
     )
-    save_checkpoints_secs: int = option(600, "seconds between checkpoints; each checkpoint is evaluated", at_least=1)
     save_checkpoints_steps: int = option(
         0, "steps between checkpoints, instead of seconds", unset="use seconds", at_least=0
     )
@@ -77,6 +83,7 @@ class TrainOptions(Options):
         "train_and_evaluate",
         "train: only train; eval: evaluate the checkpoints that another process writes; train_and_evaluate: train, and "
         "evaluate each checkpoint",
+        group="evaluation",
         choices=_SCHEDULES,
     )
     eval_decode: bool = option(

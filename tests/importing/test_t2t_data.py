@@ -13,7 +13,7 @@ import tensorflow as tf
 from support.commands import with_flags
 
 import t2t_lite as t2t
-from t2t_lite.bin.cli.option_flags import parse_with_problem
+from t2t_lite.bin.cli import parse_with_problem
 from t2t_lite.errors import UserError
 
 NAME = "translate30k_small"

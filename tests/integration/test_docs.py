@@ -1,9 +1,11 @@
 """The examples of the documentation run as printed, its links resolve, and the names that it mentions exist."""
 
+import importlib
 import json
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,16 @@ def anchors(page):
     """The anchors of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_page_of_options_has_every_flag_of_every_command():
+    names = set(re.findall(r"^\| `(.*?)` \|", text_of("docs/options.md").replace("`, `", "` |\n| `"), re.MULTILINE))
+    commands = [each for each in metadata.distribution("t2t-lite").entry_points if each.name.startswith("t2t-lite-")]
+    assert len(commands) == 13
+    for command in commands:
+        actions = importlib.import_module(command.module).make_parser()._actions
+        flags = {action.option_strings[-1].removeprefix("--") for action in actions if action.option_strings}
+        assert flags - {"help"} <= names, command.name
 
 
 @pytest.mark.parametrize("page", PAGES)

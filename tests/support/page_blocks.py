@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from support.commands import user_environment
 from support.server import Server
-from t2t_lite.bin.cli.option_flags import parse_with_problem
+from t2t_lite.bin.cli import parse_with_problem
 from t2t_lite.config import DecodeHParams
 from t2t_lite.registry import HPARAMS
 

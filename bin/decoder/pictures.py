@@ -1,22 +1,61 @@
-"""The parts of the decoder that are specific to parsing problems."""
+"""Pictures of attention and of trees: checks their flags, and draws them."""
 
 import argparse
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin.decoder.models import ChosenModel
+from t2t_lite.bin import cli
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 from t2t_lite.trees.drawing import draw_svg, text_art
 from t2t_lite.trees.tree import parse_brackets, tree_words
+from t2t_lite.visualization.choices import FORMS, MAX_SENTENCES
+
+if TYPE_CHECKING:
+    from t2t_lite.bin.decoder.models import ChosenModel
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
+    from t2t_lite.visualization.attention_picture import AttentionPicture
 
 # A picture with more trees would be too large to be useful.
 MAX_DRAWN = 100
 
 
-def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
+def check_model(arguments: argparse.Namespace, translator: "Translator") -> None:
+    _picture(arguments, translator, [("a", "a")]).check(Path(arguments.draw_attention))
+
+
+def draw_attention(
+    arguments: argparse.Namespace, translator: "Translator | Parser", pairs: Sequence[tuple[str, str]], lines: int
+) -> None:
+    """Draws the attention for the first of `pairs`.
+
+    These are the first lines that are not blank, with their translations or trees; `lines` is the number of all such
+    lines.
+    """
+    file = Path(arguments.draw_attention)
+    chosen = pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
+    if not chosen:
+        raise UserError(f"{file} was not written because there is no line to draw")
+    _picture(arguments, translator, chosen).save(file)
+    left = lines - len(chosen)
+    what = f"{len(chosen)} lines" if len(chosen) > 1 else "one line"
+    cli.warn(f"drew the attention of {what} in {file}{f'; {left:,} more are left out' if left else ''}")
+
+
+def _picture(
+    arguments: argparse.Namespace, translator: "Translator | Parser", pairs: Sequence[tuple[str, str]]
+) -> "AttentionPicture":
+    from t2t_lite.visualization.attention_picture import AttentionPicture
+
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("layers", "heads", "words", "query")}
+    return AttentionPicture(translator, pairs, kinds=arguments.kind, form=arguments.form or FORMS[0], **options)
+
+
+def check_trees(arguments: argparse.Namespace, model: "ChosenModel") -> None:
     settings, writes_trees = model.settings, model.writes_trees
     for flag in () if writes_trees else ("draw_trees", "tokenizer"):
         if getattr(arguments, flag):

@@ -2,15 +2,15 @@
 
 import argparse
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import t2t_lite as t2t
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import add_options, given, trust_plugins
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.files import as_json
-from t2t_lite.plugins import load_all
+from t2t_lite.options import option
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.runs.selection import select
 from t2t_lite.runs.tuned_settings import FILE, forget
@@ -26,58 +26,70 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("eval", _run, argv, exit_at_once=True)
 
 
+class Flags(cli.RunFlags):
+    output_dir: cli.Paths | None = option(
+        None, "the run directory; several are compared with the first", required=True, metavar="RUN[,RUN,...]"
+    )
+    options: type[EvalOptions] = EvalOptions
+    json: bool = option(False, "print one JSON object instead of the reports")
+    heads: int | None = option(
+        None,
+        "instead, measure the attention heads on at most LINES lines of the split (default: 500): how far and how "
+        "sharply they attend, and how much weight each neighbour gets",
+        at_least=1,
+        bare=500,
+        metavar="LINES",
+    )
+    tune: str | None = option(
+        None,
+        "instead, try values of alpha, beam_size and average_checkpoints on dev (alpha=0:2:0.2,beam_size=4/8), and "
+        "make the best ones the run's defaults if they are significantly better; forget: remove these defaults",
+        group="search settings",
+        metavar="NAME[=VALUES],...",
+    )
+    plot_file: PathLike | None = option(None, "with --tune: plot the scores (.png, .svg or .pdf)", metavar="FILE.png")
+
+
 def make_parser() -> cli.CommandParser:
-    parser = cli.CommandParser(
+    return cli.CommandParser(
         "eval",
         "Decode a split with a checkpoint and score it. Outputs, scores and a report are kept in scores/ in the run "
         "directory and reused by later calls. Several runs are compared with the first.",
-        runs=True,
+        Flags,
     )
-    add = parser.add_argument
-    add(
-        "--output_dir",
-        required=True,
-        type=cli.paths,
-        metavar="RUN[,RUN,...]",
-        help="the run directory; several are compared with the first",
-    )
-    add_options(add, EvalOptions, *EvalOptions.declared())
-    add("--json", action="store_true", help="print one JSON object instead of the reports")
-    add(
-        "--heads",
-        type=cli.whole_number(1),
-        nargs="?",
-        const=500,
-        metavar="LINES",
-        help="instead, measure the attention heads on at most LINES lines of the split (default: 500): how far and how "
-        "sharply they attend, and how much weight each neighbour gets",
-    )
-    add = parser.add_argument_group("search settings").add_argument
-    add(
-        "--tune",
-        metavar="NAME[=VALUES],...",
-        help="instead, try values of alpha, beam_size and average_checkpoints on dev (alpha=0:2:0.2,beam_size=4/8), "
-        "and make the best ones the run's defaults if they are significantly better; forget: remove these defaults",
-    )
-    add("--plot_file", type=cli.path, metavar="FILE.png", help="with --tune: plot the scores (.png, .svg or .pdf)")
-    return parser
 
 
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
-
-    load_all(arguments.t2t_usr_dir)
-    trust_plugins(arguments, arguments.output_dir)
+    cli.load_plugins(arguments, arguments.output_dir)
     keep_compiled()
     if arguments.tune:
         _tune(arguments)
         return
     if arguments.heads:
-        _measure_heads(arguments)
+        reports = [
+            t2t.measure_heads(
+                run,
+                arguments.split,
+                data_dir=arguments.data_dir,
+                checkpoint_path=arguments.checkpoint_path,
+                lines=arguments.heads,
+            )
+            for run in arguments.output_dir
+        ]
+        if arguments.json:
+            _print_json([each.content for each in reports])
+        else:
+            print("\n".join(each.report() for each in reports), end="")
         return
-    scores = [_score(arguments, Path(run)) for run in arguments.output_dir]
+    scores: list[SplitScores] = []
+    options = cli.given(arguments, EvalOptions)
+    for run in map(Path, arguments.output_dir):
+        cli.warn(f"using {select(open_run_dir(run).path, options.get('checkpoint_path'), warn=lambda line: None)}")
+        scores.append(t2t.score_split(run, **options))
+        cli.warn(f"{'wrote' if scores[-1].decoded_now else 'answered from'} {scores[-1].path}")
     if arguments.json:
         _print_json(
             {
@@ -94,45 +106,18 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    for name in ("metric", "references", "tune", "decode_hparams", "again") if arguments.heads else ():
-        if getattr(arguments, name):
-            parser.error(f"--heads and --{name} cannot be combined")
+    if arguments.heads:
+        names = ("metrics", "references", "tune", "decode_hparams", "again")
+        parser.refuse(arguments, names, "--heads and {} cannot be combined")
     if not arguments.tune:
         if arguments.plot_file:
             parser.error("--plot_file needs --tune")
         return
     if arguments.split == "test":
         parser.error("--tune only works on dev, because choosing settings on test would make its scores meaningless")
-    for name in ("metric", "references"):
-        if getattr(arguments, name):
-            parser.error(f"--tune and --{name} cannot be combined")
+    parser.refuse(arguments, ("metrics", "references"), "--tune and {} cannot be combined")
     if len(arguments.output_dir) > 1:
         parser.error("--tune takes one run directory, --output_dir=RUN")
-
-
-def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
-    options = given(arguments, EvalOptions)
-    cli.warn(f"using {select(open_run_dir(run).path, options.get('checkpoint_path'), warn=lambda line: None)}")
-    scores = t2t.score_split(run, **options)
-    cli.warn(f"{'wrote' if scores.decoded_now else 'answered from'} {scores.path}")
-    return scores
-
-
-def _measure_heads(arguments: argparse.Namespace) -> None:
-    reports = [
-        t2t.measure_heads(
-            run,
-            arguments.split,
-            data_dir=arguments.data_dir,
-            checkpoint_path=arguments.checkpoint_path,
-            lines=arguments.heads,
-        )
-        for run in arguments.output_dir
-    ]
-    if arguments.json:
-        _print_json([each.content for each in reports])
-    else:
-        print("\n".join(each.report() for each in reports), end="")
 
 
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
@@ -158,7 +143,7 @@ def _tune(arguments: argparse.Namespace) -> None:
     grid = tuning.parse_grid(arguments.tune)
     if arguments.plot_file:
         check_plot_file(Path(arguments.plot_file))
-    asked = request.make_request(run_dir, EvalOptions(**given(arguments, EvalOptions)), cli.warn, ignored=grid)
+    asked = request.make_request(run_dir, EvalOptions(**cli.given(arguments, EvalOptions)), cli.warn, ignored=grid)
     cli.warn(f"using {asked.selection}")
     tuned = tuning.tune(asked, grid)
     cli.warn(f"{'wrote' if tuned.searched_now else 'answered from'} {tuned.path}")

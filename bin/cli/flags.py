@@ -1,0 +1,364 @@
+"""The flags of the commands: their declarations, types and parser, flags of problems, and trust in plug-ins.
+
+The parser suggests the nearest flags for unknown ones, and handles --registry_help.
+"""
+
+import argparse
+import collections
+import dataclasses
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from types import UnionType
+from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
+
+from t2t_lite.aliases import PROGRAMS, alias_hint
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.data.problem import REVERSED_SUFFIX
+from t2t_lite.errors import as_flags, nearest
+from t2t_lite.files import split_paths
+from t2t_lite.options import Option, Options, option, parse_bool
+from t2t_lite.plugins import load_all, trust
+from t2t_lite.registry import PROBLEMS
+
+PROGRAM = "t2t-lite-{}"
+Paths: TypeAlias = Sequence[str | PathLike]
+
+
+@dataclasses.dataclass(frozen=True)
+class Flags(Options):
+    """The flags of all commands. Each command declares its flags in a subclass, in the order of --help.
+
+    Subclasses are made frozen dataclasses, without the methods that declarations do not need. A field whose value is a
+    class of options stands for their flags.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclasses.dataclass(init=False, repr=False, eq=False, frozen=True)(cls)
+
+    debug: bool = option(False, "show the traceback of an error, and TensorFlow's log output")
+    registry_help: str | None = option(
+        None,
+        "list everything that is registered (problems, hparam sets, models ...), or describe NAME, and exit",
+        metavar="NAME",
+        bare="",
+    )
+    t2t_usr_dir: str | None = option(
+        None,
+        "a folder with your own Python files that register problems, hparam sets, models, metrics and so on",
+        metavar="DIR",
+        parse=os.path.expanduser,
+    )
+
+
+class RunFlags(Flags):
+    """The flags of all commands that open run directories, which may name plug-ins."""
+
+    trust_plugins: bool = option(
+        False,
+        "permanently trust the folder of --t2t_usr_dir and the folders that the run names: their code runs whenever a "
+        "run names them",
+    )
+
+
+def given(arguments: argparse.Namespace, kind: type[Options]) -> dict[str, Any]:
+    """Returns the options of the class `kind` in the parsed arguments, except those that are None."""
+    values = {name: getattr(arguments, name, None) for name in kind.declared()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def load_plugins(arguments: argparse.Namespace, runs: Sequence[str] | None = None) -> None:
+    """Loads everything that is registered. Given run directories, also does what `trust_plugins` does."""
+    load_all(arguments.t2t_usr_dir)
+    if runs is not None:
+        trust_plugins(arguments, runs)
+
+
+def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
+    """With --trust_plugins, trusts the user's folder and the folders that the run directories name."""
+    if not arguments.trust_plugins:
+        return
+    from t2t_lite.runs import run_dir
+
+    folders = []
+    if arguments.t2t_usr_dir:
+        folders.append(Path(arguments.t2t_usr_dir).resolve())
+        trust(folders[0])
+    for run in runs:
+        folders += run_dir.trust_run_plugins(Path(run))
+    for folder in dict.fromkeys(folders):
+        print(f"trusted from now on: {folder}", file=sys.stderr)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser that accepts no abbreviations and suggests the nearest flags for an unknown one.
+
+    Args:
+      command: the command's name without "t2t-lite-".
+      description: the first lines of --help.
+      flags: the class that declares the flags.
+      removed: flags of earlier versions, which are an error that says what to use instead.
+    """
+
+    def __init__(
+        self, command: str, description: str, flags: type[Flags], removed: Mapping[str, str] | None = None
+    ) -> None:
+        epilog = f"In tensor2tensor: {PROGRAMS[command]}." if command in PROGRAMS else None
+        super().__init__(prog=PROGRAM.format(command), description=description, epilog=epilog, allow_abbrev=False)
+        self.flags = flags
+        self._command = command
+        self._removed = removed or {}
+        self.register("action", None, _Store)
+        one_of: Any = None
+        # argparse lists flags in the order in which they are added; those of a group stand together.
+        declared = [*_declared(flags)]
+        for title in dict.fromkeys(group for group, *_ in declared):
+            group = self.add_argument_group(title) if title else self
+            for _, name, about, default, hint in (each for each in declared if each[0] == title):
+                if about.one_of:
+                    one_of = one_of or group.add_mutually_exclusive_group(required=about.required)
+                names, rest = _argument(name, about, default, hint)
+                (one_of if about.one_of else group).add_argument(*names, **rest)
+
+    def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
+        """Parses the arguments. Exits with status 2 on unknown flags, which are reported before missing flags."""
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        names = dict.fromkeys(argument.split("=")[0] for argument in args)
+        unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
+        if removed := next((name for name in unknown if name in self._removed), None):
+            self.error(f"{removed} was removed in 0.10: {self._removed[removed]}")
+        if unknown:
+            self.error(". ".join(f"unknown flag {name}{self._hint(name, flags)}" for name in unknown))
+        if (asked := _early_value(args, "--registry_help")) is not None:
+            usr_dir = _early_value(args, "--t2t_usr_dir")
+            load_all(os.path.expanduser(usr_dir) if usr_dir else None)
+            from t2t_lite.bin.cli import registry_help
+
+            registry_help.print_registry_help(asked)
+            raise SystemExit(0)
+        self.check_repeated(args)
+        return super().parse_args(args, namespace or argparse.Namespace())
+
+    def check_repeated(self, args: Sequence[str]) -> None:
+        """Exits with status 2 if a known flag is given twice, unless it is a list, which may be given in parts."""
+        for flag, count in collections.Counter(argument.split("=")[0] for argument in args).items():
+            action = self._option_string_actions.get(flag)
+            if not action or action.dest in (HParams.FLAG, DecodeHParams.FLAG) or action.type in (paths, _joined_paths):
+                continue
+            if count > 1:
+                self.error(f"{flag} is given {'twice' if count == 2 else f'{count} times'}; keep one of them")
+
+    def refuse(self, arguments: argparse.Namespace, names: Sequence[str], why: str) -> None:
+        """Exits with status 2 if one of these flags is given. `why` is the message, with {} for the flag."""
+        for name in names:
+            if getattr(arguments, name):
+                flag = next(action.option_strings[0] for action in self._actions if action.dest == name)
+                self.error(why.format(flag))
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: error: {as_flags(message)} (--help lists all flags)", file=sys.stderr)
+        raise SystemExit(2)
+
+    def _hint(self, flag: str, flags: Sequence[str]) -> str:
+        name = flag.removeprefix("--")
+        if message := alias_hint(self._command, name):
+            return message
+        for settings in (HParams, DecodeHParams):
+            if f"--{settings.FLAG}" not in flags:
+                continue
+            name = settings.current_name(name)
+            if name in settings.names():
+                return f"; it is a setting: --{settings.FLAG}={name}=VALUE"
+            if message := alias_hint(settings.FLAG, name):
+                return f"; it is a setting of --{settings.FLAG}{message}"
+        return nearest(flag, flags)
+
+
+def _declared(kind: type[Options], group: str = "") -> Iterator[tuple[str, str, Option, object, object]]:
+    """Yields the group, name, declaration, default and type of each flag in order."""
+    hints = get_type_hints(kind)
+    for name in kind.names():
+        default, declared = getattr(kind, name), kind.option(name)
+        if isinstance(default, type) and issubclass(default, Options):
+            yield from _declared(default, group)
+        elif name in kind.declared():
+            group = declared.group or group
+            yield group, name, declared, default, hints[name]
+
+
+def _argument(name: str, option: Option, default: object, hint: object) -> tuple[list[str], dict[str, Any]]:
+    """Returns the arguments of `add_argument` for an option of the type `hint`."""
+    says_default = option.unset or (default not in (None, "", False, ()) and "(default" not in option.help)
+    text = as_flags(option.help) + (f" (default: {option.unset or default})" if says_default else "")
+    arguments: dict[str, Any] = {"help": text.replace("%", "%%")}
+    if option.positional:
+        names = [name]
+    else:
+        names = [f"--{option.flag or name}"]
+        arguments |= {"dest": name, "required": option.required and not option.one_of}
+    if hint is bool and not option.parse:
+        return names, arguments | {"action": "store_true"}
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    of_kinds = {
+        tuple[str, ...]: _listed,
+        Sequence[str]: _listed,
+        Sequence[int]: _numbers,
+        Paths: paths,
+        PathLike: path,
+        bool: _truth_or_auto,
+        int: whole_number(int(option.at_least or 0)),
+        float: positive_number if option.above == 0 else _not_negative,
+        str: choice_type(option.choices, name) if option.choices else str,
+    }
+    read = option.parse or next(parse for kind, parse in of_kinds.items() if kind in kinds)
+    arguments |= {"type": read, "default": default, "metavar": option.metavar}
+    if option.choices and option.parse:  # argparse checks and shows them
+        arguments["choices"] = option.choices
+    elif option.choices and not option.metavar:
+        arguments["metavar"] = "|".join(option.choices)
+    if (bool in kinds and not option.parse) or option.bare is not None:
+        arguments |= {"nargs": "?", "const": True if option.bare is None else option.bare}
+    return names, arguments
+
+
+def parse_with_problem(parser: CommandParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Loads the registries and parses `argv`. Values of the problem's own flags become `problem_options`."""
+    parser.check_repeated(argv)  # before code of --t2t_usr_dir runs
+    name, usr_dir = (_early_value(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
+    load_all(path(usr_dir) if usr_dir else None)
+    name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
+    if name and _early_value(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
+        PROBLEMS.check(name)  # report an unknown problem before its unknown flags
+    flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
+    group = parser.add_argument_group(f"data of {name}") if flags else parser
+    for flag, text in flags.items():
+        nargs, const = ("?", "True") if flag in switches else (None, None)
+        kind = _joined_paths if flag in PROBLEMS[name].file_lists else str
+        group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
+    arguments = parser.parse_args(argv)
+    arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
+    return arguments
+
+
+class _Store(argparse.Action):
+    """Stores a flag's value, and adds lists of settings or files up if the flag is given again."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401  of the flag's type
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest, self.default)
+        if before is not self.default and before:
+            values = [*before, *values] if isinstance(values, list) else f"{before},{values}"
+        setattr(namespace, self.dest, values)
+
+
+def _early_value(args: Sequence[str], flag: str) -> str | None:
+    """Returns the value of a flag before the parser knows all flags; "" if it has no value, None if it is missing."""
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    early.add_argument(flag, nargs="?", const="", dest="value")
+    return early.parse_known_args(args)[0].value
+
+
+# Types of flags. Each parses a string, or raises an error that names the accepted values.
+
+
+def path(text: str) -> str:
+    """Parses the path of a file or directory on this machine. "~" is the home directory."""
+    if is_remote(text):
+        raise argparse.ArgumentTypeError(
+            f"takes a path on this machine, not '{text}'; copy the files here, or mount the bucket"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(
+            f"takes a path in UTF-8, not {os.fsencode(text)!r}; rename the file or folder"
+        ) from None
+    return os.path.expanduser(text)
+
+
+def is_remote(path: str) -> bool:
+    """Returns whether a path is in a file system such as gs:// or s3://."""
+    return re.match(r"[a-z][a-z0-9+.-]*://", path, re.IGNORECASE) is not None
+
+
+def paths(text: str) -> list[str]:
+    """Parses paths separated by commas. The path of an existing file or directory may contain commas."""
+    parts = split_paths(text)
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"takes paths separated by commas, but '{text}' contains an empty path")
+    return [path(part) for part in parts]
+
+
+def _joined_paths(text: str) -> str:
+    """Returns paths separated by commas as they are; a problem splits them."""
+    return text
+
+
+def whole_number(minimum: int) -> Callable[[str], int]:
+    """Returns an argument type for whole numbers from `minimum` to 2**31 - 1."""
+
+    def parse(text: str) -> int:
+        if not text.lstrip("-").isdigit() or not minimum <= int(text) < 2**31:
+            raise argparse.ArgumentTypeError(f"takes a whole number from {minimum} to {2**31 - 1}, not '{text}'")
+        return int(text)
+
+    return parse
+
+
+def choice_type(words: Sequence[str], flag: str) -> Callable[[str], str]:
+    """Returns an argument type that accepts one of `words`. `flag` is its flag, for hints."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            hint = alias_hint(flag, text) or nearest(text, words)
+            raise argparse.ArgumentTypeError(f"takes {' or '.join(words)}, not '{text}'{hint}")
+        return text
+
+    return parse
+
+
+def truth(text: str) -> bool:
+    """Parses True or False, in upper or lower case, or 1 or 0."""
+    try:
+        return parse_bool(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _truth_or_auto(text: str) -> bool | None:
+    return None if text.lower() == "auto" else truth(text)
+
+
+def positive_number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"takes a number above 0, not '{text}'")
+    return number
+
+
+def _not_negative(text: str) -> float:
+    return 0.0 if text == "0" else positive_number(text)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"takes whole numbers separated by commas, not '{text}'") from None
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
