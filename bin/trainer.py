@@ -1,7 +1,6 @@
 """t2t-lite-trainer: trains a model on a problem's data."""
 
 import argparse
-import dataclasses
 import functools
 import os
 import signal
@@ -15,8 +14,8 @@ from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.data.problem import get_problem
 from t2t_lite.options import option
 from t2t_lite.system.tensorflow import import_tensorflow
-from t2t_lite.training.cluster import is_in_step, make_tf_configs, task_of_environment, use_slurm
-from t2t_lite.training.launcher import Launcher, is_launched
+from t2t_lite.training.cluster import is_in_step, is_launched, make_tf_configs, task_of_environment, use_slurm
+from t2t_lite.training.launcher import Launcher
 from t2t_lite.training.options import TrainOptions, check_evaluation
 
 
@@ -153,8 +152,6 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     options = TrainOptions(**cli.given(arguments, TrainOptions))
     check_evaluation(run.problem, options)
     import_tensorflow()
-    from t2t_lite.training import devices, evaluation
+    from t2t_lite.training import evaluation
 
-    options = dataclasses.replace(options, free_bytes=devices.device_memory(options.virtual_devices))
-    made = devices.make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
-    evaluation.evaluate_continuously(run, Path(arguments.data_dir), made, options, CommandDisplay())
+    evaluation.evaluate_continuously(run, Path(arguments.data_dir), options, CommandDisplay())

@@ -57,14 +57,11 @@ VARIATIONS = {
 }
 
 
-def _register(name: str, line: str, changes: dict) -> None:
-    def vary(base: HParams) -> HParams:
+for _name, (_line, _changes) in VARIATIONS.items():
+
+    def _vary(base: HParams, changes: dict = _changes) -> HParams:
         return base.replace(**changes)
 
-    vary.__name__ = vary.__qualname__ = name
-    vary.__doc__ = line
-    HPARAMS.derive("transformer_base")(vary)
-
-
-for _name, (_line, _changes) in VARIATIONS.items():
-    _register(_name, _line, _changes)
+    _vary.__name__ = _vary.__qualname__ = _name
+    _vary.__doc__ = _line
+    HPARAMS.derive("transformer_base")(_vary)

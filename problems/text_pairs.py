@@ -20,7 +20,7 @@ from t2t_lite.registry import PROBLEMS
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
 _SHORT = 40  # the length ratio is checked only if the longer side has more characters than this
-_FILES = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
+_FILES = [*map("_".join, itertools.product(SPLITS, ("source", "target", "tsv")))]
 _HELD_OUT_SHARE, _MAX_HELD_OUT = 0.05, 2000
 
 

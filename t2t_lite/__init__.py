@@ -55,7 +55,7 @@ _NAMES = {
     "registry": "HPARAMS MODELS PROBLEMS",
     "report.writing": "write_report",
     "run_training": "TrainResult train",
-    "runs.averaging": "AveragedCheckpoints average_checkpoints",
+    "runs.selection": "AveragedCheckpoints average_checkpoints",
     "schedules": "schedules",
     "training.callbacks": "Callback",
     "visualization.attention": "draw_attention",

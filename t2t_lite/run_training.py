@@ -15,13 +15,9 @@ from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.evaluate import evaluate, score_split
-from t2t_lite.files import write_text
 from t2t_lite.options import SettingValue
 from t2t_lite.recipes import Recipe, choose_recipe
 from t2t_lite.registry import MODELS, PROBLEMS
-from t2t_lite.reproduce.cost import training_figures
-from t2t_lite.reproduce.run_report import run_report
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.evaluations import Columns, read_evaluation_columns, read_reports
 from t2t_lite.runs.run_dir import (
@@ -31,7 +27,6 @@ from t2t_lite.runs.run_dir import (
     prepare_run_dir,
     with_order_of_run,
 )
-from t2t_lite.runs.selection import average_checkpoints
 from t2t_lite.system.locks import training_in
 from t2t_lite.system.machine import has_gpu, keep_compiled
 from t2t_lite.system.tensorflow import tensorflow_job
@@ -164,7 +159,9 @@ def train(
             checkpoints=[path for _, path in list_checkpoints(output_dir)],
         )
         if chosen and is_chief and result.ended_by in COMPLETE:
-            written = _finish(chosen, output_dir, data_dir, hparams_set, display or Display())
+            from t2t_lite.reproduce import run_report
+
+            written = run_report.finish(chosen, output_dir, data_dir, hparams_set, display or Display())
             result = dataclasses.replace(result, report=written)
     return result
 
@@ -283,37 +280,3 @@ def _train(
 
         settings, prepare = (run_dir.hparams, lambda settings: run_dir) if run_dir else (hparams, prepare)
         return run.train(settings, prepare, output_dir, data_dir, manifest, options, callbacks, display)
-
-
-def _finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | None, display: Display) -> Path:
-    """Averages the last checkpoints of a complete run, evaluates, and writes `report.md` into the run directory.
-
-    If there are fewer checkpoints than the settings ask for, all are averaged, and the report says so. `hparams_set`
-    selects the paper's results for comparison; None: it is unknown. Returns the path of the report. Raises UserError if
-    a checkpoint or the data is unusable.
-    """
-    run = open_run_dir(output_dir)
-    checkpoints, wanted = list_checkpoints(output_dir), run.hparams.average_checkpoints
-    if recipe.averages:
-        steps = average_checkpoints(output_dir, min(wanted, len(checkpoints))).steps
-        display.say(f"averaged the last {len(steps)} checkpoints (steps {', '.join(map(str, steps))})")
-    display.say(f"evaluating the {recipe.split} split; if interrupted, run the same command again to continue here")
-    scores = score_split(
-        output_dir,
-        recipe.split,
-        data_dir=data_dir,
-        checkpoint_path="average" if recipe.averages else "last",
-        # Use the paper's settings, not tuned ones. The paper mentions no minimum length.
-        decode_hparams=dataclasses.asdict(run.problem.decode_hparams.replace(min_length=0)),
-    )
-    training = training_figures(run, data_dir)
-    last, _ = checkpoints[-1]
-    if training.get("dev_step") != last:  # the training did not evaluate its last checkpoint
-        dev = evaluate(output_dir, data_dir, checkpoint_path=f"ckpt-{last}", decode=False)
-        training |= {"dev_step": last, "dev_perplexity": dev.perplexity}
-    report = run_report(run, training, hparams_set, scores, wanted).markdown()
-    path = output_dir / "report.md"
-    write_text(path, report)
-    display.text(report)
-    display.say(f"wrote {path}")
-    return path

@@ -1,8 +1,6 @@
 """Word alignments from attention weights."""
 
-import collections
 import itertools
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,21 +24,6 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
         if attended.size:
             links.append(f"{attended.argmax()}-{word}")
     return " ".join(links)
-
-
-def association(links: Sequence[tuple[int, int]]) -> float:
-    """Returns how much source tokens tell about the output tokens that they are linked with, in nats.
-
-    This is the mean pointwise mutual information over all links (source token, output token). A link itself does not
-    count, so that rare tokens which are linked at random do not look related.
-    """
-    pairs, sources = collections.Counter(links), collections.Counter(source for source, _ in links)
-    outputs = collections.Counter(output for _, output in links)
-    information = 0.0
-    for source, output in links:
-        share = outputs[output] / len(links)
-        information += math.log((pairs[source, output] - 1 + share) / sources[source] / share)
-    return information / max(1, len(links))
 
 
 def words_of_tokens(tokens: Sequence[str]) -> list[list[int]]:

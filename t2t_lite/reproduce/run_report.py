@@ -1,13 +1,22 @@
 """Writes the report of one run, with the paper's results for its model beside its own."""
 
+import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from t2t_lite.display import Display
+from t2t_lite.evaluation.evaluate import evaluate, score_split
+from t2t_lite.files import write_text
 from t2t_lite.metric import figure_name
+from t2t_lite.recipes import Recipe
 from t2t_lite.registry import HPARAMS
+from t2t_lite.reproduce.cost import training_figures
 from t2t_lite.reproduce.grid import Column, Grid
 from t2t_lite.reproduce.paper_figures import BATCH_TOKENS, PAPER_FIGURES
-from t2t_lite.runs.run_dir import RunDir
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.run_dir import RunDir, open_run_dir
+from t2t_lite.runs.selection import average_checkpoints
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.split_scores import SplitScores
@@ -87,3 +96,37 @@ def nearest_paper_set(hparams_set: str | None) -> str | None:
     while hparams_set is not None and hparams_set not in PAPER_FIGURES:
         hparams_set = HPARAMS.parent(hparams_set)
     return hparams_set
+
+
+def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | None, display: Display) -> Path:
+    """Averages the last checkpoints of a complete run, evaluates, and writes `report.md` into the run directory.
+
+    If there are fewer checkpoints than the settings ask for, all are averaged, and the report says so. `hparams_set`
+    selects the paper's results for comparison; None: it is unknown. Returns the path of the report. Raises UserError if
+    a checkpoint or the data is unusable.
+    """
+    run = open_run_dir(output_dir)
+    checkpoints, wanted = list_checkpoints(output_dir), run.hparams.average_checkpoints
+    if recipe.averages:
+        steps = average_checkpoints(output_dir, min(wanted, len(checkpoints))).steps
+        display.say(f"averaged the last {len(steps)} checkpoints (steps {', '.join(map(str, steps))})")
+    display.say(f"evaluating the {recipe.split} split; if interrupted, run the same command again to continue here")
+    scores = score_split(
+        output_dir,
+        recipe.split,
+        data_dir=data_dir,
+        checkpoint_path="average" if recipe.averages else "last",
+        # Use the paper's settings, not tuned ones. The paper mentions no minimum length.
+        decode_hparams=dataclasses.asdict(run.problem.decode_hparams.replace(min_length=0)),
+    )
+    training = training_figures(run, data_dir)
+    last, _ = checkpoints[-1]
+    if training.get("dev_step") != last:  # the training did not evaluate its last checkpoint
+        dev = evaluate(output_dir, data_dir, checkpoint_path=f"ckpt-{last}", decode=False)
+        training |= {"dev_step": last, "dev_perplexity": dev.perplexity}
+    report = run_report(run, training, hparams_set, scores, wanted).markdown()
+    path = output_dir / "report.md"
+    write_text(path, report)
+    display.text(report)
+    display.say(f"wrote {path}")
+    return path

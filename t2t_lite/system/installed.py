@@ -35,10 +35,6 @@ def check_installed(what: str, modules: Mapping[str, str], extra: str, omit: str
         raise UserError(f"{what} needs {', '.join(missing)}; run {install_command(extra)}{advice}")
 
 
-def check_tensorflow() -> None:
-    check_installed("this", {"tensorflow": _LEFT_OUT["tensorflow"]}, "")
-
-
 def missing_package(error: ModuleNotFoundError) -> UserError | None:
     """Returns the error to show if a serving install leaves out the missing module; None for other modules."""
     name = _LEFT_OUT.get((error.name or "").partition(".")[0])

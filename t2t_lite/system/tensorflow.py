@@ -7,7 +7,7 @@ levels, handlers and garbage collection are left alone: only our own commands ch
 import contextlib
 import ctypes
 import gc
-import importlib
+import importlib.util
 import logging
 import os
 import sys
@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from t2t_lite.errors import UserError
-from t2t_lite.system.installed import check_tensorflow
+from t2t_lite.system.installed import install_command
 
 # The number of open `_settings_restored` blocks, and the settings before the first of them.
 _jobs = 0
@@ -82,7 +82,8 @@ def tensorflow_job() -> Iterator[None]:
 
 
 def _load() -> None:
-    check_tensorflow()
+    if importlib.util.find_spec("tensorflow") is None:
+        raise UserError(f"this needs TensorFlow; run {install_command('')}")
     keras = sys.modules.get("keras")
     if keras is not None and keras.config.backend() != "tensorflow":
         raise UserError(

@@ -19,6 +19,18 @@ _TRAINING = ("chief", "worker")
 EVALUATOR = "evaluator"
 
 
+# In the environment of a process that the launcher started: the number of such processes on the machine.
+PROCESSES = "T2T_LITE_PROCESSES_PER_HOST"
+
+
+def is_launched() -> bool:
+    return PROCESSES in os.environ
+
+
+def processes_on_host() -> int:
+    return int(os.environ.get(PROCESSES, "1"))
+
+
 class Task(NamedTuple):
     workers: list[str]  # the addresses of all tasks that train, the chief's first
     index: int  # the index of this process among them; 0 for an evaluator

@@ -18,8 +18,7 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import free_memory, num_cores, user_sets_threads, warn_if_unused, why_unused
 from t2t_lite.system.tensorflow import is_prepared
-from t2t_lite.training.cluster import meet_workers, workers_of_environment
-from t2t_lite.training.launcher import processes_on_host
+from t2t_lite.training.cluster import meet_workers, processes_on_host, workers_of_environment
 
 # Number of micro-batches that a CPU computes at once.
 _PARALLEL_ON_CPU = 2

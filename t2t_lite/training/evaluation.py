@@ -1,7 +1,9 @@
 """Evaluation on the dev split, during training or in a separate process."""
 
+import collections
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from t2t_lite.data.manifest import FILENAME, Manifest, check_data, manifest_of_f
 from t2t_lite.data.pipeline import batches, reading_shards
 from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.text_files import read_lines
-from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.data.vocab import EOS_ID, open_vocabulary
 from t2t_lite.decoding.tensorflow_engine import restored_model
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.display import LOG, Display
@@ -29,7 +31,7 @@ from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.evaluations import add_evaluation, best_steps, read_evaluations
 from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
-from t2t_lite.training.devices import all_reduce_sum, device_memory
+from t2t_lite.training.devices import all_reduce_sum, device_memory, make_strategy
 from t2t_lite.training.loss import evaluation_sums
 from t2t_lite.training.micro_batching import (
     ElementSpec,
@@ -278,7 +280,6 @@ POLL_SECS = 5.0
 def evaluate_continuously(
     run_dir: RunDir,
     data_dir: Path,
-    strategy: tf.distribute.Strategy,
     options: TrainOptions,
     display: Display | None = None,
 ) -> None:
@@ -288,6 +289,8 @@ def evaluate_continuously(
     Without a `display`, the logger shows the results.
     """
     hparams = run_dir.hparams
+    options = dataclasses.replace(options, free_bytes=device_memory(options.virtual_devices))
+    strategy = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
     inputs_size, targets_size = check_data(data_dir, run_dir.problem).vocab_sizes(run_dir.problem)
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     evaluator = Evaluator(run_dir, data_dir, strategy, model, options)
@@ -318,3 +321,52 @@ def evaluate_continuously(
             if hparams.train_steps in seen or time.monotonic() - since >= options.eval_wait_secs:
                 return
             time.sleep(min(POLL_SECS, max(options.eval_wait_secs, 0.1)))
+
+
+_ALIGNED_TOKENS, _ALIGNED_BATCHES = 2000, 3  # target tokens per batch, and batches, to choose the layer by
+
+
+def best_alignment_layer(run_dir: RunDir, data_dir: Path, model: Seq2SeqModel) -> int | None:
+    """Returns the decoder layer whose cross-attention aligns words best, measured on some dev pairs.
+
+    In this layer, the source token to which an output token attends most tells most about it, see `association`. None
+    if there is nothing to choose from, because fewer than two layers have cross-attention weights or dev is empty.
+    """
+    num_layers = model.attention_layers().get("cross", 0)
+    if num_layers < 2:
+        return None
+    pairs = batches(
+        run_dir.problem,
+        data_dir,
+        "dev",
+        batch_tokens=_ALIGNED_TOKENS,
+        max_length=run_dir.hparams.max_length,
+        seed=1,
+    )
+    links: list[list[tuple[int, int]]] = [[] for _ in range(num_layers)]
+    for batch in pairs.take(_ALIGNED_BATCHES):
+        sources, outputs = (batch[side].numpy() for side in SIDES)
+        row, place = np.nonzero(outputs > EOS_ID)
+        for layer in range(num_layers):
+            weights = tf.reduce_mean(model.attention(batch["inputs"], batch["targets"], "cross", layer), 1).numpy()
+            attended = np.where(sources[:, np.newaxis] > EOS_ID, weights, -1).argmax(2)
+            links[layer] += zip(sources[row, attended[row, place]].tolist(), outputs[row, place].tolist())
+    usual = model.alignment_layer
+    if not links[usual]:
+        return None
+    return max(range(num_layers), key=lambda layer: (association(links[layer]), layer == usual))
+
+
+def association(links: Sequence[tuple[int, int]]) -> float:
+    """Returns how much source tokens tell about the output tokens that they are linked with, in nats.
+
+    This is the mean pointwise mutual information over all links (source token, output token). A link itself does not
+    count, so that rare tokens which are linked at random do not look related.
+    """
+    pairs, sources = collections.Counter(links), collections.Counter(source for source, _ in links)
+    outputs = collections.Counter(output for _, output in links)
+    information = 0.0
+    for source, output in links:
+        share = outputs[output] / len(links)
+        information += math.log((pairs[source, output] - 1 + share) / sources[source] / share)
+    return information / max(1, len(links))

@@ -15,10 +15,8 @@ from typing import IO, Any
 
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import visible_gpus
-from t2t_lite.training.cluster import make_tf_configs, task_of_environment
+from t2t_lite.training.cluster import PROCESSES, make_tf_configs, task_of_environment
 
-# In the environment of a process that the launcher started: the number of such processes on the machine.
-PROCESSES = "T2T_LITE_PROCESSES_PER_HOST"
 # Seconds in which the other workers must end by themselves after one has ended with an error, and then after SIGTERM.
 _GRACE_SECONDS = 60.0
 _TERM_SECONDS = 10.0
@@ -27,14 +25,6 @@ _POLL_SECONDS = 0.1
 _USAGE_ERROR = 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1
-
-
-def is_launched() -> bool:
-    return PROCESSES in os.environ
-
-
-def processes_on_host() -> int:
-    return int(os.environ.get(PROCESSES, "1"))
 
 
 class Launcher:

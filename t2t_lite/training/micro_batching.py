@@ -18,7 +18,6 @@ from typing import Generic, TypeAlias, TypeVar
 
 import tensorflow as tf
 
-from t2t_lite.arrays import static_size
 from t2t_lite.config import HParams
 from t2t_lite.cost import choose_max_tokens
 from t2t_lite.data.batching import HostShare
@@ -184,7 +183,7 @@ def batch_signature(strategy: tf.distribute.Strategy, *specs: object) -> list | 
 
 
 def num_micro_batches(batch: DistributedBatch) -> int:
-    return static_size(first_replica(batch["targets"]), 0)
+    return len(first_replica(batch["targets"]))
 
 
 def first_replica(value: tf.Tensor | tf.distribute.DistributedValues) -> tf.Tensor:

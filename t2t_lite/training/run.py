@@ -5,16 +5,12 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.generation.records import LONGER
 from t2t_lite.data.manifest import Manifest
-from t2t_lite.data.pipeline import batches, has_pair, reading_shards
-from t2t_lite.data.problem import SIDES
-from t2t_lite.data.vocab import EOS_ID
-from t2t_lite.decoding.alignment import association
+from t2t_lite.data.pipeline import has_pair, reading_shards
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.files import one_line
@@ -32,6 +28,7 @@ from t2t_lite.training.devices import (
     settle,
     slow_precision,
 )
+from t2t_lite.training.evaluation import best_alignment_layer
 from t2t_lite.training.loop import Training, TrainingLoop
 from t2t_lite.training.micro_batching import bound_micro_batches
 from t2t_lite.training.options import TrainOptions
@@ -93,7 +90,7 @@ def train(
             ending = loop.run()
             if is_chief and not ending.signal:
                 try:
-                    if (layer := best_alignment_layer(training)) is not None:
+                    if (layer := best_alignment_layer(training.run_dir, data_dir, training.model)) is not None:
                         record_alignment_layer(output_dir, layer)
                 except Exception as error:  # a plug-in's model may raise anything, and the run is complete without it
                     progress.say(f"the layer for word alignments was not measured: {one_line(str(error))}")
@@ -145,41 +142,6 @@ def set_up(
         raise UserError(f"the workers see different checkpoints in {run_dir.path}; let all workers share `output_dir`")
     is_chief = workers_of_environment()[1] == 0
     return Training(run_dir, data_dir, manifest, strategy, options, model, state, micro_batches, is_chief, notes)
-
-
-_ALIGNED_TOKENS, _ALIGNED_BATCHES = 2000, 3  # target tokens per batch, and batches, to choose the layer by
-
-
-def best_alignment_layer(training: Training) -> int | None:
-    """Returns the decoder layer whose cross-attention aligns words best, measured on some dev pairs.
-
-    In this layer, the source token to which an output token attends most tells most about it, see `association`. None
-    if there is nothing to choose from, because fewer than two layers have cross-attention weights or dev is empty.
-    """
-    model, hparams = training.model, training.run_dir.hparams
-    num_layers = model.attention_layers().get("cross", 0)
-    if num_layers < 2:
-        return None
-    pairs = batches(
-        training.run_dir.problem,
-        training.data_dir,
-        "dev",
-        batch_tokens=_ALIGNED_TOKENS,
-        max_length=hparams.max_length,
-        seed=1,
-    )
-    links: list[list[tuple[int, int]]] = [[] for _ in range(num_layers)]
-    for batch in pairs.take(_ALIGNED_BATCHES):
-        sources, outputs = (batch[side].numpy() for side in SIDES)
-        row, place = np.nonzero(outputs > EOS_ID)
-        for layer in range(num_layers):
-            weights = tf.reduce_mean(model.attention(batch["inputs"], batch["targets"], "cross", layer), 1).numpy()
-            attended = np.where(sources[:, np.newaxis] > EOS_ID, weights, -1).argmax(2)
-            links[layer] += zip(sources[row, attended[row, place]].tolist(), outputs[row, place].tolist())
-    usual = model.alignment_layer
-    if not links[usual]:
-        return None
-    return max(range(num_layers), key=lambda layer: (association(links[layer]), layer == usual))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.decoding.alignment import association
+from t2t_lite.training.evaluation import association
 
 LETTERS = [chr(ord("a") + number) for number in range(26)]
 SMALL = "hidden_size=64,filter_size=128,num_heads=2,batch_tokens=1000,learning_rate_warmup_steps=150,norm_position=pre"

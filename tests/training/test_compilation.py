@@ -15,17 +15,16 @@ from t2t_lite.training.options import TrainOptions
     + [(has_gpus, True, "shapes", True) for has_gpus in (False, True)],
 )
 def test_compilation_and_few_shapes_go_together(monkeypatch, has_gpus, xla_compile, of_new_run, with_both):
-    def settled(batch_by, stored=frozenset()):
-        hparams, compiles, why = settle(
-            tf.distribute.get_strategy(), HParams(batch_by=batch_by), xla_compile, dict(stored)
-        )
+    def settled(batch_by, of_run=None):
+        strategy, hparams = tf.distribute.get_strategy(), HParams(batch_by=batch_by)
+        hparams, compiles, why = settle(strategy, hparams, xla_compile, of_run or {})
         assert why == ""
         return hparams.batch_by, compiles
 
     monkeypatch.setattr("t2t_lite.training.devices.has_gpus", lambda strategy: has_gpus)
     assert settled("auto") == (of_new_run, of_new_run == "shapes")
     for batch_by, compiles in (("both", with_both), ("shapes", of_new_run == "shapes")):
-        assert settled(batch_by) == settled("auto", **{batch_by: True}) == (batch_by, compiles)
+        assert settled(batch_by) == settled("auto", of_run={"batch_by": batch_by}) == (batch_by, compiles)
 
 
 def test_every_option_of_a_training_is_a_flag():

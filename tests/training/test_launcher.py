@@ -12,8 +12,8 @@ import pytest
 
 from t2t_lite.bin.trainer import main
 from t2t_lite.errors import UserError
-from t2t_lite.training.cluster import task_of_environment
-from t2t_lite.training.launcher import PROCESSES, Launcher, is_launched, processes_on_host
+from t2t_lite.training.cluster import PROCESSES, is_launched, processes_on_host, task_of_environment
+from t2t_lite.training.launcher import Launcher
 
 # Each worker finds its index in `index` and a folder in sys.argv[1].
 PREAMBLE = """

@@ -196,7 +196,7 @@ def test_an_evaluator_beside_the_training_finds_the_same_figures(run, chosen, gr
     run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=3, schedule="train")
     assert not (tmp_path / "evaluations.json").exists()
     options = TrainOptions(schedule="eval", eval_decode=True, eval_wait_secs=0)
-    evaluate_continuously(open_run_dir(tmp_path), grammar_data, tf.distribute.get_strategy(), options)
+    evaluate_continuously(open_run_dir(tmp_path), grammar_data, options)
     found, expected = read_evaluations(tmp_path), read_evaluations(chosen)
     assert found.keys() == expected.keys()
     for step, figures in expected.items():
