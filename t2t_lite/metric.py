@@ -30,14 +30,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-
 Numbers: TypeAlias = Sequence[float]
-
-
 TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
-
-
 LANGUAGE_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")  # BCP 47
 
 

@@ -370,18 +370,19 @@ def _windows(
     return Windows(shards, size, problem.is_reversed, max_length, cutting, seed, epoch)
 
 
-def _gathered(inputs: Array, targets: Array, rows: Array, sizes: tf.Tensor, is_whole: bool) -> tf.data.Dataset:
+def _gathered(inputs: Array, targets: Array, chosen: Array, sizes: tf.Tensor, is_whole: bool) -> tf.data.Dataset:
     """Yields the batches of a window, see `Windows` and `batches`. Whole batches include the rows that pad them."""
 
     def batch(row: tf.Tensor, size: tf.Tensor) -> dict[str, tf.Tensor]:
-        number = size[2] if is_whole else tf.shape(row, tf.int64)[0]
+        *lengths, rows, tokens = tf.unstack(size, num=4)
+        number = rows if is_whole else tf.shape(row, tf.int64)[0]
         padded = {
-            name: tf.gather(texts, row).to_tensor(shape=tf.stack([number, size[side]]))
-            for side, (name, texts) in enumerate(zip(SIDES, (inputs, targets)))
+            name: tf.gather(texts, row).to_tensor(shape=tf.stack([number, length]))
+            for name, texts, length in zip(SIDES, (inputs, targets), lengths)
         }
-        return padded if is_whole else padded | {"rows": size[2], "tokens": tf.cast(size[3], tf.float32)}
+        return padded if is_whole else padded | {"rows": rows, "tokens": tf.cast(tokens, tf.float32)}
 
-    return tf.data.Dataset.from_tensor_slices((rows, sizes)).map(batch)
+    return tf.data.Dataset.from_tensor_slices((chosen, sizes)).map(batch)
 
 
 def _shards(problem: Problem, data_dir: Path, split: str, manifest: Manifest | None) -> list[str]:

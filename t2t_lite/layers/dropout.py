@@ -11,7 +11,7 @@ from t2t_lite.layers.ops import dynamic_shape, multiply_by_mask, ops
 
 
 class Seeds(Protocol):
-    """A source of random numbers for one training step, such as `training.step.dropout_seeds.DropoutSeeds`."""
+    """A source of random numbers for one training step, such as `training.loss.DropoutSeeds`."""
 
     def uint16_like(self, x: Array) -> Array:
         """Returns uniform integers below 2**16 in the shape of x, different ones in each call."""

@@ -18,14 +18,12 @@ import tensorflow as tf
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import without_patterns
-from t2t_lite.runs import checkpoint_files, checkpoints
+from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.system.locks import locked
 
 # A group of variables that only averages have.
 _ABOUT_AVERAGE = "average"
-
-
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 # Patterns of variable names in version 0.1, and what replaces them now.
 _RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
@@ -218,8 +216,6 @@ class Optimizer(Protocol):
 
 
 OptimizerT = TypeVar("OptimizerT", bound=Optimizer)
-
-
 Groups: TypeAlias = dict[str, dict[str, tf.Variable]]
 
 
@@ -236,11 +232,11 @@ class Snapshot:
         Also writes the moving average of the weights, if there is one, as `average-<step>`, replacing an older one.
         Returns the checkpoint's path.
         """
-        path = checkpoints.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
+        path = write(Path(directory) / f"ckpt-{self.step}", **self._groups)
         # The new checkpoint is not the last one if damaged ones of later steps exist.
         checkpoint_files.remove_old(directory, keep_max, {*keep, self.step})
         if self._average is not None:
-            checkpoints.write_average(Path(directory) / f"average-{self.step}", self._average)
+            write_average(Path(directory) / f"average-{self.step}", self._average)
         return path
 
 
@@ -255,7 +251,7 @@ class TrainingState(Generic[OptimizerT]):
         self.epoch = tf.Variable(tf.constant(0, tf.int64))
         self.position = tf.Variable(tf.constant(0, tf.int64))
         self.optimizer = optimizer
-        self._model = checkpoints.by_name(model.variables)
+        self._model = by_name(model.variables)
         self._groups = {
             "model": self._model,
             "optimizer": optimizer.state,
@@ -293,7 +289,7 @@ class TrainingState(Generic[OptimizerT]):
                 damages.append(error)
                 warn(f"skipped: {str(error).split('; ')[0]}")
                 continue
-            checkpoints.refuse_average(path)
+            refuse_average(path)
             self._assign(arrays, path)
             return path
         if damages:
@@ -303,15 +299,15 @@ class TrainingState(Generic[OptimizerT]):
     def restore_from(self, path: Path) -> None:
         """Restores one checkpoint. Raises UserError if it cannot be read, does not fit the model, or is an average."""
         arrays = self._read(path)
-        checkpoints.refuse_average(path)
+        refuse_average(path)
         self._assign(arrays, path)
 
     def _read(self, path: Path) -> dict[str, dict[str, np.ndarray]]:
-        return {group: checkpoints.read(path, group) for group in self._groups}
+        return {group: read(path, group) for group in self._groups}
 
     def _assign(self, arrays: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         for group, variables in self._groups.items():
-            checkpoints.assign(variables, arrays[group], f"checkpoint {path} does not fit the {group}")
+            assign(variables, arrays[group], f"checkpoint {path} does not fit the {group}")
 
 
 def _on_host(variables: dict[str, tf.Variable]) -> dict[str, tf.Variable]:

@@ -14,11 +14,7 @@ from t2t_lite.errors import UserError
 
 # The types of tasks that train, in the order of their numbers; the first one is the chief.
 _TRAINING = ("chief", "worker")
-
-
 EVALUATOR = "evaluator"
-
-
 # In the environment of a process that the launcher started: the number of such processes on the machine.
 PROCESSES = "T2T_LITE_PROCESSES_PER_HOST"
 
@@ -88,8 +84,6 @@ def make_tf_configs(addresses: list[str]) -> list[str]:
 # The ports of a job: a block of a job's own, so that jobs on the same machine do not clash. Each task has several
 # ports, for the processes of --processes_per_host. Linux gives other connections ports from 32768 on.
 _FIRST_PORT, _BLOCKS = 10_000, 40
-
-
 _TASKS_PER_NODE, _PORTS_PER_TASK = 32, 16
 
 

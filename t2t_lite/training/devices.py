@@ -285,8 +285,6 @@ _LEAST_GAIN = 1.3
 # The sizes of the square matrices. A product must take much longer than its launch, but on a CPU without bfloat16
 # instructions, a larger one would take a second.
 _SIZES = {"CPU": 1024, "GPU": 8192}
-
-
 _measured: dict[str, float] = {}
 
 

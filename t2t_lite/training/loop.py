@@ -132,7 +132,7 @@ class TrainingLoop:
     def run(self) -> Ending:
         try:
             ending = self._run()
-            self._report_saved(wait=True)
+            self._take_saved(wait=True)
             return ending
         except Exception:
             self._writer.wait()  # not after KeyboardInterrupt, which ends the run at once
@@ -163,7 +163,7 @@ class TrainingLoop:
             unread = None if is_read_now else started
             if is_read_now:
                 agreed = Wishes(*map(max, agreed, self._finish(started)))
-            self._report_saved(wait=False)
+            self._take_saved(wait=False)
             profiler.after_steps(number)
             stop, checkpoint = agreed.stop or policy.is_stopped_here(self._step), agreed.save or is_due
             if checkpoint:
@@ -268,13 +268,17 @@ class TrainingLoop:
         self._state.position.assign(self._last.position + 1)
         if not self._is_chief:
             return
-        self._report_saved(wait=True)  # the previous checkpoint
+        self._take_saved(wait=True)  # the previous checkpoint
         keep_max, snapshot, best = self._options.keep_checkpoint_max, self._state.snapshot(), self.policy.best_steps()
         self._writer.start(self._step, lambda: snapshot.write(self._path, keep_max, keep=best))
-        self._report_saved(wait=self._callbacks.follow_checkpoints)
+        self._take_saved(wait=self._callbacks.follow_checkpoints)
 
-    def _report_saved(self, wait: bool) -> None:
-        """Reports the checkpoint in the background if it is written. Raises UserError if it could not be written."""
+    def _take_saved(self, wait: bool) -> None:
+        """Reports the checkpoint that a thread writes, once it is written; `wait`: waits for that.
+
+        The run waits before it writes the next checkpoint, before it records an evaluation, at its end and, if a
+        callback follows checkpoints, at once. Raises UserError if the checkpoint could not be written.
+        """
         if written := self._writer.take(wait):
             step, path = written
             self._progress.say(f"step {step}: saved {path}")
@@ -300,7 +304,7 @@ class TrainingLoop:
             except Interrupted:
                 return self._stop("during the evaluation of")
             if self._is_chief:
-                self._report_saved(wait=True)
+                self._take_saved(wait=True)
                 policy.after_evaluation(self._step, figures)
             self._progress.after_evaluation(self._step, figures, self._evaluator.samples)
             self._callbacks.on_evaluation(self._step, figures)
@@ -312,5 +316,5 @@ class TrainingLoop:
         return self._stop() if policy.is_stopped(self._step) else None
 
     def _stop(self, where: str = "after") -> Ending:
-        self._report_saved(wait=True)  # the last step must be saved, at least in the background
+        self._take_saved(wait=True)  # the last step must be saved, at least in the background
         return self.policy.stopped(self._step, where)

@@ -72,8 +72,6 @@ def _num_tokens(targets: tf.Tensor) -> tf.Tensor:
 
 # A Philox block, generated from one counter value: four 32-bit numbers, or eight 16-bit numbers.
 _WORDS, _NUMBERS = 4, 8
-
-
 _PHILOX = 1  # its id among the algorithms of tf.random
 
 
@@ -83,7 +81,7 @@ class DropoutSeeds:
     Each number is a function of (random seed, step, index of the dropout call in the step, row in the global batch,
     element in the row). It does not depend on the number of devices and micro-batches, or on restarts. The function is
     Philox (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with the key (seed, step) and the counter
-    (call, block). Each row uses as many consecutive blocks of 8 numbers as its elements need. No two dropout calls,
+    (block, call). Each row uses as many consecutive blocks of 8 numbers as its elements need. No two dropout calls,
     rows or steps of a run share a block.
 
     Only the last 32 bits of the seed are used, and the step must be below 2**32. `first_row`, an int64 scalar, is the
@@ -94,14 +92,14 @@ class DropoutSeeds:
         seed = (random_seed & 0x7FFFFFFF) - (random_seed & 0x80000000)  # as int32, so that the key fits into int64
         self._key = _uint64(tf.reshape(seed * 2**32 + tf.cast(step, tf.int64), [1]))
         self._first_row, self._rows = tf.cast(first_row, tf.int64), rows
-        self._places = 0
+        self._calls = 0
 
     def uint16_like(self, x: tf.Tensor) -> tf.Tensor:
         """Returns the random numbers for the next dropout call: uint16 in the shape of x, uniform from 0 to 65535.
 
         x must consist of consecutive rows of equal size.
         """
-        self._places += 1
+        self._calls += 1
         size = tf.size(x)
         # Whether the last block of a row may be partial; if not, counting the blocks takes fewer operations.
         is_partial = math.prod(size for size in x.shape[1:] if size is not None) % _NUMBERS > 0
@@ -116,7 +114,7 @@ class DropoutSeeds:
         words = tf.raw_ops.StatelessRandomUniformFullIntV2(
             shape=[of_batch, _WORDS],
             key=self._key,
-            counter=_uint64(tf.stack([first, tf.constant(self._places, tf.int64)])),
+            counter=_uint64(tf.stack([first, tf.constant(self._calls, tf.int64)])),
             alg=_PHILOX,
             dtype=tf.uint32,
         )

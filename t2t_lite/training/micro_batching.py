@@ -33,11 +33,7 @@ from t2t_lite.training.options import TrainOptions
 DistributedBatch: TypeAlias = dict[str, tf.Tensor | tf.distribute.DistributedValues]
 # One replica's part of such a batch, and the specs of its tensors.
 ReplicaBatch: TypeAlias = dict[str, tf.Tensor]
-
-
 ElementSpec: TypeAlias = dict[str, tf.TypeSpec]
-
-
 OnReplica = TypeVar("OnReplica")  # one or several tensors from each replica
 
 
@@ -98,11 +94,12 @@ def distribute_batches(
 
     Shares and micro-batches are contiguous rows. The micro-batch limit does not change which replica gets a row. Global
     batches are dicts of "inputs" and "targets", int32 [rows, length], and any scalars. They are a dataset, which every
-    worker produces as a whole, or a function that returns the dataset of a host's rows, see `pipeline.batches`.
+    worker produces as a whole, or a function that returns the dataset of a host's rows, as in training; the pipeline
+    then adds "rows" and "tokens", see `pipeline.batches`.
 
     The result has "inputs" and "targets" as int32 [micro-batches, rows, length], padded with empty rows, which have no
-    loss. It adds "first_row", int64: the index of a share's first row in the global batch, and "tokens", float32: the
-    number of real target tokens in the whole global batch.
+    loss; "first_row", int64: the index of a share's first row in the global batch; and "tokens", float32: the number of
+    real target tokens in the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -113,8 +110,12 @@ def distribute_batches(
         data = global_batches(host) if callable(global_batches) else global_batches
 
         def split(batch: dict[str, tf.Tensor]) -> tf.data.Dataset:
-            if "rows" not in batch:
-                batch = _own_rows(batch, host)
+            if "rows" not in batch:  # a whole batch
+                rows = tf.shape(batch["targets"])[0]
+                of_device = host.rows_per_device(rows)
+                own = slice(host.first * of_device, (host.first + host.number) * of_device)
+                tokens = tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
+                batch = batch | {name: batch[name][own] for name in SIDES} | {"rows": rows, "tokens": tokens}
             share = host.rows_per_device(tf.cast(batch.pop("rows"), tf.int32))
             lengths = (tf.shape(batch[name])[1] for name in ("inputs", "targets"))
             number, size, *lengths = micro_batches.shape(share, *lengths)
@@ -139,15 +140,6 @@ def distribute_batches(
         return shares.prefetch(2 * mine)
 
     return strategy.distribute_datasets_from_function(dataset_of_host)
-
-
-def _own_rows(batch: dict[str, tf.Tensor], host: HostShare) -> dict[str, tf.Tensor]:
-    """Returns a global batch with only the host's rows, and with "rows" and "tokens" of the whole batch."""
-    rows = tf.shape(batch["targets"])[0]
-    share = host.rows_per_device(rows)
-    own = {name: batch[name][host.first * share : (host.first + host.number) * share] for name in SIDES}
-    tokens = tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
-    return batch | own | {"rows": rows, "tokens": tokens}
 
 
 class OnMicroBatches(Generic[OnReplica]):

@@ -15,8 +15,6 @@ from t2t_lite.schedules import learning_rate
 
 # Loss scaling in mixed_float16: the initial scale, and the number of consecutive finite steps before it is doubled.
 FIRST_LOSS_SCALE = 2.0**15
-
-
 LOSS_SCALE_GROWTH_STEPS = 2000
 
 
@@ -32,7 +30,7 @@ class Optimizer(abc.ABC):
       prefix: prefix of the state's names in checkpoints.
     """
 
-    _can_be_masked = False  # whether `_make_update` takes `good`; otherwise `apply` branches
+    _can_be_masked = False  # whether `_make_update` takes `is_finite`; otherwise `apply` branches
 
     def __init__(
         self, keras_variables: Sequence[keras.Variable], hparams: HParams, weight_decay: float, prefix: str
@@ -60,7 +58,7 @@ class Optimizer(abc.ABC):
         gradients: Sequence[tf.Tensor],
         loss_scale: tf.Tensor,
         norm: tf.Tensor,
-        good: tf.Tensor | None = None,
+        is_finite: tf.Tensor | None = None,
     ) -> None:
         """Makes one update. Call it in cross-replica context.
 
@@ -69,17 +67,22 @@ class Optimizer(abc.ABC):
             replicas.
           loss_scale: float32 scalar.
           norm: the global norm of the gradients of the unscaled loss, float32 scalar; clip_norm limits it.
-          good: bool scalar; if false, nothing changes. The gradients must be finite even then. None: true.
+          is_finite: bool scalar; if false, nothing changes. The gradients must be finite even then. None: true.
         """
-        if good is not None and not self._can_be_masked:
-            tf.cond(good, lambda: [self.apply(strategy, gradients, loss_scale, norm), 0][1], lambda: 0)
+        if is_finite is not None and not self._can_be_masked:
+
+            def apply() -> int:
+                self.apply(strategy, gradients, loss_scale, norm)
+                return 0
+
+            tf.cond(is_finite, apply, lambda: 0)
             return
         made = tf.cast(self.iterations - self.skipped, tf.float32)  # updates so far
         rate = learning_rate(self.iterations + 1, self.hparams)
-        if good is not None:
-            rate, norm = tf.where(good, rate, 0.0), tf.where(good, norm, 0.0)
+        if is_finite is not None:
+            rate, norm = tf.where(is_finite, rate, 0.0), tf.where(is_finite, norm, 0.0)
         divisor = self._divisor(loss_scale, norm)
-        update = self._make_update(made, rate, good)
+        update = self._make_update(made, rate, is_finite)
 
         def update_one(variable: tf.Variable, gradient: tf.Tensor, *slots: tf.Variable) -> None:
             if self._weight_decay and variable.shape.rank > 1:
@@ -90,18 +93,18 @@ class Optimizer(abc.ABC):
             strategy.extended.update(variable, update_one, args=others, group=False)
         share = 1.0 - self._average_decay(made + 1.0)
         for average, variable in zip(self.averages, self.variables):
-            strategy.extended.update(average, _move_average, args=(variable, share, good), group=False)
+            strategy.extended.update(average, _move_average, args=(variable, share, is_finite), group=False)
 
     def loss_scale_value(self) -> tf.Tensor:
         """Returns the loss scale, float32 scalar; 1 without loss scaling."""
         return tf.constant(1.0) if self.loss_scale is None else self.loss_scale.read_value()
 
     @abc.abstractmethod
-    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, good: tf.Tensor | None) -> Callable[..., None]:
+    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, is_finite: tf.Tensor | None) -> Callable[..., None]:
         """Returns a function (variable, gradient, *slots) that updates a variable and its slots on one device.
 
-        `made` is the number of updates so far, `rate` the learning rate, both float32 scalars. `good`, see `apply`, is
-        None unless the update can be masked; if it is false, the rate is 0.
+        `made` is the number of updates so far, `rate` the learning rate, both float32 scalars. `is_finite`, see
+        `apply`, is None unless the update can be masked; if it is false, the rate is 0.
         """
 
     def _slots(self) -> Sequence[Sequence[tf.Variable]]:
@@ -116,18 +119,20 @@ class Optimizer(abc.ABC):
         excess = tf.maximum(norm / self.hparams.clip_norm, 1.0)
         return excess if divisor is None else divisor * excess
 
-    def count(self, good: tf.Tensor) -> None:
-        """Counts a step and adapts the loss scale; `good` is whether the loss and gradients were finite.
+    def count(self, is_finite: tf.Tensor) -> None:
+        """Counts a step and adapts the loss scale; `is_finite` is whether the loss and gradients were finite.
 
         Call it in cross-replica context, after `apply` if that was called.
         """
         self.iterations.assign_add(1)
-        self.skipped.assign_add(tf.cast(tf.logical_not(good), tf.int64))
+        self.skipped.assign_add(tf.cast(tf.logical_not(is_finite), tf.int64))
         if self.loss_scale is None:
             return
-        good_steps = tf.where(good, self._good_steps + 1, 0)
+        good_steps = tf.where(is_finite, self._good_steps + 1, 0)
         is_long = good_steps >= LOSS_SCALE_GROWTH_STEPS
-        scale = tf.where(good, tf.where(is_long, 2.0, 1.0) * self.loss_scale, tf.maximum(self.loss_scale / 2.0, 1.0))
+        scale = tf.where(
+            is_finite, tf.where(is_long, 2.0, 1.0) * self.loss_scale, tf.maximum(self.loss_scale / 2.0, 1.0)
+        )
         self.loss_scale.assign(scale)
         self._good_steps.assign(tf.where(is_long, tf.zeros((), tf.int64), good_steps))
 
@@ -161,9 +166,9 @@ def state_name(variable: keras.Variable) -> str:
     return variable.path.replace("/", "_")
 
 
-def _move_average(average: tf.Variable, variable: tf.Variable, share: tf.Tensor, good: tf.Tensor | None) -> None:
+def _move_average(average: tf.Variable, variable: tf.Variable, share: tf.Tensor, is_finite: tf.Tensor | None) -> None:
     change = share * (average - variable)
-    average.assign_sub(change if good is None else tf.where(good, change, 0.0))
+    average.assign_sub(change if is_finite is None else tf.where(is_finite, change, 0.0))
 
 
 class KerasOptimizer(Optimizer):
@@ -186,16 +191,16 @@ class KerasOptimizer(Optimizer):
         self._updates = variables["updates"]
         self.state |= {f"{prefix}.{name}": variable for name, variable in variables.items()}
 
-    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, good: tf.Tensor | None) -> Callable[..., None]:
+    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, is_finite: tf.Tensor | None) -> Callable[..., None]:
         def update(variable: tf.Variable, gradient: tf.Tensor) -> None:
             self._rule.update_step(gradient, variable, rate)
 
         return update
 
-    def count(self, good: tf.Tensor) -> None:
+    def count(self, is_finite: tf.Tensor) -> None:
         """Counts a step; the rule counts only updates, because its bias corrections depend on their number."""
-        super().count(good)
-        self._updates.assign_add(tf.cast(good, tf.int64))
+        super().count(is_finite)
+        self._updates.assign_add(tf.cast(is_finite, tf.int64))
 
 
 def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
@@ -231,12 +236,12 @@ class FusedAdam(Optimizer):
     def _slots(self) -> Sequence[Sequence[tf.Variable]]:
         return self._momentums, self._velocities
 
-    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, good: tf.Tensor | None) -> Callable[..., None]:
+    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, is_finite: tf.Tensor | None) -> Callable[..., None]:
         rule = self._rule
         powers = [tf.pow(beta, made + 1.0) for beta in (rule.beta_1, rule.beta_2)]
         beta1, beta2, epsilon = (tf.constant(value) for value in (rule.beta_1, rule.beta_2, rule.epsilon))
-        if good is not None:  # betas of 1 leave the moments unchanged
-            beta1, beta2 = (tf.where(good, beta, 1.0) for beta in (beta1, beta2))
+        if is_finite is not None:  # betas of 1 leave the moments unchanged
+            beta1, beta2 = (tf.where(is_finite, beta, 1.0) for beta in (beta1, beta2))
 
         def update(variable: tf.Variable, gradient: tf.Tensor, momentum: tf.Variable, velocity: tf.Variable) -> None:
             # The fused kernel makes one pass over the four arrays; separate operations would need about sixteen.

@@ -10,8 +10,6 @@ from t2t_lite.metric import TOKENS, check_metric, metric_named, metric_needs
 from t2t_lite.options import Options, SettingValue, option
 
 _STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-
-
 _SCHEDULES = ("train_and_evaluate", "train", "eval")
 
 

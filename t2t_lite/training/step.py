@@ -2,7 +2,7 @@
 
 Each micro-batch yields `Sums`: its loss and gradients. They are summed over micro-batches and devices, and the
 optimizer makes one update with them, or none if the loss or the gradients are not finite. On one CPU, `SeparateGraphs`
-does this with several graphs, otherwise `OneGraph` with one.
+does this with several graphs; on other devices, and for several steps in one call, `OneGraph` does it with one.
 """
 
 import functools
@@ -155,6 +155,12 @@ def loss_and_gradients(
     return Sums(loss, tf.cast(tf.size(targets), tf.float32), gradients)
 
 
+def _norm(sums: Sums, loss_scale: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns (the global norm of the unscaled gradients, whether it and the loss are finite)."""
+    norm = tf.linalg.global_norm(sums.gradients) / loss_scale
+    return norm, tf.math.is_finite(norm) & tf.math.is_finite(sums.loss.smoothed)
+
+
 class SeparateGraphs:
     """Makes optimizer steps on one CPU: step(global batch, requests) -> figures, see `step_report`.
 
@@ -191,8 +197,7 @@ class SeparateGraphs:
     def _apply(self, sums: Sums, requests: tf.Tensor) -> tf.Tensor:
         optimizer = self._optimizer
         loss_scale = optimizer.loss_scale_value()
-        norm = tf.linalg.global_norm(sums.gradients) / loss_scale
-        is_finite = tf.math.is_finite(norm) & tf.math.is_finite(sums.loss.smoothed)
+        norm, is_finite = _norm(sums, loss_scale)
 
         def apply() -> int:
             optimizer.apply(self._strategy, sums.gradients, loss_scale, norm)
@@ -264,8 +269,7 @@ class OneGraph:
         start = (tf.constant(1), self._on_micro_batch(batch, tf.constant(0), weights))
         _, sums = tf.while_loop(lambda index, _: index < number, add, start, parallel_iterations=1)
         sums, requests = self._all_reduce(sums, requests)
-        norm = tf.linalg.global_norm(sums.gradients) / self._optimizer.loss_scale_value()
-        is_finite = tf.math.is_finite(norm) & tf.math.is_finite(sums.loss.smoothed)
+        norm, is_finite = _norm(sums, self._optimizer.loss_scale_value())
         packs = [tf.where(is_finite, pack, 0.0) for pack in sums.gradients]
         return _figures(sums, requests, norm, is_finite), norm, is_finite, self._packs.unpack(packs)
 
