@@ -40,8 +40,8 @@ def make_parser() -> cli.CommandParser:
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
-    for name in ("hparams", "plot_file") if not arguments.hparams_set else ():
-        if getattr(arguments, name) not in (None, ""):
+    for name, given in (("hparams", bool(arguments.hparams)), ("plot_file", arguments.plot_file is not None)):
+        if given and not arguments.hparams_set:
             parser.error(f"--{name} needs --hparams_set")
     cli.load_plugins(arguments)
     names = list(dict.fromkeys(arguments.hparams_set.split(","))) if arguments.hparams_set else HPARAMS.names()

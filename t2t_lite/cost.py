@@ -83,7 +83,7 @@ class StepBytes:
 
 
 class _Formulas(NamedTuple):
-    """The cost of a sub-layer, causal or not."""
+    """The cost of a kind of sub-layer, causal or not, from the settings. Some kinds ignore some arguments."""
 
     parameters: Callable[[HParams, bool], int]
     products: Callable[[HParams, bool, float], float]  # multiply-adds for a sentence of this length
@@ -91,7 +91,7 @@ class _Formulas(NamedTuple):
 
 
 class _Sublayer(NamedTuple):
-    """The cost of a sub-layer of one layer."""
+    """The cost of a sub-layer of one layer: from its `_Formulas`, or from a layer of a plug-in."""
 
     parameters: int
     products: Callable[[float, float], float]  # multiply-adds for a sentence of this length, with a source of that one
@@ -425,9 +425,10 @@ class Cost:
             functools.partial(_attention_products, hparams),
             functools.partial(_attention_bytes, hparams),
         )
-        for side, number in (("encoder", hparams.num_encoder_layers), ("decoder", hparams.num_decoder_layers)):
-            for index in range(number):
-                layer = self.model and getattr(self.model, f"{side}_layers")[index]
+        numbers = {"encoder": hparams.num_encoder_layers, "decoder": hparams.num_decoder_layers}
+        for side, number in numbers.items():
+            layers = getattr(self.model, f"{side}_layers") if self.model is not None else [None] * number
+            for index, layer in enumerate(layers):
                 chosen = (hparams, side == "decoder", index, layer)
                 made = {f"{side} self-attention": _sublayer("self_attention", SELF_ATTENTION_TYPES, *chosen)}
                 if side == "decoder":
@@ -540,7 +541,8 @@ def cost_of(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = N
     import_tensorflow()
     from t2t_lite.models.building import symbolic_model
 
-    return Cost(hparams, vocab_size, inputs_vocab_size, symbolic_model(hparams, vocab_size, inputs_vocab_size))
+    model = symbolic_model(hparams, vocab_size, inputs_vocab_size)
+    return Cost(model.hparams, vocab_size, inputs_vocab_size, model)
 
 
 class MemoryEstimate(NamedTuple):

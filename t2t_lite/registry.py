@@ -433,7 +433,7 @@ for _name, _summary, _facts in (
 # `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps (if False, it ignores the setting).
 # `ends_at_0`: whether the rate is 0 from that step on.
 for _name, _function, _summary, _needs_decay_steps in (
-    ("inverse_sqrt", "of_paper", "The paper's: the inverse square root of the step (equation 3).", False),
+    ("inverse_sqrt", "paper_schedule", "The paper's: the inverse square root of the step (equation 3).", False),
     ("cosine", "cosine", "Falls to 0 at learning_rate_decay_steps along half a cosine (Loshchilov 2017).", True),
     ("linear", "linear", "Falls linearly to 0 at learning_rate_decay_steps.", True),
     ("constant", "constant", "Stays at the peak after warm-up.", False),

@@ -269,14 +269,17 @@ def _train(
             data_digest=manifest.digest(),
         )
 
-    is_open = hparams.precision == AUTO_PRECISION
+    depends_on_devices = hparams.precision == AUTO_PRECISION
     if options.xla_compile or (options.xla_compile is None and has_gpu()):
         keep_compiled()
-        is_open |= hparams.batch_by == AUTO_BATCH_BY
+        depends_on_devices |= hparams.batch_by == AUTO_BATCH_BY
     # Importing TensorFlow takes seconds: prepare the directory first, unless settings depend on the devices.
-    run_dir = None if is_open else prepare(with_order_of_run(output_dir, hparams))
+    run_dir = None if depends_on_devices else prepare(with_order_of_run(output_dir, hparams))
     with tensorflow_job():
         from t2t_lite.training import run
 
-        settings, prepare = (run_dir.hparams, lambda settings: run_dir) if run_dir else (hparams, prepare)
-        return run.train(settings, prepare, output_dir, data_dir, manifest, options, callbacks, display)
+        if run_dir:
+            return run.train(
+                run_dir.hparams, lambda _: run_dir, output_dir, data_dir, manifest, options, callbacks, display
+            )
+        return run.train(hparams, prepare, output_dir, data_dir, manifest, options, callbacks, display)

@@ -79,7 +79,7 @@ def learning_rate(step: int | Array, hparams: HParams) -> Array:
     return ops.cast(rate, "float32")
 
 
-def of_paper(step: int | Array, hparams: HParams) -> Array:
+def paper_schedule(step: int | Array, hparams: HParams) -> Array:
     """Returns the rate of the paper's schedule (equation 3), which falls with the inverse square root of the step."""
     factor = hparams.learning_rate_constant
     if hparams.learning_rate:

@@ -33,8 +33,9 @@ Paths: TypeAlias = Sequence[str | PathLike]
 class Flags(Options):
     """The flags of all commands. Each command declares its flags in a subclass, in the order of --help.
 
-    Subclasses are made frozen dataclasses, without the methods that declarations do not need. A field whose value is a
-    class of options stands for their flags.
+    Subclasses are made frozen dataclasses, so that `Options` finds their fields, but without the methods of objects,
+    because there are none: the parsed flags are an `argparse.Namespace`. A field whose value is a class of options
+    stands for their flags.
     """
 
     def __init_subclass__(cls) -> None:

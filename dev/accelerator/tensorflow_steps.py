@@ -119,7 +119,7 @@ def _time_steps(request: StepRequest, machine: Machine) -> dict[str, Any]:
     import tensorflow as tf
 
     from t2t_lite.benchmark.training import measure_training
-    from t2t_lite.training.devices import settle
+    from t2t_lite.training.devices import resolve_auto
 
     case, devices = request.case, request.case.devices or machine.count
     tf.config.experimental.enable_tensor_float_32_execution(case.matmul_precision != "highest")
@@ -127,7 +127,7 @@ def _time_steps(request: StepRequest, machine: Machine) -> dict[str, Any]:
     hparams = HPARAMS[case.hparams_set]().replace(
         precision=case.precision, batch_tokens=case.target_tokens * devices, batch_by="auto"
     )
-    hparams, compiled, _ = settle(strategy, hparams, request.xla_compile)
+    hparams, compiled, _ = resolve_auto(strategy, hparams, request.xla_compile)
     hparams = hparams.replace(**({} if case.dropout else _NO_DROPOUT))
     data = PaddedData(random_data(request.vocab_size, LONGEST, LONGEST).manifest, devices=devices)
     options = TrainOptions(xla_compile=compiled, free_bytes=memory)
@@ -201,7 +201,7 @@ def losses(
     """
     import tensorflow as tf
 
-    from t2t_lite.training.devices import settle
+    from t2t_lite.training.devices import resolve_auto
     from t2t_lite.training.micro_batching import MicroBatches, distribute_batches
     from t2t_lite.training.step import TrainStep, build_model
 
@@ -210,7 +210,7 @@ def losses(
     model, optimizer = build_model(hparams, vocab_size, strategy, 1)
     dataset = tf.data.Dataset.from_tensor_slices(batches)  # pyright: ignore[reportArgumentType]
     data = distribute_batches(strategy, dataset, MicroBatches())
-    compiled = settle(strategy, hparams.replace(batch_by="auto"), None).xla_compile
+    compiled = resolve_auto(strategy, hparams.replace(batch_by="auto"), None).xla_compile
     step = TrainStep(strategy, model, optimizer, data.element_spec, 1, compiled)
     sums = [step(batch).sums for batch in data]
     weights = np.concatenate([variable.numpy().ravel() for variable in model.trainable_variables])

@@ -16,7 +16,7 @@ from t2t_lite.config import HParams
 from t2t_lite.cost import cost_of
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import cpu_threads
-from t2t_lite.training.devices import device_memory, make_strategy, matmul_gflops, peak_flops, settle
+from t2t_lite.training.devices import device_memory, make_strategy, matmul_gflops, peak_flops, resolve_auto
 from t2t_lite.training.micro_batching import DistributedBatch, bound_micro_batches, distribute_batches, first_replica
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.reports import memory_in_use
@@ -31,7 +31,7 @@ def measure(
     strategy = make_strategy(
         options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile, options.worker_timeout
     )
-    hparams, compiles, _ = settle(strategy, hparams, options.xla_compile)
+    hparams, compiles, _ = resolve_auto(strategy, hparams, options.xla_compile)
     options = dataclasses.replace(options, xla_compile=compiles)
     return measure_training(hparams, data, strategy, options, num_steps, warmup_steps)
 

@@ -213,6 +213,11 @@ class Problem:
                         f"`hparams={name}=0`"
                     )
             return
+        if hparams.bracket_labels and not self.writes_trees:
+            raise UserError(
+                f"bracket_labels={hparams.bracket_labels} is for trees, but '{self.name}' is not a parsing problem; "
+                f"set `hparams=bracket_labels=0`"
+            )
         if not token and kind != "words" and not settings.get("vocab_file"):
             raise UserError(
                 f"hard_alignment_token={hparams.hard_alignment_token} needs whole words as source tokens, but the data "

@@ -22,11 +22,6 @@ _FEWEST_POSITIONS, _MOST_POSITIONS = 96, 1024
 _SMALLEST_PROBABILITY = 1e-30
 
 
-# The logits, their softmax, and their gradient before and after subtracting the targets. Mixed precision has three of
-# these, and 16-bit copies of the logits and the gradient, which take the same memory in total.
-COPIES_OF_LOGITS = 4
-
-
 class CrossEntropySums(NamedTuple):
     """Sums over the real tokens of a batch, float32 scalars. Only `smoothed` is differentiable."""
 

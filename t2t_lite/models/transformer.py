@@ -41,7 +41,7 @@ class Transformer(Seq2SeqModel):
     """
 
     has_hard_alignment = False
-    costs_like_transformer = True  # not inherited: subclasses with the same cost set it too, others are traced
+    costs_like_transformer = True  # not inherited: subclasses with the same cost set it too, see `t2t_lite.cost`
 
     def __init__(
         self,

@@ -113,7 +113,7 @@ def _facts(run: StoredRun) -> dict[str, str]:
         "problem": run.problem + (f" (from plug-ins: {plugins})" if plugins else ""),
         "hparam set": recorded if not recorded or recorded in HPARAMS else f"{recorded} (not registered here)",
         "model": text(run.settings.get("model")),
-        "parameters": whole(run.starts[-1]["parameters"] if run.starts else math.nan),
+        "parameters": (whole(run.starts[-1]["parameters"]) if run.starts else "") or "unknown",
         "state": _state(run),
         "steps": f"{run.last_step:,} of {whole(run.train_steps) or '?'}",
         "started": date(next(iter(run.starts or run.reports), {}).get("time", math.nan)),
@@ -234,8 +234,8 @@ def checkpoint_table(run: StoredRun) -> CheckpointTable:
         f"{average.path.name} is the mean of {len(average.members)} checkpoints: steps "
         f"{', '.join(f'{step}' for step in average.members)}."
         if average.members
-        else f"{average.path.name} does not record its checkpoints; it is a moving average of the weights, or was "
-        f"made before version 0.10."
+        else f"The checkpoints in {average.path.name} are unknown: it is a moving average of the weights, or was made "
+        f"before version 0.10."
         for average in run.averages
     ]
     titles = [figure_label(name) for name in names]

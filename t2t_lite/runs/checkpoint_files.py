@@ -82,11 +82,12 @@ def existing(path: Path) -> Path | None:
     return path if Path(f"{path}{INDEX}").exists() else None
 
 
-def publish(partial: Path, path: Path) -> Path:
+def publish(partial: Path, path: Path, members: Sequence[int] = ()) -> Path:
     """Renames a written checkpoint to its final name, and removes older versions of the same kind and step.
 
     Neither path has a suffix, and `path` has no version: "ckpt-<step>" or "average-<step>". Returns the final name,
-    with a version if this step already had a checkpoint.
+    with a version if this step already had a checkpoint. The steps of the checkpoints in an average, `members`, are
+    recorded beside it, for readers without TensorFlow.
     """
     kind, step = path.name.rsplit("-", 1)
     old = dict(_versions_by_step(path.parent, kind, INDEX)).get(int(step), [])
@@ -94,17 +95,14 @@ def publish(partial: Path, path: Path) -> Path:
         path = path.with_name(f"{path.name}.v{_version(old[-1]) + 1}")
     for ending in (DATA, INDEX):
         _flush(f"{partial}{ending}")
+    if members:
+        write_text(Path(f"{path}{MEMBERS}"), json.dumps([*members]) + "\n")
     for ending in (DATA, INDEX):  # an index never exists without its data
         os.replace(f"{partial}{ending}", f"{path}{ending}")
         _flush(path.parent)
     for version in old:
         _remove(version)
     return path
-
-
-def record_members(path: Path, steps: Sequence[int]) -> None:
-    """Records the steps of the checkpoints in an average beside it, for readers without TensorFlow."""
-    write_text(Path(f"{path}{MEMBERS}"), json.dumps(list(steps)) + "\n")
 
 
 def recorded_members(path: Path) -> list[int]:
@@ -140,7 +138,7 @@ def _remove(path: Path) -> None:
     for ending in (INDEX, DATA):  # the index first, so that a partly removed checkpoint is never listed
         _unlink(path, ending)
     if (members := Path(f"{path}{MEMBERS}")).exists():
-        members.unlink()
+        members.unlink(missing_ok=True)
 
 
 def _unlink(path: Path, ending: str) -> None:

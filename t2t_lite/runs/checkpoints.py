@@ -55,9 +55,7 @@ def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[i
     with _locked_for_writing(path) as kind:
         before = checkpoint_files.list_checkpoints(path.parent, kind)
         about = {"members": tf.Variable(tf.constant(list(members), tf.int64))}
-        written = _write_and_publish(path, kind, {"model": model, _ABOUT_AVERAGE: about})
-        if members:
-            checkpoint_files.record_members(written, members)
+        written = _write_and_publish(path, kind, {"model": model, _ABOUT_AVERAGE: about}, members)
         for step, old in before:
             if step != checkpoint_files.checkpoint_step(path):
                 checkpoint_files.remove(old)
@@ -82,11 +80,13 @@ def _locked_for_writing(path: Path) -> Iterator[str]:
         ) from error
 
 
-def _write_and_publish(path: Path, kind: str, groups: dict[str, dict[str, tf.Variable]]) -> Path:
+def _write_and_publish(
+    path: Path, kind: str, groups: dict[str, dict[str, tf.Variable]], members: Sequence[int] = ()
+) -> Path:
     checkpoint_files.remove_leftovers(path.parent, kind)
     try:
         partial = tf.train.Checkpoint(**groups).write(str(checkpoint_files.partial_path(path)))
-        return checkpoint_files.publish(Path(partial), path)
+        return checkpoint_files.publish(Path(partial), path, members)
     except (tf.errors.OpError, OSError):
         with contextlib.suppress(OSError):
             checkpoint_files.remove_leftovers(path.parent, kind)  # frees space on a full disk

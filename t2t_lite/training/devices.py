@@ -288,24 +288,27 @@ _SIZES = {"CPU": 1024, "GPU": 8192}
 _measured: dict[str, float] = {}
 
 
-class Settled(NamedTuple):
-    """What `settle` decides."""
+class Resolved(NamedTuple):
+    """What `resolve_auto` decides."""
 
     hparams: HParams  # without auto
     xla_compile: bool  # whether XLA compiles steps
     why: str  # the reason for the precision; "" if it was given
 
 
-def settle(
-    strategy: tf.distribute.Strategy, hparams: HParams, xla_compile: bool | None, stored: Mapping[str, str] = {}
-) -> Settled:
+def resolve_auto(
+    strategy: tf.distribute.Strategy,
+    hparams: HParams,
+    xla_compile: bool | None,
+    stored: Mapping[str, str] | None = None,
+) -> Resolved:
     """Replaces precision=auto and batch_by=auto by the run's values or, if it is new, by what suits the devices.
 
     All workers must call it together, and all do what the first one does. `stored` has the precision and batch_by that
-    a run began with, which it keeps on any device, so that resuming is exact; {}: a new run. Without `xla_compile`, XLA
-    compiles steps on GPUs, if batches have few shapes.
+    a run began with, which it keeps on any device, so that resuming is exact; None: a new run. Without `xla_compile`,
+    XLA compiles steps on GPUs, if batches have few shapes.
     """
-    why = ""
+    stored, why = stored or {}, ""
     if hparams.precision == AUTO_PRECISION:
         if choice := stored.get("precision", ""):
             why = "as at the start of the run"
@@ -321,7 +324,7 @@ def settle(
     may_compile = bool(all_gather(strategy, float(may_compile))[0])
     if hparams.batch_by == AUTO_BATCH_BY:
         hparams = hparams.replace(batch_by=stored.get("batch_by", "shapes" if may_compile else "both"))
-    return Settled(hparams, may_compile and (xla_compile is not None or hparams.batch_by == "shapes"), why)
+    return Resolved(hparams, may_compile and (xla_compile is not None or hparams.batch_by == "shapes"), why)
 
 
 def slow_precision(precision: str) -> str:

@@ -76,8 +76,14 @@ class TrainingLoop:
         self._is_asynchronous = bool(all_gather(strategy, float(has_gpus(strategy))).any())
         self._reads_every_step = bool(all_gather(strategy, float(callbacks.follow_steps)).any())
         self.policy = Policy(
-            *(self._path, options, self._hparams.train_steps, strategy, training.is_chief),
-            *(signals, callbacks, progress.say),
+            self._path,
+            options,
+            self._hparams.train_steps,
+            strategy,
+            training.is_chief,
+            signals,
+            callbacks,
+            progress.say,
         )
         self._log_steps = int(all_gather(strategy, options.log_step_count_steps)[0])
         most = options.steps_per_call or (STEPS_PER_CALL if has_gpus(strategy) else 1)
@@ -229,22 +235,24 @@ class TrainingLoop:
         step, report = made.number, made.report
         is_first, is_last = step == self._first_step + 1, step >= self._hparams.train_steps
         is_reported = is_first or is_last or step % self._log_steps == 0
-        figures = {"epoch": made.epoch + 1.0}
+        epoch, rate = made.epoch + 1.0, 0.0
         if is_reported or self._callbacks.follow_steps:
-            figures["learning_rate"] = float(learning_rate(step, self._hparams))
+            rate = float(learning_rate(step, self._hparams))
         self._throughput.add(report, made.waited, made.requests.waits)
         self._progress.after_step(step)
         if self._callbacks.follow_steps:
-            of_step = {
+            figures = {
                 "loss": report.sums.smoothed / report.sums.tokens,
                 "nll_loss": report.sums.plain / report.sums.tokens,
                 "target_tokens": report.sums.tokens,
                 "gradient_norm": report.gradient_norm,
+                "learning_rate": rate,
+                "epoch": epoch,
                 "skipped": float(not report.finite),
             }
-            self._callbacks.on_step(step, of_step | figures)
+            self._callbacks.on_step(step, figures)
         if is_reported:
-            self._progress.report(step, self._throughput.figures() | figures)
+            self._progress.report(step, self._throughput.figures() | {"epoch": epoch, "learning_rate": rate})
         if is_first:  # not earlier, to not delay the first step
             self._throughput.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None

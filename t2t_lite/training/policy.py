@@ -111,7 +111,7 @@ class Interruption:
 
 class Ending(NamedTuple):
     step: int  # the last completed step
-    reason: str  # one of the four above
+    reason: str  # LAST_STEP, EARLY_STOPPING, SIGNAL or CALLBACK
     signal: int = 0  # the number of the signal, if a signal was the reason
 
 
@@ -127,7 +127,7 @@ class Policy:
 
     A checkpoint is due at the last step, and at intervals counted in steps or in seconds. Each checkpoint is evaluated.
     Decisions about evaluations depend only on the run directory, so that a resumed run makes the same ones. Only the
-    chief reads and writes there. `say` receives the reason why a run ends.
+    chief reads and writes there. `say` receives the reason why a run ends. All workers must create it together.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from t2t_lite.training.devices import (
     device_memory,
     has_workers,
     make_strategy,
-    settle,
+    resolve_auto,
     slow_precision,
 )
 from t2t_lite.training.evaluation import best_alignment_layer
@@ -51,7 +51,7 @@ def train(
     """Trains up to step `hparams.train_steps`, from the last checkpoint if there is one.
 
     Args:
-      hparams: the settings; precision=auto and batch_by=auto stand for what suits the devices, see `settle`.
+      hparams: the settings; precision=auto and batch_by=auto stand for what suits the devices, see `resolve_auto`.
       prepare: returns the run directory for the final settings, see `prepare_run_dir`.
       output_dir: the path of the run directory.
       data_dir: the folder with the problem's data.
@@ -61,15 +61,17 @@ def train(
       display: where to show the progress; None: the logger.
     """
     display = display or Display()
-    is_chief, worker = workers_of_environment()[1] == 0, workers_of_environment()[1]
+    worker = workers_of_environment()[1]
+    is_chief = worker == 0
     free_bytes = device_memory(options.virtual_devices)
     strategy = make_strategy(
         options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile, options.worker_timeout
     )
     with _lost_workers_reported(strategy):
         is_new = not (output_dir / "run.json").exists()
-        stored = {} if is_new else {name: str(stored_setting(output_dir, name)) for name in ("precision", "batch_by")}
-        hparams, compiles, why = settle(strategy, hparams, options.xla_compile, stored)
+        are_auto = [name for name in ("precision", "batch_by") if getattr(hparams, name) == "auto"]
+        stored = {} if is_new else {name: str(stored_setting(output_dir, name)) for name in are_auto}
+        hparams, compiles, why = resolve_auto(strategy, hparams, options.xla_compile, stored)
         if is_chief and why:
             display.say(why)
         options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiles)

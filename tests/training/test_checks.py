@@ -143,3 +143,9 @@ def test_hard_alignment_counts_exactly_the_tokens_that_stand_for_words(symbols, 
         advice = f"set `hparams=hard_alignment_token={first},hard_alignment_count={count}`"
         with pytest.raises(UserError, match=re.escape(advice)):
             check_data(hparams, tmp_path)
+
+
+def test_brackets_need_a_problem_with_trees(tmp_path):
+    hparams, vocabularies = HParams(hard_alignment_token=3, bracket_labels=2), (tmp_path / "v", tmp_path / "v")
+    with pytest.raises(UserError, match="bracket_labels=2 is for trees, but 'text_pairs' is not a parsing problem"):
+        get_problem("text_pairs").check_data(hparams, WORDS, vocabularies)

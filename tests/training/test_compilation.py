@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from t2t_lite.bin.trainer import make_parser
 from t2t_lite.config import HParams
-from t2t_lite.training.devices import settle
+from t2t_lite.training.devices import resolve_auto
 from t2t_lite.training.options import TrainOptions
 
 
@@ -17,7 +17,7 @@ from t2t_lite.training.options import TrainOptions
 def test_compilation_and_few_shapes_go_together(monkeypatch, has_gpus, xla_compile, of_new_run, with_both):
     def settled(batch_by, of_run=None):
         strategy, hparams = tf.distribute.get_strategy(), HParams(batch_by=batch_by)
-        hparams, compiles, why = settle(strategy, hparams, xla_compile, of_run or {})
+        hparams, compiles, why = resolve_auto(strategy, hparams, xla_compile, of_run or {})
         assert why == ""
         return hparams.batch_by, compiles
 

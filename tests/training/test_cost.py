@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 from support.traced_cost import traced_step_bytes, traced_step_flops
 
 from t2t_lite.config import HParams, choices
@@ -192,7 +193,14 @@ def test_models_of_plug_ins_report_their_cost_or_get_an_estimate(registered):
         def step_bytes(self, length):
             return StepBytes(kept=2.0 * length)
 
-    for name, kind in (("slots", WithSlots), ("declared", Declared), ("reporting", Reporting)):
+    class Shallow(Transformer):
+        costs_like_transformer = True
+
+        def __init__(self, hparams, *args, **kwargs):
+            super().__init__(hparams.replace(num_decoder_layers=1), *args, **kwargs)
+
+    made = {"slots": WithSlots, "declared": Declared, "reporting": Reporting, "shallow": Shallow}
+    for name, kind in made.items():
         registered(MODELS, name, kind)
     usual, slots, declared, reporting = (
         cost_of(SMALL.replace(model=name), VOCAB) for name in ("transformer", "slots", "declared", "reporting")
@@ -204,6 +212,10 @@ def test_models_of_plug_ins_report_their_cost_or_get_an_estimate(registered):
     assert slots.step_flops(12, 8)["slots"] == 3 * 2 * 8 * 80
     assert (reporting.parameter_parts(), reporting.step_flops(12, 8)) == ({"all": 5}, {"all": 96})
     assert reporting.step_bytes(8).kept == 16
+    shallow, smaller = (
+        cost_of(SMALL.replace(**each), VOCAB) for each in ({"model": "shallow"}, {"num_decoder_layers": 1})
+    )
+    assert shallow.step_flops(12, 8) == smaller.step_flops(12, 8) and shallow.step_bytes(8) == smaller.step_bytes(8)
     with pytest.raises(UserError, match="unknown model 'transfomer'"):
         cost_of(SMALL.replace(model="transfomer"), VOCAB)
 
@@ -232,6 +244,23 @@ def test_the_estimate_from_variables_alone_is_above_the_memory_of_the_graph(chan
         ratio = (estimate.fixed + 4000 * estimate.per_token) / (traced.fixed + 4000 * traced.per_token)
         assert 1.5 <= ratio <= 3.5
         assert estimate.fixed < traced.fixed + 300 * MIB
+
+
+@pytest.mark.slow
+def test_the_graphs_count_an_einsum_as_its_product_and_a_loop_once_for_each_position():
+    class WithEinsum(Transformer):
+        def _logits(self, x):
+            return tf.einsum("bth,vh->btv", x, tf.convert_to_tensor(self.projection.weight))
+
+    models = [kind(SMALL, VOCAB) for kind in (Transformer, WithEinsum)]
+    for model in models:
+        model.build()
+    plain, einsum = (sum(traced_step_flops(model, SOURCE_LENGTH, TARGET_LENGTH).values()) for model in models)
+    assert plain == einsum
+    hparams = SMALL.replace(self_attention_type="recurrent", num_encoder_layers=1, num_decoder_layers=1)
+    model = symbolic_model(hparams, VOCAB)
+    once, twice = (traced_step_flops(model, length, TARGET_LENGTH)["encoder"] for length in (12, 24))
+    assert twice == 2 * once
 
 
 @pytest.mark.parametrize("flags", [["benchmark", "--cost"], ["params"]], ids=lambda flags: flags[0])

@@ -14,7 +14,7 @@ from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs, SearchResult
 from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram, Prefix
 from t2t_lite.decoding.search.searcher import Searcher
-from t2t_lite.registry import MODELS
+from t2t_lite.models.building import make_model
 
 VOCAB = 24
 SIZES = {
@@ -30,8 +30,7 @@ SIZES = {
 
 def make(seed=1, **changes):
     """A model whose outputs have many lengths; some never end."""
-    model = MODELS["transformer"](HParams(**SIZES | changes), VOCAB)
-    model.build()
+    model = make_model(HParams(**SIZES | changes), VOCAB)
     random = np.random.default_rng(seed)
     for variable in model.variables:
         if "norm" not in variable.path:
