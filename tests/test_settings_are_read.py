@@ -47,7 +47,7 @@ def reads_of(tree):
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and object_name(node.func) == "stored_setting":
-            found.add(("hparams", ast.literal_eval(node.args[1])))
+            found |= {("hparams", node.args[1].value)} if isinstance(node.args[1], ast.Constant) else set()
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             name = object_name(node.value)
             found.add((renamed.get(name, name), node.attr))

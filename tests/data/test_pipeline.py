@@ -9,13 +9,14 @@ from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data import pipeline
 from t2t_lite.data.generation.generate import generate
+from t2t_lite.data.manifest import check_data
 from t2t_lite.data.pipeline import batches, epochs, reading_shards
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
 from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.run import train
+from t2t_lite.training.run import set_up
 
 MULTI30K = {"batch_tokens": 4096, "max_length": 256}
 
@@ -310,7 +311,9 @@ def test_a_max_length_that_no_pair_meets_on_both_sides_is_refused(tmp_path, by_e
     )
     vocabulary = vocabulary_paths(tmp_path, Uneven())[1]
     run_dir = RunDir(tmp_path / "run", hparams, Uneven(), vocabulary, vocabulary)
+    manifest = check_data(tmp_path, Uneven())
     with pytest.raises(UserError, match=r"max_length=12 tokens.*`hparams=max_length=\d+`"):
-        train(run_dir, tmp_path, tf.distribute.get_strategy(), TrainOptions())
+        manifest.check_lengths(hparams)  # an early version's manifest does not tell
+        set_up(run_dir, tmp_path, manifest, tf.distribute.get_strategy(), TrainOptions())
     lengths = json.loads(path.read_text())["splits"]["train"]["lengths"]
     assert by_early_version or min(map(int, lengths["longer"])) > 12 > max(min(map(int, lengths["inputs"])), 2)
