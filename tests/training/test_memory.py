@@ -34,6 +34,10 @@ def bytes_per_token(hparams, vocab_size, length):
         (HPARAMS["transformer_multi30k"]().replace(num_encoder_layers=2, num_decoder_layers=2), 8000, 64, 64, 1, 1),
         (HPARAMS["transformer_multi30k"]().replace(num_encoder_layers=2, num_decoder_layers=2), 8000, 64, 64, 2, 2),
         (
+            HPARAMS["transformer_multi30k_modern"]().replace(num_encoder_layers=2, num_decoder_layers=2),
+            *(8000, 64, 64, 1, 1),
+        ),
+        (
             HPARAMS["transformer_base"]().replace(
                 num_encoder_layers=1, num_decoder_layers=1, precision="mixed_bfloat16"
             ),
@@ -44,7 +48,7 @@ def bytes_per_token(hparams, vocab_size, length):
             1,
         ),
     ],
-    ids=["small", "small, two micro-batches at once", "wide in bfloat16, three micro-batches"],
+    ids=["small", "small, two micro-batches at once", "modern", "wide in bfloat16, three micro-batches"],
 )
 def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
     hparams, vocab_size, rows, length, micro_batches, num_parallel
