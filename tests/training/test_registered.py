@@ -259,7 +259,7 @@ print(json.dumps(found))
 
 @pytest.mark.heavy
 def test_four_devices_update_weights_and_state_as_one():
-    tests = str(Path(__file__).resolve().parents[2])
+    tests = str(Path(__file__).resolve().parents[1])
     done = subprocess.run(
         [sys.executable, "-c", DEVICES, tests], capture_output=True, text=True, check=False, env=user_environment()
     )
