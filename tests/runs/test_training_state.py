@@ -139,11 +139,11 @@ def test_an_average_written_by_another_process_meanwhile_is_kept(tmp_path, monke
     checkpoints.write_average(tmp_path / "average-100", variables)
     real = checkpoint_files.publish
 
-    def publish(partial, path):
+    def publish(partial, path, members):
         # As if another process had published its own checkpoint at this moment.
         for ending in (checkpoint_files.DATA, checkpoint_files.INDEX):
             shutil.copy(tmp_path / f"average-100{ending}", tmp_path / f"average-210{ending}")
-        return real(partial, path)
+        return real(partial, path, members)
 
     monkeypatch.setattr(checkpoint_files, "publish", publish)
     checkpoints.write_average(tmp_path / "average-200", variables)
