@@ -262,11 +262,7 @@ def test_the_product_does_not_grow():
     assert lines > LINES - 100, f"set LINES to {lines}, so that it does not rise again"
 
 
-SEARCH = [
-    name
-    for name in modules_of("decoding.search")
-    if name.rpartition(".")[2] not in ("adaptive_xla", "searcher", "search_graphs", "search_memory")
-]
+SEARCH = [name for name in modules_of("decoding.search") if name.rpartition(".")[2] != "searcher"]
 
 
 @pytest.mark.parametrize("name", SEARCH)

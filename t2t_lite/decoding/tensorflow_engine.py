@@ -20,12 +20,10 @@ from t2t_lite.decoding.export_dir import ExportDir
 from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.lexical import PhraseVocabulary
 from t2t_lite.decoding.options import EngineOptions
-from t2t_lite.decoding.search.adaptive_xla import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import MISSING
-from t2t_lite.decoding.search.search_memory import tokens_of_batch
-from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.decoding.search.searcher import AdaptiveSearcher, Searcher, tokens_of_batch
 from t2t_lite.decoding.search_requests import (
     LinesToDecode,
     SearchRequest,

@@ -21,8 +21,7 @@ from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs, SearchResult
 from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram
-from t2t_lite.decoding.search.in_place import write_in_place
-from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY
+from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY, write_in_place
 from t2t_lite.decoding.search_requests import LineConstraint, make_beam_search
 from t2t_lite.errors import UserError
 from t2t_lite.layers.cache import entries_written_by

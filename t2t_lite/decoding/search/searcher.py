@@ -2,29 +2,40 @@
 
 XLA compiles a search for the shapes of its tensors, which takes seconds for each new shape. Therefore the number of
 sentences, the source length and the cache capacity are padded to powers of two. Caches start small and double when
-full. When at most half of the sentences are unfinished, they move to a batch of half the size.
+full. When at most half of the sentences are unfinished, they move to a batch of half the size. A search that would run
+out of memory is rejected.
 """
 
+import collections
 import functools
+import math
+import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.arrays import static_size
+from t2t_lite.arrays import Array, static_size
+from t2t_lite.config import HParams
 from t2t_lite.decoding.ensemble import Ensemble
-from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_search import ALL_STEPS, BeamSearch
 from t2t_lite.decoding.search.beam_state import (
     EXISTS,
     BeamState,
+    DecoderState,
+    EncodedSource,
     SearchInputs,
     SearchResult,
 )
-from t2t_lite.decoding.search.search_graphs import Batch, Interruptible, SearchGraphs, Selection
-from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
+from t2t_lite.errors import UserError
+from t2t_lite.layers.beam_ancestry import BeamAncestry
+from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.system.machine import free_memory, num_cores
 
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16
@@ -38,6 +49,94 @@ _COMPACT_EVERY = 8
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
 MIN_BATCH = 8
+# A shape is compiled after this much time in uncompiled searches: two or three times the compilation time.
+WORTH_COMPILING_SECONDS = 15.0
+# The largest batch to compile, in hypotheses (sentences times beam size), if compiled batches cannot be searched in
+# parallel, see `AdaptiveSearcher`.
+MOST_HYPOTHESES = 64
+# A search runs in parts of about this duration, and the caller can end it after each part.
+_PART_SECONDS = 0.25
+FLOAT32 = 4  # bytes
+# Smaller searches are not checked against the free memory.
+WORTH_CHECKING = 2**28
+# Maximum bytes of a batch's caches on a CPU: each core has its own batch, and larger batches are no faster.
+CACHES_OF_BATCH = 2**28
+
+
+class Batch(NamedTuple):
+    encoded_source: EncodedSource
+    state: BeamState
+    inputs: SearchInputs
+
+
+class Selection(NamedTuple):
+    """What a batch continues with."""
+
+    capacity: Array | int  # number of positions for which there is room
+    rows: Array  # int32 [rows], in order; -1, after all others, for a row of padding
+    kept: Array  # int32 [rows, entries], the cache entries, see `compact_ancestry`; [rows, 0]: all
+
+
+class AdaptiveSearcher:
+    """Searches batches like `Searcher`; compiles a shape once its uncompiled batches have taken `seconds`.
+
+    XLA needs seconds to compile a shape. After that, a batch of a few sentences takes two thirds of the time, and a
+    single sentence a third. This pays off for a server or an interactive user, but not for a file of a thousand lines.
+    """
+
+    def __init__(
+        self,
+        model: Seq2SeqModel | Ensemble,
+        search: BeamSearch,
+        batch_tokens: int,
+        seconds: float = WORTH_COMPILING_SECONDS,
+    ) -> None:
+        self._compiled = Searcher(model, search, batch_tokens, xla_compile=True)
+        self._uncompiled = Searcher(model, search, batch_tokens, xla_compile=False)
+        # With beam size 4, compilation reduces the time for 32 sentences to three quarters, and hardly reduces the time
+        # for 128. But if each operation has one thread, compiled batches run one after the other, so on several cores,
+        # parallel uncompiled batches are faster.
+        of_process = tf.config.threading.get_intra_op_parallelism_threads()
+        per_operation = of_process or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
+        most_hypotheses = MOST_HYPOTHESES if per_operation == 1 < num_cores() else math.inf
+        self._seconds, self._most_sentences = seconds, most_hypotheses / search.beam_size
+        self._taken: dict[tuple[int, int], float] = collections.defaultdict(float)
+        self._asked: set[tuple[int, int]] = set()
+        self._ready: set[tuple[int, int]] = set()
+        self._lock = threading.Lock()
+        self.batch_size_of = self._compiled.batch_size_of
+
+    def __call__(
+        self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
+    ) -> SearchResult:
+        if self.is_compiled(source_ids):
+            return self._compiled(source_ids, inputs, check)
+        shape, start = self._compiled.padded_shape(source_ids), time.perf_counter()
+        result = self._uncompiled(source_ids, inputs, check)
+        with self._lock:
+            self._taken[shape] += time.perf_counter() - start
+            long_enough = self._taken[shape] > self._seconds and shape not in self._asked
+            worth_it = long_enough and len(source_ids) <= self._most_sentences
+            if worth_it:
+                self._asked.add(shape)
+        if worth_it:
+            self._background.submit(self.compile, source_ids, inputs)  # compilation may outlast the caller
+        return result
+
+    def is_compiled(self, source_ids: np.ndarray) -> bool:
+        return self._compiled.padded_shape(source_ids) in self._ready
+
+    def compile(
+        self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
+    ) -> SearchResult:
+        """Searches for the outputs of one batch with compiled graphs, which later batches of its shape also use."""
+        result = self._compiled(source_ids, inputs, check)
+        self._ready.add(self._compiled.padded_shape(source_ids))
+        return result
+
+    @functools.cached_property
+    def _background(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, "compile")
 
 
 # A batch yet to be created: its sentences, int32 [rows], -1 for a padding row; and the function that creates it.
@@ -95,7 +194,7 @@ class Searcher:
             raise too_large(self._search, size, "does not fit into memory") from error
 
     def _search_batch(
-        self, source_ids: np.ndarray, inputs: SearchInputs, count: int, interruptible: Interruptible
+        self, source_ids: np.ndarray, inputs: SearchInputs, count: int, interruptible: "Interruptible"
     ) -> SearchResult:
         """Searches a batch whose first `count` rows are sentences and whose other rows are padding."""
         size = len(source_ids)
@@ -123,7 +222,12 @@ class Searcher:
         return results.stacked()
 
     def _split(
-        self, graphs: SearchGraphs, rows: np.ndarray, batch: Batch, results: "_Results", interruptible: Interruptible
+        self,
+        graphs: "SearchGraphs",
+        rows: np.ndarray,
+        batch: Batch,
+        results: "_Results",
+        interruptible: "Interruptible",
     ) -> list[_Waiting]:
         state = batch.state
         done = state.done.numpy().all(1)
@@ -149,6 +253,204 @@ class Searcher:
         else:  # without padding
             parts = [alive[start : start + most].astype(np.int32) for start in range(0, len(alive), most)]
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
+
+
+class SearchGraphs:
+    """The graphs of a search, each traced once for all shapes. They run in parts, see `Interruptible`.
+
+    begin(source_ids, inputs, capacity) -> (encoded_source, state): encodes the source.
+
+    An uncompiled search selects what a batch continues with and runs its steps in one graph, because steps overwrite
+    caches that their own graph has made, but must copy those of a caller. XLA would compile that graph for each number
+    of cache entries, so a compiled search has one graph for the selection and one for the steps.
+    """
+
+    def __init__(
+        self,
+        model: Seq2SeqModel | Ensemble,
+        search: BeamSearch,
+        inputs: SearchInputs,
+        xla_compile: bool,
+        compacts: bool,
+    ) -> None:
+        self._model, self._search, self._xla_compile, self._compacts = model, search, xla_compile, compacts
+        self._compiled: set[Hashable] = set()  # the shapes for which graphs were called
+        self._lock = threading.Lock()
+        graph = functools.partial(tf.function, autograph=False)
+        compiled = functools.partial(graph, jit_compile=True) if xla_compile else graph
+        number, ids = tf.TensorSpec([], tf.int32), tf.TensorSpec([None, None], tf.int32)
+        input_specs = tf.nest.map_structure(
+            lambda part: tf.TensorSpec([None] * np.ndim(part), tf.as_dtype(part.dtype)), inputs
+        )
+        self.begin = compiled(self._begin, input_signature=[ids, input_specs, number])
+        # The dimensions that are None in these shapes vary between batches.
+        encoded_source, state = tf.nest.map_structure(
+            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
+            self.begin.get_concrete_function().structured_outputs,
+        )
+        batch, steps = [encoded_source, state, input_specs], [number, number]
+        selection = Selection(number, tf.TensorSpec([None], tf.int32), ids)
+        if xla_compile:
+            self._advance_graph = compiled(self._advance, input_signature=[*batch, *steps])
+            self._select_graph = graph(self._select, input_signature=[*batch, selection])
+            functions = [self._advance_graph, self._select_graph]
+        else:
+            self._resume_graph = graph(self._resume, input_signature=[*batch, selection, *steps])
+            functions = [self._resume_graph]
+        # Traced now rather than when called; otherwise TensorFlow would warn about each search unlike earlier ones.
+        for function in functions:
+            function.get_concrete_function()
+
+    def advance_batch(
+        self, batch: Batch, selection: Selection | None, until: int, interruptible: "Interruptible"
+    ) -> Batch:
+        """Selects what a batch continues with (None: all), runs steps in parts, and returns the batch after them."""
+        if self._xla_compile:
+            batch = Batch(*self._select_graph(*batch, selection)) if selection else batch
+            shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((batch.encoded_source, batch.state.ids)))
+
+        def advance(batch: Batch, steps: int) -> Batch:
+            nonlocal selection
+            if self._xla_compile:
+                arguments = self._advance_graph, *batch, until, steps
+                return batch._replace(state=self.one_compilation_at_a_time(shapes, *arguments))
+            chosen, selection = selection, None
+            if chosen is None:  # all rows
+                size, capacity = static_size(batch.state.ids, 0), static_size(batch.state.ids, 2)
+                chosen = Selection(capacity, np.arange(size, dtype=np.int32), np.zeros([size, 0], np.int32))
+            return Batch(*self._resume_graph(*batch, chosen, until, steps))
+
+        def is_over(batch: Batch) -> bool:
+            state = batch.state
+            is_full = int(state.position) == static_size(state.ids, 2)
+            return is_full or int(np.sum(~state.done.numpy().all(1))) <= until
+
+        return interruptible.run(advance, batch, is_over)
+
+    def one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """Calls a graph, but compiles one at a time: parallel compilations are no faster and need much more memory."""
+        if not self._xla_compile or shapes in self._compiled:
+            return graph(*arguments)
+        with self._lock:
+            result = graph(*arguments)
+        self._compiled.add(shapes)
+        return result
+
+    def _begin(
+        self, source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor
+    ) -> tuple[EncodedSource, BeamState]:
+        encoded_source, decoder_state = self._model.start_decoding(source_ids, self._search.beam_size, capacity)
+        return encoded_source, self._search.start(inputs, decoder_state, capacity)
+
+    def _resume(
+        self,
+        encoded_source: EncodedSource,
+        state: BeamState,
+        inputs: SearchInputs,
+        selection: Selection,
+        until: tf.Tensor,
+        steps: tf.Tensor,
+    ) -> tuple[EncodedSource, BeamState, SearchInputs]:
+        encoded_source, state, inputs = self._select(encoded_source, state, inputs, selection)
+        with entries_written_by(write_in_place):
+            return encoded_source, self._advance(encoded_source, state, inputs, until, steps), inputs
+
+    def _advance(
+        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor, steps: tf.Tensor
+    ) -> BeamState:
+        def step(
+            ids: tf.Tensor, position: tf.Tensor, decoder_state: DecoderState, ancestry: BeamAncestry
+        ) -> tuple[tf.Tensor, DecoderState, tf.Tensor | None]:
+            return self._model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
+
+        return self._search.advance(step, state, inputs, until, steps)
+
+    def _select(
+        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, selection: Selection
+    ) -> tuple[EncodedSource, BeamState, SearchInputs]:
+        capacity, rows, kept = selection
+        whole = encoded_source, state, inputs
+        shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
+        size = tf.shape(state.last)[0]
+        has_all = (tf.size(rows) == size) & (rows[-1] == size - 1)
+
+        def selected() -> tuple[EncodedSource, BeamState, SearchInputs]:
+            def of_rows(tensor: tf.Tensor) -> tf.Tensor:
+                return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
+
+            return tf.nest.map_structure(of_rows, whole)
+
+        encoded_source, state, inputs = tf.cond(has_all, lambda: whole, selected)
+        state = state._replace(done=state.done | (rows < 0)[:, tf.newaxis])
+        if self._compacts:
+            compact = functools.partial(self._model.compact_state, kept=kept)
+            compacts = tf.shape(kept)[1] > 0
+            state = tf.cond(compacts, lambda: self._search.compacted(state, kept, capacity, compact), lambda: state)
+        else:
+            state = self._search.grown(state, capacity, functools.partial(self._grown, state, capacity))
+        # A condition loses static dimensions that the state needs.
+        for tensor, shape in zip(tf.nest.flatten(state), shapes, strict=True):
+            tensor.set_shape(shape)
+        return encoded_source, state, inputs
+
+    def _grown(self, state: BeamState, capacity: Array | int, decoder_state: DecoderState) -> DecoderState:
+        def grow() -> DecoderState:
+            return self._model.grow_state(decoder_state, self._search.beam_size, capacity)
+
+        return tf.cond(capacity > tf.shape(state.ids)[2], grow, lambda: decoder_state)
+
+
+class Interruptible:
+    """Runs the steps of a search in parts of about a quarter of a second, with at least one step each.
+
+    `check` is called after each part, and an exception from it ends the search; None: all steps form one part.
+    """
+
+    def __init__(self, check: Callable[[], None] | None) -> None:
+        self.check = check or (lambda: None)
+        self._is_checked = check is not None
+        self._steps = 1 if check else ALL_STEPS
+
+    def run(
+        self,
+        advance: Callable[[Batch, int], Batch],
+        batch: Batch,
+        is_over: Callable[[Batch], bool],
+    ) -> Batch:
+        """Returns the batch after the last part; `advance` runs at most the given number of steps."""
+        while True:
+            start = time.perf_counter()
+            batch = advance(batch, self._steps)
+            if not self._is_checked:
+                return batch
+            is_last = is_over(batch)  # waits for the device
+            self.check()
+            if is_last:
+                return batch
+            taken = time.perf_counter() - start
+            if taken > _PART_SECONDS:
+                self._steps = max(1, self._steps // 2)
+            elif taken < _PART_SECONDS / 2:
+                self._steps *= 2
+
+
+def write_in_place(array: Array, place: int | Array, part: Array, axis: int) -> Array:
+    """Returns the array with `part` written at `place` along an axis, -1 or -2; for `entries_written_by`.
+
+    Reuses the array if nothing else reads it. Views it as a matrix, which makes writing twice as fast.
+
+    Each step adds one position to the caches of all layers. XLA writes in place; TensorFlow's slicing and scatter
+    operations copy the whole cache, which took a sixth of the search time.
+    """
+    width = part.shape[axis] * (1 if axis == -1 else part.shape[-1])
+    start = place * (width // part.shape[axis])
+    rows = tf.reshape(part, [-1, width])
+    matrix = tf.reshape(array, [tf.shape(rows)[0], -1])
+    all_rows = {"begin_mask": 1, "end_mask": 1, "strides": [1, 1]}
+    written = tf.raw_ops.TensorStridedSliceUpdate(
+        input=matrix, begin=[0, start], end=[0, start + width], value=rows, **all_rows
+    )
+    return tf.ensure_shape(tf.reshape(written, tf.shape(array)), array.shape)
 
 
 class _Results:
@@ -216,3 +518,56 @@ def _parts(alive: np.ndarray, size: int, most: int) -> Iterator[np.ndarray]:
     for start in range(0, len(alive), size):
         part = alive[start : start + size].astype(np.int32)
         yield np.pad(part, (0, size - len(part)), constant_values=-1)
+
+
+def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int) -> int:
+    """Returns the maximum number of positions in a batch: `batch_tokens`, or fewer on a CPU, see `CACHES_OF_BATCH`."""
+    of_position = sum(map(_cache_bytes, _model_hparams(model))) * search.beam_size
+    if not of_position or tf.config.list_physical_devices("GPU"):
+        return batch_tokens
+    return min(batch_tokens, CACHES_OF_BATCH // of_position)
+
+
+def check_search_memory(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> None:
+    """Raises UserError if a search step needs more memory than is free. On a GPU, the allocator reports this itself."""
+    needed = search_bytes(model, search, rows, capacity)
+    if needed < WORTH_CHECKING or tf.config.list_physical_devices("GPU"):
+        return
+    free = free_memory("CPU")
+    if free is not None and needed > free:
+        raise too_large(
+            search, rows, f"needs at least {needed / 2**30:,.1f} GiB, but only {free / 2**30:,.1f} GiB are free"
+        )
+
+
+def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
+    """Returns the error for a search that does not fit into memory; `what` is the reason."""
+    sentences = f"{rows} sentences at a time" if rows > 1 else "one sentence at a time"
+    smaller = "beam_size or batch_tokens" if rows > 1 else "beam_size"
+    return UserError(
+        f"a search of {sentences} with beam_size={search.beam_size} {what}; use a smaller {smaller} in `decode_hparams`"
+    )
+
+
+def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> int:
+    """Returns a lower bound on the bytes that a step needs for `rows` sentences and `capacity` target positions."""
+    beam = search.beam_size
+    logits = rows * beam * search.vocab_size * FLOAT32
+    candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
+    hparams_of_all = _model_hparams(model)
+    caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
+    # Each hypothesis attends to the cache entries of all beams, but masks those of other hypotheses.
+    scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
+    return logits + candidates + caches + scores * rows * beam * beam * capacity * FLOAT32
+
+
+def _model_hparams(model: Seq2SeqModel | Ensemble) -> list[HParams]:
+    models = getattr(model, "models", [model])
+    return [each.hparams for each in models if hasattr(each, "hparams")]  # custom models may have none
+
+
+def _cache_bytes(hparams: HParams) -> int:
+    if hparams.self_attention_type not in ("full", "local"):
+        return 0
+    size = 2 if hparams.precision != "float32" else FLOAT32
+    return hparams.num_decoder_layers * hparams.num_heads * (hparams.key_size + hparams.value_size) * size

@@ -10,10 +10,9 @@ from support.exported import WORDS, random_model, word_vocabulary
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding import tensorflow_engine
-from t2t_lite.decoding.search.adaptive_xla import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
-from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.decoding.search.searcher import AdaptiveSearcher, Searcher
 from t2t_lite.decoding.translator import Translator
 
 INPUTS = np.array([[4, 5, 6, 1], [7, 8, 1, 0], [9, 1, 0, 0]], "int32")

@@ -11,8 +11,7 @@ from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
-from t2t_lite.decoding.search.search_memory import check_search_memory, search_bytes, tokens_of_batch
-from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.decoding.search.searcher import Searcher, check_search_memory, search_bytes, tokens_of_batch
 from t2t_lite.errors import UserError
 
 BASE = SimpleNamespace(name="base", hparams=HParams(), vocab_size=37_000, max_positions=None)
