@@ -14,10 +14,9 @@ import numpy as np
 from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.vocab import PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import padded
-from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_search import BeamSearch, Sampling
 from t2t_lite.decoding.search.beam_state import SearchInputs
 from t2t_lite.decoding.search.constraints import Constraint, MinLength, NoRepeatNgram, Prefix
-from t2t_lite.decoding.search.sampling import Sampling
 from t2t_lite.decoding.search.scorer_terms import ScorerTerm
 from t2t_lite.registry import CONSTRAINTS, SCORERS
 

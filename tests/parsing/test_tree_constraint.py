@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from support.beams import beam_search
 
-from t2t_lite.decoding.search.sampling import Sampling
+from t2t_lite.decoding.search.beam_search import Sampling
 from t2t_lite.parsing.tree_constraint import TreeConstraint, TreeSymbols, WordConstraint
 from t2t_lite.trees.repair import repair
 

@@ -7,26 +7,25 @@ returns the logits of the next token, and its state is a nest of tensors.
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from t2t_lite.arrays import Array
+from t2t_lite.arrays import Array, static_size
 from t2t_lite.decoding.search.beam_state import (
     EXISTS,
     NONE,
     BeamState,
+    Candidates,
     DecoderState,
     SearchInputs,
     SearchResult,
     merge_finished,
 )
-from t2t_lite.decoding.search.candidates import Candidates, best_candidates, log_normalizer
 from t2t_lite.decoding.search.constraints import Constraint, forbid
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import Phrases
-from t2t_lite.decoding.search.sampling import Sampling
 from t2t_lite.decoding.search.scorer_terms import Coverage, Feature, ScorerTerm
 from t2t_lite.layers.beam_ancestry import (
     BeamAncestry,
@@ -81,7 +80,7 @@ class BeamSearch:
     # number of hypotheses in each group that must be the best ones; the search stops when they are found, and the
     # others may be suboptimal. 0: all
     num_wanted: int = 0
-    sampling: Sampling | None = None  # None: search; requires groups = beam_size
+    sampling: "Sampling | None" = None  # None: search; requires groups = beam_size
     constraints: tuple[Constraint, ...] = ()  # rules about the next token, applied in this order
     terms: tuple[ScorerTerm, ...] = ()  # additional terms of the score
     min_length: int = 0  # minimum output length in tokens, without the end symbol
@@ -288,6 +287,116 @@ class BeamSearch:
         for each in self.terms:
             scores += tf.minimum(each.term(ids, lengths, inputs), 0.0)
         return SearchResult(ids, lengths, candidates.log_probs, scores)
+
+
+def log_normalizer(logits: tf.Tensor) -> tf.Tensor:
+    """Returns log(sum(exp(logits))) over the last axis, which is kept with size 1."""
+    highest = tf.reduce_max(logits, -1, keepdims=True)
+    return highest + tf.math.log(tf.reduce_sum(tf.exp(logits - highest), -1, keepdims=True))
+
+
+def best_candidates(
+    logits: tf.Tensor,
+    normalizer: tf.Tensor,
+    log_probs: tf.Tensor,
+    never: Sequence[int] = (),
+    penalty: tf.Tensor | None = None,
+) -> Candidates:
+    """Returns the extensions with the highest merits: log-probabilities minus the `penalty`.
+
+    The best tokens of each hypothesis are selected from the raw logits, and only these are normalized. The result
+    equals top_k over all beam * vocabulary merits of a sentence, which are never written to memory. It has 2 * beam
+    candidates: at most beam of them end, so at least beam stay alive. With one beam there is one candidate, because in
+    greedy search the best token alone decides whether the hypothesis ends.
+
+    Args:
+      logits: float32 [batch, beam, vocab].
+      normalizer: float32 [batch, beam, 1], from `log_normalizer`.
+      log_probs: float32 [batch, beam], of the alive hypotheses.
+      never: token ids to exclude. They are masked after the selection, which is cheaper than a pass over all logits.
+      penalty: float32 [batch, vocab], lowers the merits of tokens but not their log-probabilities; None: no penalty.
+    """
+    beam_size, vocab_size = static_size(logits, 1), static_size(logits, 2)
+    wanted = 1 if beam_size == 1 else 2 * beam_size
+    per_row = min(wanted + len(never), vocab_size)
+    if penalty is not None:
+        logits -= penalty[:, tf.newaxis]
+    best, tokens = blockwise_top_k(tf.reshape(logits, [-1, vocab_size]), per_row)  # [rows, per_row]
+    for token in never:
+        best = tf.where(tokens == token, NONE, best)
+    extended = tf.reshape(best, [-1, beam_size, per_row]) - normalizer + log_probs[:, :, tf.newaxis]
+    extended = tf.reshape(tf.maximum(extended, NONE), [-1, beam_size * per_row])  # [batch, beam * per_row]
+    extended, chosen = tf.math.top_k(extended, min(wanted, beam_size * per_row))  # [batch, candidates]
+    tokens = tf.gather(tf.reshape(tokens, [-1, beam_size * per_row]), chosen, batch_dims=1)  # [batch, candidates]
+    unlowered = extended
+    if penalty is not None:
+        # Restores the log-probabilities, except those of forbidden tokens.
+        unlowered += tf.where(extended > NONE, tf.gather(penalty, tokens, batch_dims=1), 0.0)
+    return Candidates(unlowered, chosen // per_row, tokens, extended)
+
+
+def blockwise_top_k(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns tf.math.top_k of logits [rows, vocab], up to the order of equal logits; faster for a large vocabulary.
+
+    The `count` largest logits lie in the `count` blocks of the vocabulary with the largest maxima. Maxima are much
+    cheaper than top_k, which then searches only the maxima and the chosen blocks, in a third of the time or less.
+    Adjacent logits belong to different blocks, so that the maxima of many blocks are computed at once.
+    """
+    vocab_size = static_size(logits, 1)
+    best_length = int((vocab_size / count) ** 0.5)
+    near = [n for n in range(best_length // 2, 2 * best_length) if n > 1 and vocab_size % n == 0]
+    if vocab_size < 16 * count or not near:  # a small vocabulary, or one that equal blocks cannot divide
+        return tf.math.top_k(logits, count)
+    length = min(near, key=lambda n: abs(n - best_length))
+    number = vocab_size // length
+    blocks = tf.reshape(logits, [-1, length, number])  # [rows, length, blocks]
+    _, chosen = tf.math.top_k(tf.reduce_max(blocks, 1), count)  # [rows, count]
+    inside = tf.gather(tf.transpose(blocks, [0, 2, 1]), chosen, batch_dims=1)  # [rows, count, length]
+    best, places = tf.math.top_k(tf.reshape(inside, [-1, count * length]), count)  # [rows, count]
+    tokens = places % length * number + tf.gather(chosen, places // length, batch_dims=1)  # [rows, count]
+    return best, tokens
+
+
+class Sampling(NamedTuple):
+    temperature: float  # divides the logits: above 1 the distribution is flatter, below 1 sharper
+    top_k: int = 0  # sample from the top_k most probable tokens (Fan et al. 2018); 0: from all
+    top_p: float = 1.0  # sample from the smallest set of tokens with total probability top_p (Holtzman et al. 2020)
+
+    def candidates(
+        self, logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor, uniforms: tf.Tensor
+    ) -> Candidates:
+        """Extends the only hypothesis of each sentence by a randomly drawn token, see `best_candidates`.
+
+        `uniforms` is float32 [batch, 1], random numbers in [0, 1).
+        """
+        tokens = sample_tokens(logits[:, 0], uniforms[:, 0], self)[:, tf.newaxis]
+        chosen = tf.gather(logits, tokens[:, :, tf.newaxis], batch_dims=2) - normalizer  # [batch, 1, 1]
+        extended = tf.maximum(chosen[:, :, 0] + log_probs, NONE)
+        return Candidates(extended, tf.zeros_like(tokens), tokens, extended)
+
+
+def sample_tokens(logits: tf.Tensor, uniforms: tf.Tensor, sampling: Sampling) -> tf.Tensor:
+    """Draws one token, int32 [rows], from the distribution of each row of logits, float32 [rows, vocab].
+
+    `uniforms` are random numbers, float32 [rows] in [0, 1). A sample depends only on these and on the logits.
+    """
+    logits = logits / sampling.temperature
+    size = static_size(logits, 1)
+    tokens = None
+    if sampling.top_k or sampling.top_p < 1.0:
+        logits, tokens = tf.math.top_k(logits, min(sampling.top_k or size, size))
+    probabilities = tf.nn.softmax(logits)
+    up_to_here = tf.cumsum(probabilities, axis=1)
+    if sampling.top_p < 1.0:
+        # Keep the most probable tokens, up to the one at which the cumulative probability reaches top_p.
+        probabilities = tf.where(up_to_here - probabilities < sampling.top_p, probabilities, 0.0)
+        up_to_here = tf.cumsum(probabilities, axis=1)
+    drawn = uniforms[:, tf.newaxis] * up_to_here[:, -1:]
+    places = tf.reduce_sum(tf.cast(up_to_here <= drawn, tf.int32), 1)
+    # Rounding may select a place beyond the last token with non-zero probability.
+    last = tf.reduce_max(tf.where(probabilities > 0, tf.range(tf.shape(probabilities)[1]), 0), 1)
+    places = tf.minimum(places, last)
+    return places if tokens is None else tf.gather(tokens, places, batch_dims=1)
 
 
 def _appended(state: BeamState, parents: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:

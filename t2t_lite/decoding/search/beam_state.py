@@ -1,4 +1,4 @@
-"""The state of a search between two positions: alive hypotheses, and finished hypotheses with their scores."""
+"""The state of a search between two positions: alive hypotheses, their extensions, finished hypotheses and scores."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -52,6 +52,15 @@ class BeamState(NamedTuple):
     done: tf.Tensor  # bool [batch, groups], groups whose finished set is final
     decoder_state: DecoderState
     features: Mapping[str, Any] = {}  # other data about the alive hypotheses, [batch, beam, ...], by name
+
+
+class Candidates(NamedTuple):
+    """One-token extensions of alive hypotheses, best first."""
+
+    log_probs: tf.Tensor  # float32 [batch, candidates], at least -1e9
+    parents: tf.Tensor  # int32 [batch, candidates], the extended alive hypothesis, 0 <= parent < beam
+    tokens: tf.Tensor  # int32 [batch, candidates], the new token
+    merits: tf.Tensor  # float32 [batch, candidates], log_probs minus the diversity penalty, for ranking
 
 
 def merge_finished(finished: SearchResult, new: SearchResult, ended: tf.Tensor) -> SearchResult:

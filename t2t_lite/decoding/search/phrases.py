@@ -18,8 +18,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
-from t2t_lite.decoding.search.beam_state import EXISTS, NONE, BeamState, SearchInputs
-from t2t_lite.decoding.search.candidates import Candidates
+from t2t_lite.decoding.search.beam_state import EXISTS, NONE, BeamState, Candidates, SearchInputs
 
 # If an output ends at its length limit without a phrase, each token of the phrase lowers its score by this.
 # It exceeds all score differences, so such outputs rank below all others.

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
-from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs
-from t2t_lite.decoding.search.candidates import Candidates
+from t2t_lite.decoding.search.beam_state import BeamState, Candidates, SearchInputs
 
 # Lower bound on a source token's coverage: the logarithm of a smaller value would outweigh any log-probability.
 _MIN_COVERAGE = 1e-6

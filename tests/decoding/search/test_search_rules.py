@@ -7,9 +7,8 @@ import pytest
 import tensorflow as tf
 from support.random_model import EOS, LENGTH, SENTENCES, SOURCE, VOCAB, Random, assert_finds
 
-from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_search import BeamSearch, Sampling, sample_tokens
 from t2t_lite.decoding.search.beam_state import SearchInputs
-from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
 from t2t_lite.decoding.search.scorer_terms import coverage_penalty
 
 
