@@ -18,7 +18,6 @@ from t2t_lite.decoding.engine import Engine, EngineHypothesis, Needs, Outcome, P
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.export_dir import ExportDir
 from t2t_lite.decoding.given_pairs import GivenPairs
-from t2t_lite.decoding.lexical import PhraseVocabulary
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
@@ -26,6 +25,7 @@ from t2t_lite.decoding.search.phrases import MISSING
 from t2t_lite.decoding.search.searcher import AdaptiveSearcher, Searcher, tokens_of_batch
 from t2t_lite.decoding.search_requests import (
     LinesToDecode,
+    PhraseVocabulary,
     SearchRequest,
     make_beam_search,
     make_constraints,

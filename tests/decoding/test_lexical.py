@@ -10,9 +10,8 @@ import tensorflow as tf
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 from t2t_lite.decoding.ensemble import Ensemble
-from t2t_lite.decoding.lexical import PhraseVocabulary
 from t2t_lite.decoding.search.beam_state import NONE
-from t2t_lite.decoding.search_requests import LineConstraint, LineTerm
+from t2t_lite.decoding.search_requests import LineConstraint, LineTerm, PhraseVocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
