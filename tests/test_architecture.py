@@ -50,7 +50,7 @@ LOADED = {
         *("scoring", "visualization", "report", "reproduce", "serving", "evaluation", "data.vocab", "data.bpe_dropout"),
         *("run_training", "benchmark.layers"),
         *("data.token_statistics", "decoding.alignment", "decoding.batching", "decoding.ctranslate2_engine"),
-        *("decoding.line_search", "decoding.loading", "decoding.tokenizing", "decoding.translator", "parsing.parser"),
+        *("decoding.loading", "decoding.translator", "parsing.parser"),
         *(
             "benchmark.engines",
             "benchmark.training_cost",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # The values of `--engine`.
 ENGINES = ("tensorflow", "ctranslate2")
+# The name of a model's limit `max_positions` in messages.
+LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
 
 
 class Lines(NamedTuple):

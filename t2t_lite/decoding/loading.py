@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
-from t2t_lite.decoding.engine import Engine, Loaded
+from t2t_lite.decoding.engine import LEARNED_POSITIONS, Engine, Loaded
 from t2t_lite.decoding.export_dir import open_export, warn_of_version
 from t2t_lite.decoding.options import EngineOptions
-from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.options import SettingValue
 from t2t_lite.runs.run_dir import open_run_dir

@@ -14,7 +14,16 @@ import tensorflow as tf
 from t2t_lite.config import WIDE_BEAM, DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.engine import Engine, EngineHypothesis, Needs, Outcome, Pairs, Query, check_process
+from t2t_lite.decoding.engine import (
+    LEARNED_POSITIONS,
+    Engine,
+    EngineHypothesis,
+    Needs,
+    Outcome,
+    Pairs,
+    Query,
+    check_process,
+)
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.export_dir import ExportDir
 from t2t_lite.decoding.given_pairs import GivenPairs
@@ -31,7 +40,6 @@ from t2t_lite.decoding.search_requests import (
     make_constraints,
     make_score_terms,
 )
-from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model

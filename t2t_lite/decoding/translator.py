@@ -1,22 +1,31 @@
 """The translator, which translates, scores and aligns text with trained models."""
 
+import functools
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
 from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
+from t2t_lite.data.vocab import EOS_ID, UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import alignment
-from t2t_lite.decoding.engine import Engine, Lines, Loaded, Pairs, check_process
-from t2t_lite.decoding.line_search import Hypothesis, LineSearch
+from t2t_lite.decoding.engine import (
+    LEARNED_POSITIONS,
+    Engine,
+    EngineHypothesis,
+    Lines,
+    Loaded,
+    Needs,
+    Pairs,
+    Query,
+    check_process,
+)
 from t2t_lite.decoding.loading import load_export, load_runs
 from t2t_lite.decoding.options import EngineOptions
-from t2t_lite.decoding.single_text import checked_texts, or_a_single_text, translates
-from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.options import SettingValue
@@ -28,6 +37,115 @@ if TYPE_CHECKING:
 
 # Attention weights [heads, queries, keys], the query tokens and the key tokens.
 Weights: TypeAlias = tuple[np.ndarray, list[str], list[str]]
+# Tokens usually have fewer characters than this, so only the beginning of a long text must be tokenized.
+MAX_TOKEN_CHARACTERS = 64
+_Result = TypeVar("_Result")
+
+
+class Hypothesis(NamedTuple):
+    """One output for a line."""
+
+    text: str
+    score: float  # log_prob / length penalty + coverage penalty + other score terms; the search ranks by it
+    log_prob: float  # sum of the log-probabilities of its tokens and the end symbol, in nats
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the output is incomplete: it reached the length limit without an end symbol, or its line was cut."""
+        return isinstance(self, CutHypothesis)
+
+
+class CutHypothesis(Hypothesis):
+    """An incomplete hypothesis, see `Hypothesis.is_cut`. It has the same three values, for compatibility."""
+
+    __slots__ = ()
+
+
+class OfTexts(Protocol[_Result]):
+    """The type of a method with `or_a_single_text`: it returns one result for a single text, and a list for a list."""
+
+    @overload
+    def __call__(self, text: str, /, *more: Forwarded, **options: Forwarded) -> _Result: ...
+
+    @overload
+    def __call__(self, texts: Sequence[str], /, *more: Forwarded, **options: Forwarded) -> list[_Result]: ...
+
+    @overload
+    def __call__(self, **options: Forwarded) -> Any: ...  # noqa: ANN401  texts passed by keyword
+
+
+class Translates(Protocol):
+    """The type of `translate`, which returns texts or, with `return_scores`, hypotheses."""
+
+    @overload
+    def __call__(self, lines: str, return_scores: Literal[False] = ..., **options: Forwarded) -> str: ...
+
+    @overload
+    def __call__(
+        self, lines: Sequence[str], return_scores: Literal[False] = ..., **options: Forwarded
+    ) -> list[str]: ...
+
+    @overload
+    def __call__(self, lines: str, return_scores: Literal[True], **options: Forwarded) -> Hypothesis: ...
+
+    @overload
+    def __call__(
+        self, lines: Sequence[str], return_scores: Literal[True], **options: Forwarded
+    ) -> list[Hypothesis]: ...
+
+
+def or_a_single_text(
+    *names: str, lists: Sequence[str] = ()
+) -> Callable[[Callable[..., list[_Result]]], OfTexts[_Result]]:
+    """Returns a decorator that lets a method that takes lists of texts accept single texts as well.
+
+    Without it, a string would be treated as a sequence of one-character texts. If all arguments in `names` are single
+    texts, the decorated method returns one result instead of a list. It raises TypeError if some of them are single
+    texts and others are lists, and UserError if one is neither.
+
+    Args:
+      names: the arguments that hold texts; missing ones and None are ignored.
+      lists: the arguments that hold one list per text; with a single text, they hold that text's list.
+    """
+
+    def decorate(method: Callable[..., list[_Result]]) -> Any:  # noqa: ANN401  the method, of another type
+        signature = inspect.signature(method)
+
+        @functools.wraps(method)
+        def of_texts(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  (what the method returns)
+            bound = signature.bind(*args, **kwargs)
+            for name in names:
+                if name in bound.arguments and bound.arguments[name] is not signature.parameters[name].default:
+                    what = f"{method.__name__}: `{name}`"
+                    bound.arguments[name] = checked_texts(what, bound.arguments[name])
+            present = [name for name in names if bound.arguments.get(name) is not None]
+            single = [name for name in present if isinstance(bound.arguments[name], str)]
+            if not single:
+                sizes = {name: len(bound.arguments[name]) for name in present}
+                if len(set(sizes.values())) > 1:
+                    listed = " but ".join(f"{size} {name}" for name, size in sizes.items())
+                    raise UserError(f"{method.__name__}: {listed}; pass as many of each")
+                return method(*bound.args, **bound.kwargs)
+            if single != present:
+                others = ", ".join(name for name in present if name not in single)
+                raise TypeError(
+                    f"{method.__name__}: {', '.join(single)} is a string but {others} is not; "
+                    f"pass both as strings or both as lists"
+                )
+            lists_given = [name for name in lists if bound.arguments.get(name) is not None]
+            bound.arguments.update({name: [bound.arguments[name]] for name in (*single, *lists_given)})
+            (result,) = method(*bound.args, **bound.kwargs)
+            return result
+
+        return of_texts
+
+    return decorate
+
+
+def translates(method: Callable[..., Any]) -> Translates:
+    """Decorates `translate` with `or_a_single_text`; a single text takes one prefix and one list of phrases."""
+    decorated: Any = or_a_single_text("lines", "prefixes", lists=("phrases",))(method)
+    return decorated
 
 
 class Translator:
@@ -375,3 +493,215 @@ class Translator:
         if settings.only_trees:
             raise UserError("only_trees=True is for parsing; use a Parser")
         return settings
+
+
+class LineSearch:
+    """Decodes lines: search(lines, settings, number of hypotheses wanted) -> hypotheses. Thread-safe.
+
+    `warn` receives a line about each input or output that was cut. Without `has_inputs`, the model reads no inputs,
+    and the lines are the beginnings of their own outputs.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        vocabulary: Vocabulary,
+        inputs_vocabulary: Vocabulary,
+        warn: Callable[[str], None],
+        has_inputs: bool = True,
+    ) -> None:
+        self._engine, self._warn, self._has_inputs = engine, warn, has_inputs
+        self._vocabulary, self._inputs_vocabulary, self._process = vocabulary, inputs_vocabulary, os.getpid()
+
+    def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each line: best first, or samples in drawing order.
+
+        `num_wanted` is the number of hypotheses per line that must be the best ones; 0: all, each text once.
+        """
+        check_process(self._process)
+        lines, settings = self._checked(lines, settings)
+        copied = {}  # lines without letters that begin with their prefix and need no phrases, by row
+        if lines.copy_letterless and self._has_inputs:
+            prefixes, phrases = lines.prefixes or [""] * len(lines.texts), lines.phrases or [()] * len(lines.texts)
+            copied = {
+                row: text
+                for row, (text, prefix, wanted) in enumerate(zip(lines.texts, prefixes, phrases, strict=True))
+                if text.strip() and not has_letters(text) and text.startswith(prefix) and not wanted
+            }
+        lines = lines._replace(texts=["" if row in copied else text for row, text in enumerate(lines.texts)])
+        rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
+        sources, starts, cut = self._encoded(lines, settings)
+        constraints = () if isinstance(lines.constraints, str) else lines.constraints
+        whole_words = {row for row in rows if self._ends_word(lines, row)}
+        query = Query(lines, sources, starts, constraints, rows, settings, num_wanted, whole_words)
+        if num_blank := len(lines.texts) - len(rows):
+            query.done(num_blank)
+        hypotheses, warnings = self._engine.search(query)
+        blank = "the line is blank, so its output is blank and lacks its phrases"
+        num_phrases = dict(enumerate(map(len, lines.phrases or ())))
+        without = {row: blank for row in num_phrases.keys() - {*rows} if num_phrases[row]}
+        for row, line in sorted((without | dict(warnings)).items()):
+            self._warn(f"line {lines.first_line + row}: {line}")
+        results = [[Hypothesis(copied.get(row, ""), 0.0, 0.0)] for row in range(len(lines.texts))]
+        for row in rows:
+            prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
+            results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
+            if row in whole_words:
+                results[row] = _with_new_words(results[row], prefix[0])
+        if num_wanted == 0 and settings.sampling_method == "argmax":
+            return list(map(distinct, results))
+        return results
+
+    def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
+        if not self._has_inputs:
+            if lines.prefixes is not None:
+                raise UserError(
+                    "the model reads no inputs and takes no prefixes; pass the beginnings of outputs as lines"
+                )
+            lines = lines._replace(texts=[""] * len(lines.texts), prefixes=lines.texts)
+        if lines.first_line < 0:
+            raise UserError(f"`first_line={lines.first_line}` is out of range: it must be at least 0")
+        if isinstance(lines.constraints, str):
+            settings = settings.replace(constraints=lines.constraints)
+        if lines.prefixes is not None and len(lines.prefixes) != len(lines.texts):
+            raise UserError(f"{len(lines.texts)} lines but {len(lines.prefixes)} prefixes; pass one prefix per line")
+        if lines.phrases is not None:
+            _check_phrases(lines, settings)
+            lines = lines._replace(phrases=list(map(_not_blank, lines.phrases)))
+        self._engine.check(settings, Needs(any(lines.phrases or ()), bool(lines.constraints)))
+        return lines, settings
+
+    def _encoded(
+        self, lines: Lines, settings: DecodeHParams
+    ) -> tuple[list[list[int]], list[list[int]] | None, set[int]]:
+        """Returns (ids of the lines, with the end symbol; ids of the prefixes, without it, or None; rows cut)."""
+        common = settings, self._engine, self._warn, lines.first_line
+        sources, cut = encode_lines(self._inputs_vocabulary, lines.texts, *common, "line")
+        if lines.prefixes is None:
+            return sources, None, cut
+        # The blank after a prefix is the beginning of the next token.
+        prefixes = [text.rstrip() if self._ends_word(lines, row) else text for row, text in enumerate(lines.prefixes)]
+        ended, cut_prefixes = encode_lines(self._vocabulary, prefixes, *common, "the prefix of line")
+        return sources, [ids[:-1] for ids in ended], cut | cut_prefixes
+
+    def _ends_word(self, lines: Lines, row: int) -> bool:
+        return bool(self._vocabulary.starts_with_blank and lines.prefixes and lines.prefixes[row][-1:].isspace())
+
+    def _hypotheses(
+        self, engine_hypotheses: list[EngineHypothesis], prefix: str, prefix_ids: list[int], is_line_cut: bool
+    ) -> list[Hypothesis]:
+        # Outputs begin with the given prefix verbatim, because its tokens lack characters unknown to the vocabulary.
+        (known,) = self._vocabulary.decode([prefix_ids])
+        texts = self._vocabulary.decode([each.ids for each in engine_hypotheses])
+        hypotheses = [
+            (CutHypothesis if is_line_cut or not each.ids or each.ids[-1] != EOS_ID else Hypothesis)(
+                prefix + text.removeprefix(known), each.score, each.log_prob
+            )
+            for text, each in zip(texts, engine_hypotheses)
+        ]
+        return hypotheses or [CutHypothesis(prefix, float("-inf"), float("-inf"))]
+
+
+def encode_lines(
+    vocabulary: Vocabulary,
+    lines: Sequence[str],
+    decode_hparams: DecodeHParams,
+    engine: Engine,
+    warn: Callable[[str], None],
+    first_line: int,
+    name: str,
+) -> tuple[list[list[int]], set[int]]:
+    """Returns the ids of each text, with the end symbol, and the indices of the cut texts.
+
+    `first_line` and `name`, such as "line", are for warnings.
+    """
+    limit = decode_hparams.max_input_length
+    reason = f"max_input_length={limit}; raise it in `decode_hparams`"
+    if engine.max_positions is not None and engine.max_positions <= limit:
+        limit = engine.max_positions
+        reason = f"{limit}, which is {engine.positions_limit}; split it"
+        if engine.positions_limit == LEARNED_POSITIONS:
+            reason += ", or train with a larger max_length"
+    ids = _ids_of(vocabulary, [line[: limit * MAX_TOKEN_CHARACTERS] for line in lines])
+    for number, line in enumerate(lines):
+        if len(ids[number]) <= limit and len(line) > limit * MAX_TOKEN_CHARACTERS:
+            ids[number] = _ids_of(vocabulary, [line])[0]  # has longer tokens, or long runs of spaces
+    cut = {number for number, row in enumerate(ids) if len(row) > limit}
+    for number in sorted(cut):
+        warn(f"{name} {first_line + number} has {len(ids[number])} tokens and was cut to {reason}")
+        # Cut before the end symbol is added, so that every source still ends with one.
+        ids[number] = [*ids[number][: limit - 1], EOS_ID]
+    return ids, cut
+
+
+def _ids_of(vocabulary: Vocabulary, texts: Sequence[str]) -> list[list[int]]:
+    return vocabulary.ids_of([text.encode("utf-8", errors="replace").decode() for text in texts])
+
+
+def has_letters(text: str) -> bool:
+    """Returns whether a text has a letter of any script. Digits, marks, emoji and punctuation are no letters."""
+    return any(map(str.isalpha, text))
+
+
+def _check_phrases(lines: Lines, settings: DecodeHParams) -> None:
+    phrases = lines.phrases or []
+    if len(phrases) != len(lines.texts):
+        raise UserError(
+            f"{len(lines.texts)} lines but {len(phrases)} lists of phrases; pass one list per line, empty or not"
+        )
+    if not all(isinstance(line, list | tuple) and all(isinstance(each, str) for each in line) for line in phrases):
+        raise UserError("`phrases` takes a list of texts for each line, such as [['a phrase', 'another'], []]")
+    if not any(map(_not_blank, phrases)):
+        return
+    for name, wanted in (("sampling_method", "argmax"), ("diverse_beam_groups", 1)):
+        if (value := getattr(settings, name)) != wanted:
+            raise UserError(f"{name}={value} in `decode_hparams` does not work with phrases; use {name}={wanted}")
+
+
+def _not_blank(phrases: Sequence[str]) -> list[str]:
+    return [phrase for phrase in phrases if phrase.strip()]
+
+
+def _with_new_words(beams: list[Hypothesis], prefix: str) -> list[Hypothesis]:
+    """Returns the hypotheses in which a new word follows the prefix, which ends in a blank; all if there is none."""
+    rests = [each.text.removeprefix(prefix) for each in beams]
+    fitting = [number for number, rest in enumerate(rests) if not rest or rest[0].isspace()] or range(len(beams))
+    return [beams[number]._replace(text=prefix + rests[number].removeprefix(" ")) for number in fitting]
+
+
+def distinct(beams: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """Returns the best hypothesis of each text: different tokens, or diverse groups, may have the same text."""
+    found: dict[str, Hypothesis] = {}
+    for each in beams:
+        found.setdefault(each.text, each)
+    return list(found.values())
+
+
+def checked_texts(what: str, given: object) -> str | Sequence[str]:
+    """Returns a text or a sequence of texts without the line end of each, as `readlines()` leaves it.
+
+    Raises UserError if `given` is something else, or a text has several lines, because a model reads one sentence.
+    """
+    if isinstance(given, str):
+        return _without_line_end(what, given)
+    if isinstance(given, bytes | bytearray | Mapping) or not (
+        hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    ):
+        raise UserError(f"{what} is {_named(given)}; pass a text or a list of texts")
+    for number, text in enumerate(cast(Sequence[object], given)):
+        if not isinstance(text, str):
+            raise UserError(f"{what}[{number}] is {_named(text)}; pass texts")
+    if not any("\n" in text for text in cast(Sequence[str], given)):
+        return cast(Sequence[str], given)
+    return [_without_line_end(f"{what}[{number}]", text) for number, text in enumerate(cast(Sequence[str], given))]
+
+
+def _without_line_end(what: str, text: str) -> str:
+    text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+    if "\n" in text:
+        raise UserError(f"{what} has several lines; pass each line as a text, as text.splitlines() returns them")
+    return text
+
+
+def _named(given: object) -> str:
+    return "None" if given is None else f"of the type {type(given).__name__}"

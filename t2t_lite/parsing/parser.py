@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
-from t2t_lite.decoding.line_search import distinct
-from t2t_lite.decoding.single_text import or_a_single_text, translates
-from t2t_lite.decoding.translator import Hypothesis, Translator, Weights
+from t2t_lite.decoding.translator import Hypothesis, Translator, Weights, distinct, or_a_single_text, translates
 from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.linear import TAGS, linearise

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sentencex import segment  # type: ignore[attr-defined]  compiled
 
-from t2t_lite.decoding.tokenizing import has_letters
+from t2t_lite.decoding.translator import has_letters
 
 # Each line of a text is a paragraph: no sentence continues on the next line.
 _LINES = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")

@@ -10,8 +10,7 @@ import numpy as np
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.decoding.engine import Needs
-from t2t_lite.decoding.tokenizing import MAX_TOKEN_CHARACTERS, has_letters
-from t2t_lite.decoding.translator import Hypothesis, Translator
+from t2t_lite.decoding.translator import MAX_TOKEN_CHARACTERS, Hypothesis, Translator, has_letters
 from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
 from t2t_lite.parsing.parser import Parser

@@ -6,7 +6,7 @@ import pytest
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, open_vocabulary, train_vocabulary
-from t2t_lite.decoding.tokenizing import encode_lines
+from t2t_lite.decoding.translator import encode_lines
 
 
 @pytest.mark.parametrize("kind", ["words", "wordpiece", "bpe"])
