@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite.bin import cli
 from t2t_lite.config import DecodeHParams
-from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.export_dir import MANIFEST, read_export
 from t2t_lite.errors import UserError
 from t2t_lite.exporting.export import exported_run
@@ -123,5 +122,5 @@ def _prepare(arguments: argparse.Namespace) -> None:
 def _check_ctranslate2(arguments: argparse.Namespace, settings: DecodeHParams, layer: int | None = None) -> None:
     from t2t_lite.decoding.ctranslate2_engine import check_settings
 
-    needs = Needs(phrases=bool(arguments.constraint_file), alignment_layer=arguments.alignment_layer)
-    check_settings(settings, needs, layer)
+    phrases, alignment_layer = bool(arguments.constraint_file), arguments.alignment_layer
+    check_settings(settings, layer, phrases, alignment_layer=alignment_layer)

@@ -8,14 +8,16 @@ from t2t_lite.data.vocab import PAD_ID
 from t2t_lite.decoding.search.length_penalty import length_penalty
 
 
-def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callable[[int], int]) -> Iterator[list[int]]:
+def by_length(
+    rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callable[[int], int], most: int | None = None
+) -> Iterator[list[int]]:
     """Groups rows (indices into `lengths`) into batches of similar length, longest first.
 
-    `batch_size_of` maps the longest length in a batch to the maximum number of rows.
+    `batch_size_of` maps the longest length in a batch to the maximum number of rows; `most` is a limit for all batches.
     """
     batch: list[int] = []
     for row in sorted(rows, key=lambda row: -lengths[row]):
-        if batch and len(batch) >= batch_size_of(lengths[batch[0]]):
+        if batch and len(batch) >= min(batch_size_of(lengths[batch[0]]), most or len(rows)):
             yield batch
             batch = []
         batch.append(row)

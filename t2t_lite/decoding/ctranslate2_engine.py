@@ -14,7 +14,7 @@ import numpy as np
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, output_scores
-from t2t_lite.decoding.engine import EngineHypothesis, Needs, Outcome, Pairs, Query
+from t2t_lite.decoding.engine import EngineHypothesis, Outcome, Pairs, Request
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
@@ -88,43 +88,46 @@ class CTranslate2Engine:
         if quantization and computed != quantization:
             self._warn(f"{folder} is in {quantization}, but CTranslate2 computes in {computed} on this processor")
 
-    def check(self, settings: DecodeHParams, needs: Needs) -> None:
-        check_settings(settings, needs, self._alignment_layer)
+    def check(
+        self,
+        settings: DecodeHParams,
+        *,
+        phrases: bool = False,
+        constraints: bool = False,
+        alignment_layer: int | None = None,
+    ) -> None:
+        check_settings(settings, self._alignment_layer, phrases, constraints, alignment_layer)
         if settings.beam_size > len(self._tokens):
             raise UserError(
                 f"beam_size={settings.beam_size} is larger than the vocabulary ({len(self._tokens):,} tokens)"
             )
 
-    def search(self, query: Query) -> Outcome:
-        if query.settings.sampling_method == "random":
+    def search(self, request: Request) -> Outcome:
+        settings = request.decode_hparams
+        if settings.sampling_method == "random":
             self._warn_once("CTranslate2 samples with its own random numbers; random_seed has no effect")
-        elif query.settings.min_length_ratio or query.settings.min_length > 1:
+        elif settings.min_length_ratio or settings.min_length > 1:
             self._warn_once(
                 "below a minimum length, CTranslate2 divides the probability of the end symbol among all tokens, so it "
                 "may find other translations than TensorFlow"
             )
-        requests = [_Request.of(query, row, self._limit) for row in query.rows]
-        hypotheses = self._searched(query, requests)
+        lines = [_Line.of(request, row, self._limit) for row in request.rows]
+        hypotheses = self._searched(request, lines)
         # A batch has one length limit, the largest of its lines' limits. Lines whose outputs exceed their own limit are
         # searched again.
-        limits = {request.row: request.limit for request in requests}
-        too_long = [
-            request
-            for request in requests
-            if any(len(each.ids) > limits[request.row] for each in hypotheses[request.row])
-        ]
-        for limit in sorted({request.limit for request in too_long}):
-            hypotheses |= self._searched(query, [each for each in too_long if each.limit == limit], report=False)
-        hypotheses |= self._with_new_words(query, requests, hypotheses)
-        if query.prefixes is None:
-            hypotheses = _cut(hypotheses, query.settings.beam_size)
-        if query.lines.with_scores or query.prefixes is not None:
-            hypotheses = _cut(self._with_exact_scores(query, hypotheses), query.settings.beam_size)
+        too_long = [line for line in lines if any(len(each.ids) > line.limit for each in hypotheses[line.row])]
+        for limit in sorted({line.limit for line in too_long}):
+            hypotheses |= self._searched(request, [each for each in too_long if each.limit == limit], report=False)
+        hypotheses |= self._with_new_words(request, lines, hypotheses)
+        if request.prefixes is None:
+            hypotheses = _cut(hypotheses, settings.beam_size)
+        if request.exact_scores or request.prefixes is not None:
+            hypotheses = _cut(self._with_exact_scores(request, hypotheses), settings.beam_size)
         warnings = {}
-        for request in requests:
-            ids, longest = hypotheses[request.row][0].ids, len(request.source) + query.settings.extra_length
+        for line in lines:
+            ids, longest = hypotheses[line.row][0].ids, len(line.source) + settings.extra_length
             if len(ids) == self._limit < longest and ids[-1] != EOS_ID:
-                warnings[request.row] = f"the output was cut at {self._limit} tokens, which is {self.positions_limit}"
+                warnings[line.row] = f"the output was cut at {self._limit} tokens, which is {self.positions_limit}"
         return Outcome(hypotheses, warnings)
 
     def _warn_once(self, line: str) -> None:
@@ -171,7 +174,7 @@ class CTranslate2Engine:
         return {"engine": self.name, "model": self._digest}
 
     def _searched(
-        self, query: Query, requests: "Sequence[_Request]", report: bool = True, **more: Any
+        self, request: Request, lines: "Sequence[_Line]", report: bool = True, **more: Any
     ) -> dict[int, list[EngineHypothesis]]:
         """Returns the hypotheses of each line: best first, or samples in drawing order.
 
@@ -179,50 +182,50 @@ class CTranslate2Engine:
         """
         hypotheses: dict[int, list[EngineHypothesis]] = {}
         waiting = [
-            (batch, self._translator.translate_batch(**self._options(query, batch) | more, asynchronous=True))
-            for batch in _batches(requests, min(query.settings.batch_tokens, _BATCH_TOKENS))
+            (batch, self._translator.translate_batch(**self._options(request, batch) | more, asynchronous=True))
+            for batch in _batches(lines, min(request.decode_hparams.batch_tokens, _BATCH_TOKENS))
         ]
         for batch, results in waiting:
-            for request, result in zip(batch, results, strict=True):
-                hypotheses[request.row] = self._hypotheses(result.result(), query.settings)
+            for line, result in zip(batch, results, strict=True):
+                hypotheses[line.row] = self._hypotheses(result.result(), request.decode_hparams)
             if report:
-                query.done(len(batch))
-            if query.lines.check:
-                query.lines.check()
+                request.on_done(len(batch))
+            if request.check:
+                request.check()
         return hypotheses
 
     def _with_new_words(
-        self, query: Query, requests: "Sequence[_Request]", hypotheses: Mapping[int, list[EngineHypothesis]]
+        self, request: Request, lines: "Sequence[_Line]", hypotheses: Mapping[int, list[EngineHypothesis]]
     ) -> dict[int, list[EngineHypothesis]]:
 
         def fitting(
-            found: Mapping[int, list[EngineHypothesis]], requests: "Sequence[_Request]"
+            found: Mapping[int, list[EngineHypothesis]], lines: "Sequence[_Line]"
         ) -> dict[int, list[EngineHypothesis]]:
-            places = {request.row: len(request.prefix) for request in requests}
+            places = {line.row: len(line.prefix) for line in lines}
             return {
                 row: beams
                 for row, place in places.items()
                 if (beams := [each for each in found[row] if len(each.ids) > place and self._starts[each.ids[place]]])
             }
 
-        requests = [request for request in requests if request.row in query.whole_words]
-        found = fitting(hypotheses, requests)
+        lines = [line for line in lines if line.row in request.whole_words]
+        found = fitting(hypotheses, lines)
         # CTranslate2 cannot forbid tokens at one position, but tries many different ones after a prefix.
         more = {"return_alternatives": True, "beam_size": 1, "patience": 1}
         more |= {"num_hypotheses": min(_ALTERNATIVES, len(self._tokens))}
-        left = [request for request in requests if request.row not in found]
-        return found | fitting(self._searched(query, left, report=False, **more), left)
+        left = [line for line in lines if line.row not in found]
+        return found | fitting(self._searched(request, left, report=False, **more), left)
 
-    def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:
-        settings = query.settings
+    def _options(self, request: Request, batch: "Sequence[_Line]") -> dict[str, Any]:
+        settings = request.decode_hparams
         options: dict[str, Any] = {
-            "source": [self._named(request.source, self._inputs_tokens) for request in batch],
+            "source": [self._named(line.source, self._inputs_tokens) for line in batch],
             "length_penalty": settings.alpha,
             "no_repeat_ngram_size": settings.no_repeat_ngram_size,
             "disable_unk": self._has_unknown and not settings.allow_unk,
             "suppress_sequences": [[self._tokens[PAD_ID]]],
             "min_decoding_length": batch[0].min_length,
-            "max_decoding_length": max(request.limit for request in batch),
+            "max_decoding_length": max(line.limit for line in batch),
             "max_input_length": 0,
             "return_end_token": True,
             "return_scores": True,
@@ -240,8 +243,8 @@ class CTranslate2Engine:
             patience = PATIENCE if settings.beam_size > 1 else 1
             finished = settings.beam_size * patience  # all: CTranslate2 may rank our best hypothesis lower
             options |= {"beam_size": settings.beam_size, "patience": patience, "num_hypotheses": finished}
-        if query.prefixes is not None:
-            options["target_prefix"] = [self._named(request.prefix, self._tokens) for request in batch]
+        if request.prefixes is not None:
+            options["target_prefix"] = [self._named(line.prefix, self._tokens) for line in batch]
         return options
 
     def _hypotheses(self, result: Any, settings: DecodeHParams) -> list[EngineHypothesis]:  # noqa: ANN401
@@ -254,20 +257,21 @@ class CTranslate2Engine:
         return _ranked(hypotheses, settings)
 
     def _with_exact_scores(
-        self, query: Query, hypotheses: dict[int, list[EngineHypothesis]]
+        self, request: Request, hypotheses: dict[int, list[EngineHypothesis]]
     ) -> dict[int, list[EngineHypothesis]]:
         """Returns the hypotheses with exact scores, from the log-probabilities of all their tokens.
 
         The scores of CTranslate2's search omit the prefix, and its probabilities sum to 1 over allowed tokens only.
         """
+        settings = request.decode_hparams
         flat = [(row, each) for row, beams in hypotheses.items() for each in beams]
-        pairs = Pairs([query.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
-        log_probs = self._log_probs(pairs, query.settings)
+        pairs = Pairs([request.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
+        log_probs = self._log_probs(pairs, settings)
         exact: dict[int, list[EngineHypothesis]] = {row: [] for row in hypotheses}
         for (row, each), log_prob in zip(flat, log_probs, strict=True):
-            score = log_prob / length_penalty(len(each.ids), query.settings.alpha)
+            score = log_prob / length_penalty(len(each.ids), settings.alpha)
             exact[row].append(EngineHypothesis(each.ids, score, log_prob))
-        return {row: _ranked(beams, query.settings) for row, beams in exact.items()}
+        return {row: _ranked(beams, settings) for row, beams in exact.items()}
 
     def _log_probs(self, pairs: Pairs, settings: DecodeHParams) -> list[float]:
         """Returns the log-probability of each output; the end symbol counts only if the output has one."""
@@ -286,7 +290,7 @@ class CTranslate2Engine:
         return [tokens[id] for id in ids]
 
 
-class _Request(NamedTuple):
+class _Line(NamedTuple):
     row: int
     source: list[int]
     prefix: list[int]
@@ -294,19 +298,19 @@ class _Request(NamedTuple):
     min_length: int  # minimum output length in tokens, without the end symbol
 
     @classmethod
-    def of(cls, query: Query, row: int, max_positions: int) -> "_Request":
-        settings, source = query.settings, query.sources[row]
-        prefix = [] if query.prefixes is None else list(query.prefixes[row])
+    def of(cls, request: Request, row: int, max_positions: int) -> "_Line":
+        settings, source = request.decode_hparams, request.sources[row]
+        prefix = [] if request.prefixes is None else list(request.prefixes[row])
         limit = min(max(len(source) + settings.extra_length, len(prefix) + 1), max_positions)
         shortest = max(settings.min_length, int(np.ceil(settings.min_length_ratio * (len(source) - 1))))
         return cls(row, source, prefix, limit, min(shortest, limit))
 
 
-def _batches(requests: Sequence[_Request], batch_tokens: int) -> Iterator[list[_Request]]:
+def _batches(lines: Sequence[_Line], batch_tokens: int) -> Iterator[list[_Line]]:
     """Divides lines into batches with equal minimum lengths and similar source lengths, longest first."""
-    for shortest in sorted({request.min_length for request in requests}):
-        same = [request for request in requests if request.min_length == shortest]
-        lengths = [len(request.source) for request in same]
+    for shortest in sorted({line.min_length for line in lines}):
+        same = [line for line in lines if line.min_length == shortest]
+        lengths = [len(line.source) for line in same]
         size_of = lambda length: max(1, batch_tokens // max(length, _MIN_LENGTH))  # noqa: E731
         yield from ([same[place] for place in rows] for rows in by_length(range(len(same)), lengths, size_of))
 
@@ -320,18 +324,27 @@ def _ranked(hypotheses: list[EngineHypothesis], settings: DecodeHParams) -> list
     return hypotheses if settings.sampling_method == "random" else sorted(hypotheses, key=lambda each: -each.score)
 
 
-def check_settings(settings: DecodeHParams, needs: Needs, alignment_layer: int | None = None) -> None:
-    """Raises UserError if the engine does not support the settings or needs; `alignment_layer` is the model's."""
+def check_settings(
+    settings: DecodeHParams,
+    exported_layer: int | None = None,
+    phrases: bool = False,
+    constraints: bool = False,
+    alignment_layer: int | None = None,
+) -> None:
+    """Raises UserError if the engine does not support the settings, or what else is wanted, see `Engine.check`.
+
+    `exported_layer` is the decoder layer whose attention the model returns; None: not known yet.
+    """
     for name, value in _ONLY.items():
         if (given := getattr(settings, name)) != value:
             hint = " (the weights have the precision of the export)" if name == "precision" else ""
             raise _cannot(f"{name}={given}{hint}")
-    if needs.phrases:
+    if phrases:
         raise _cannot("phrases that outputs must contain")
-    if needs.constraints:
+    if constraints:
         raise _cannot("constraints on outputs, such as trees")
-    if alignment_layer is not None:
-        _check_layer(needs.alignment_layer, alignment_layer)
+    if exported_layer is not None:
+        _check_layer(alignment_layer, exported_layer)
 
 
 def _check_layer(layer: int | None, alignment_layer: int) -> None:

@@ -3,6 +3,7 @@
 All engines share everything else (tokenization, files, text prefixes, trees, n-best output).
 """
 
+import dataclasses
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from t2t_lite.data.vocab import Vocabulary
-    from t2t_lite.decoding.search_requests import LineConstraint
+    from t2t_lite.decoding.search.constraints import Constraint
+    from t2t_lite.decoding.search.scorer_terms import ScorerTerm
 
 # The values of `--engine`.
 ENGINES = ("tensorflow", "ctranslate2")
@@ -23,36 +25,50 @@ ENGINES = ("tensorflow", "ctranslate2")
 LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
 
 
-class Lines(NamedTuple):
-    """Lines to decode; see `Translator.translate`. All sequences have one entry per line."""
+@dataclasses.dataclass(frozen=True)
+class LineConstraint:
+    """A constraint and its inputs for each line."""
+
+    constraint: "Constraint"
+    # its `constraint_inputs` by name, with an int or a list of ints for each line
+    inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    # for each line, a lower bound on the output's length limit, in tokens with the end symbol; None: no bound
+    min_limits: Sequence[int] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class LineTerm:
+    """A term of the score and its inputs for each line."""
+
+    term: "ScorerTerm"
+    # its `constraint_inputs` by name, with an int or a list of ints for each line
+    inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    min_limits: None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Lines to decode, as texts and as ids, with their search settings. All sequences have one entry per line.
+
+    `Translator` makes it, engines search for its outputs, and registered constraints and scorers read it.
+    """
 
     texts: Sequence[str]
-    prefixes: Sequence[str] | None = None
-    first_line: int = 1  # for messages and, with sampling, for the random numbers
-    on_done: Callable[[int], None] | None = None
-    constraints: "Sequence[LineConstraint] | str" = ()
-    phrases: Sequence[Sequence[str]] | None = None
-    with_scores: bool = True  # whether scores and log-probabilities must be exact; if not, they need only rank outputs
-    warm_up: bool = False  # whether to compile the search now, see `Translator.warm_up`
-    check: Callable[[], None] | None = None
-    copy_letterless: bool = False  # whether the output of a line without letters is the line itself
-
-
-class Query(NamedTuple):
-    """Lines to decode, as token ids. All sequences have one entry per line."""
-
-    lines: Lines  # without blank phrases
     sources: Sequence[list[int]]  # ids including the end symbol
-    prefixes: Sequence[list[int]] | None  # ids that outputs begin with, excluding the end symbol
-    constraints: "Sequence[LineConstraint]"
-    rows: Sequence[int]  # the indices of the lines to decode; the other lines are blank or copied
-    settings: DecodeHParams
-    num_wanted: int  # number of hypotheses wanted per line; 0: all
+    decode_hparams: DecodeHParams
+    vocabulary: "Vocabulary"  # of the outputs
+    inputs_vocabulary: "Vocabulary"
+    prefixes: Sequence[list[int]] | None = None  # ids that outputs begin with, excluding the end symbol
+    phrases: Sequence[Sequence[str]] | None = None  # texts that outputs contain, none of them blank
+    constraints: Sequence[LineConstraint] = ()  # besides those that the settings name
+    rows: Sequence[int] = ()  # the indices of the lines to decode; the other lines are blank or copied
     whole_words: Collection[int] = ()  # the rows in which a new word must follow the prefix, because it ends in a blank
-
-    def done(self, number: int) -> None:
-        if self.lines.on_done:
-            self.lines.on_done(number)
+    num_wanted: int = 0  # number of hypotheses per line that must be the best ones; 0: all
+    first_line: int = 1  # for messages and, with sampling, for the random numbers
+    exact_scores: bool = True  # whether scores and log-probabilities must be exact; if not, they need only rank outputs
+    compiles_now: bool = False  # whether to compile the search now, see `Translator.warm_up`
+    on_done: Callable[[int], None] = lambda lines: None  # called after each batch with its number of lines
+    check: Callable[[], None] | None = None  # called several times a second; an exception from it ends the search
 
 
 class EngineHypothesis(NamedTuple):
@@ -62,7 +78,7 @@ class EngineHypothesis(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    hypotheses: Mapping[int, list[EngineHypothesis]]  # by row of the query: best first, or samples in drawing order
+    hypotheses: Mapping[int, list[EngineHypothesis]]  # by row of the request: best first, or samples in drawing order
     warnings: Mapping[int, str]  # by row: why its output is cut or lacks phrases
 
 
@@ -71,12 +87,6 @@ class Pairs(NamedTuple):
 
     sources: Sequence[list[int]]
     outputs: Sequence[list[int]]
-
-
-class Needs(NamedTuple):
-    phrases: bool = False
-    constraints: bool = False
-    alignment_layer: int | None = None  # the decoder layer for alignments; None: no alignments, or the default layer
 
 
 class Engine(Protocol):
@@ -102,13 +112,24 @@ class Engine(Protocol):
         """See above."""
         ...
 
-    def check(self, settings: DecodeHParams, needs: Needs) -> None:
-        """Raises UserError with the reason if the engine does not support the settings or needs."""
+    def check(
+        self,
+        settings: DecodeHParams,
+        *,
+        phrases: bool = False,
+        constraints: bool = False,
+        alignment_layer: int | None = None,
+    ) -> None:
+        """Raises UserError with the reason if the engine does not support the settings, or what else is wanted.
 
-    def search(self, query: Query) -> Outcome:
+        `phrases` and `constraints` say whether a request has any; `alignment_layer` is the decoder layer for
+        alignments, None for no alignments or the default layer.
+        """
+
+    def search(self, request: Request) -> Outcome:
         """Searches for the outputs of lines.
 
-        Raises UserError if the engine or the vocabulary does not support the query, or it does not fit into memory.
+        Raises UserError if the engine or the vocabulary does not support the request, or it does not fit into memory.
         """
         ...
 

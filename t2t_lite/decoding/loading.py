@@ -63,7 +63,7 @@ def load_runs(
         models[-1].freeze()
     vocabularies, problem = (first[-1], first[0]), run_dirs[0].problem
     model = models[0] if len(models) == 1 else tensorflow_engine.Ensemble(models)
-    engine = tensorflow_engine.TensorFlowEngine(model, *vocabularies, options, checkpoints)
+    engine = tensorflow_engine.TensorFlowEngine(model, options, checkpoints)
     return Loaded(engine, *vocabularies, settings, problem.name, problem.has_inputs, checkpoints)
 
 

@@ -1,26 +1,25 @@
 """Builds a search and its inputs from the decoding settings and the lines.
 
 The registries `CONSTRAINTS` and `SCORERS` (`t2t_lite/registry.py`) accept custom constraints and score terms:
-functions of `LinesToDecode` that return a `LineConstraint` or a `LineTerm`. The settings `constraints` and `scorers`
+functions of a `Request` that return a `LineConstraint` or a `LineTerm`. The settings `constraints` and `scorers`
 select them by name.
 """
 
-import dataclasses
+import functools
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import padded
+from t2t_lite.decoding.engine import LineConstraint, LineTerm, Request
 from t2t_lite.decoding.search.beam_search import BeamSearch, Sampling
 from t2t_lite.decoding.search.beam_state import SearchInputs
-from t2t_lite.decoding.search.constraints import Constraint, MinLength, NoRepeatNgram, Prefix
+from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram, Prefix
 from t2t_lite.decoding.search.phrases import Phrases, Places, phrase_places
-from t2t_lite.decoding.search.scorer_terms import ScorerTerm
 from t2t_lite.errors import UserError
 from t2t_lite.registry import CONSTRAINTS, SCORERS
 
@@ -28,113 +27,39 @@ from t2t_lite.registry import CONSTRAINTS, SCORERS
 _PART = "\N{REPLACEMENT CHARACTER}"
 
 
-class LinesToDecode(NamedTuple):
-    """The argument of a registered constraint or scorer."""
-
-    texts: Sequence[str]  # the lines
-    sources: Sequence[list[int]]  # the ids of each line, including the end symbol
-    decode_hparams: DecodeHParams
-    vocabulary: Vocabulary  # of the outputs
-    inputs_vocabulary: Vocabulary
+# The name of `Request` before version 0.10, which plug-ins may import.
+LinesToDecode = Request
 
 
-@dataclasses.dataclass(frozen=True)
-class LineConstraint:
-    """A constraint and its inputs for each line."""
-
-    constraint: Constraint
-    # its `constraint_inputs` by name, with an int or a list of ints for each line
-    inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
-    # for each line, a lower bound on the output's length limit, in tokens with the end symbol; None: no bound
-    min_limits: Sequence[int] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class LineTerm:
-    """A term of the score and its inputs for each line."""
-
-    term: ScorerTerm
-    # its `constraint_inputs` by name, with an int or a list of ints for each line
-    inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
-    min_limits: None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchRequest:
-    sources: Sequence[list[int]]  # the ids of each line, with the end symbol
-    decode_hparams: DecodeHParams
-    constraints: Sequence[LineConstraint]  # in the order of application
-    max_positions: int | None  # see `Seq2SeqModel.max_positions`
-    first_line: int  # the number of the first line; with sampling, it seeds the random numbers
-    terms: Sequence[LineTerm] = ()  # additional terms of the score
-
-    def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
-        settings = self.decode_hparams
-        limits = np.array([len(self.sources[row]) for row in rows], np.int32) + settings.extra_length
-        constraint_inputs = {}
-        for each in (*self.constraints, *self.terms):
-            for name, values in each.inputs.items():
-                if name in constraint_inputs or len(values) != len(self.sources):
-                    raise ValueError(
-                        f"constraint input '{name}' must occur once, with one entry for each of the "
-                        f"{len(self.sources)} lines, not {len(values)}"
-                    )
-                chosen = [values[row] for row in rows]
-                constraint_inputs[name] = padded(chosen) if isinstance(chosen[0], list) else np.array(chosen, np.int32)
-            if each.min_limits is not None:
-                limits = np.maximum(limits, np.array([each.min_limits[row] for row in rows], np.int32))
-        if self.max_positions is not None:
-            limits = np.minimum(limits, self.max_positions)
-        uniforms = ()
-        if settings.sampling_method == "random":
-            drawn = [
-                np.random.default_rng([settings.random_seed, self.first_line + row]).random(
-                    [limits.max(), settings.beam_size], np.float32
-                )
-                for row in rows
-            ]
-            # Drawn position by position, so that a larger limit does not change the first numbers.
-            uniforms = np.stack(drawn).transpose(0, 2, 1)
-        return SearchInputs(limits, uniforms=uniforms, constraint_inputs=constraint_inputs)
-
-
-def make_constraints(
-    lines: LinesToDecode,
-    prefixes: Sequence[list[int]] | None,
-    others: Sequence[LineConstraint] = (),
-    whole_words: Collection[int] = (),
-) -> list[LineConstraint]:
-    """Returns the constraints for decoding lines, in the order of application.
-
-    `prefixes` has the ids that begin each output, without the end symbol; None: no prefixes. In the rows `whole_words`,
-    a new word follows the prefix.
-    """
-    settings = lines.decode_hparams
+def make_constraints(request: Request, with_phrases: bool = False) -> list[LineConstraint]:
+    """Returns the constraints for decoding lines, in the order of application; phrases only if asked for."""
+    settings, prefixes, whole_words = request.decode_hparams, request.prefixes, request.whole_words
     of_settings = [name for name in CONSTRAINTS if getattr(settings, CONSTRAINTS.fact(name, "setting", ""), None)]
-    constraints = [CONSTRAINTS[name](lines) for name in (*of_settings, *names_in(settings.constraints))]
-    constraints += others
+    constraints = [CONSTRAINTS[name](request) for name in (*of_settings, *names_in(settings.constraints))]
+    constraints += request.constraints
+    if with_phrases:
+        constraints.append(_phrase_vocabulary(request.vocabulary).constraint(request.phrases or (), request.first_line))
     if prefixes is not None:
-        room = [len(ids) + 1 for ids in prefixes]
-        prefix = Prefix(_never(settings, lines.vocabulary), lines.vocabulary.word_starts if whole_words else b"")
+        never = _never(settings, request.vocabulary)
+        prefix = Prefix(never, request.vocabulary.word_starts if whole_words else b"")
         rows = [[*ids, -1] if row in whole_words else ids for row, ids in enumerate(prefixes)]
-        constraints.append(LineConstraint(prefix, {"prefixes": rows}, room))
+        constraints.append(LineConstraint(prefix, {"prefixes": rows}, [len(ids) + 1 for ids in prefixes]))
     return constraints
 
 
-def make_score_terms(lines: LinesToDecode) -> list[LineTerm]:
-    return [SCORERS[name](lines) for name in names_in(lines.decode_hparams.scorers)]
+def make_score_terms(request: Request) -> list[LineTerm]:
+    return [SCORERS[name](request) for name in names_in(request.decode_hparams.scorers)]
 
 
-def min_length(lines: LinesToDecode) -> LineConstraint:
+def min_length(request: Request) -> LineConstraint:
     # The ratio compares lengths without the end symbol; `min_lengths` include it.
-    ratio = lines.decode_hparams.min_length_ratio
-    return LineConstraint(
-        MinLength(), {"min_lengths": [int(np.ceil(ratio * (len(ids) - 1))) + 1 for ids in lines.sources]}
-    )
+    ratio = request.decode_hparams.min_length_ratio
+    shortest = [int(np.ceil(ratio * (len(ids) - 1))) + 1 for ids in request.sources]
+    return LineConstraint(MinLength(), {"min_lengths": shortest})
 
 
-def no_repeat_ngram(lines: LinesToDecode) -> LineConstraint:
-    return LineConstraint(NoRepeatNgram(lines.decode_hparams.no_repeat_ngram_size))
+def no_repeat_ngram(request: Request) -> LineConstraint:
+    return LineConstraint(NoRepeatNgram(request.decode_hparams.no_repeat_ngram_size))
 
 
 class PhraseVocabulary:
@@ -181,6 +106,10 @@ def _is_in_word(character: str) -> bool:
     return bool(character) and bool(is_letter or unicodedata.category(character).startswith("M"))
 
 
+# Reading the tokens of a large vocabulary takes a tenth of a second.
+_phrase_vocabulary = functools.lru_cache(maxsize=4)(PhraseVocabulary)
+
+
 def make_beam_search(
     decode_hparams: DecodeHParams,
     vocabulary: Vocabulary,
@@ -216,3 +145,42 @@ def _never(decode_hparams: DecodeHParams, vocabulary: Vocabulary) -> tuple[int, 
     """Returns the ids that outputs never contain: padding and, unless allowed, the unknown token."""
     unknown_id = None if decode_hparams.allow_unk else vocabulary.unknown_id
     return (PAD_ID,) if unknown_id is None else (PAD_ID, unknown_id)
+
+
+def search_inputs(
+    request: Request,
+    rows: Sequence[int],
+    rules: Sequence[LineConstraint | LineTerm] = (),
+    max_positions: int | None = None,
+) -> SearchInputs:
+    """Returns the inputs of the search for some lines of a request, with those of its constraints and score terms.
+
+    `max_positions` is that of the model.
+    """
+    settings, sources = request.decode_hparams, request.sources
+    limits = np.array([len(sources[row]) for row in rows], np.int32) + settings.extra_length
+    constraint_inputs = {}
+    for each in rules:
+        for name, values in each.inputs.items():
+            if name in constraint_inputs or len(values) != len(sources):
+                raise ValueError(
+                    f"constraint input '{name}' must occur once, with one entry for each of the "
+                    f"{len(sources)} lines, not {len(values)}"
+                )
+            chosen = [values[row] for row in rows]
+            constraint_inputs[name] = padded(chosen) if isinstance(chosen[0], list) else np.array(chosen, np.int32)
+        if each.min_limits is not None:
+            limits = np.maximum(limits, np.array([each.min_limits[row] for row in rows], np.int32))
+    if max_positions is not None:
+        limits = np.minimum(limits, max_positions)
+    uniforms = ()
+    if settings.sampling_method == "random":
+        drawn = [
+            np.random.default_rng([settings.random_seed, request.first_line + row]).random(
+                [limits.max(), settings.beam_size], np.float32
+            )
+            for row in rows
+        ]
+        # Drawn position by position, so that a larger limit does not change the first numbers.
+        uniforms = np.stack(drawn).transpose(0, 2, 1)
+    return SearchInputs(limits, uniforms=uniforms, constraint_inputs=constraint_inputs)

@@ -1,9 +1,8 @@
 """The TensorFlow engine, which supports all features and searches several batches of lines in parallel."""
 
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,10 +17,9 @@ from t2t_lite.decoding.engine import (
     LEARNED_POSITIONS,
     Engine,
     EngineHypothesis,
-    Needs,
     Outcome,
     Pairs,
-    Query,
+    Request,
     check_process,
 )
 from t2t_lite.decoding.ensemble import Ensemble
@@ -33,12 +31,12 @@ from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import MISSING
 from t2t_lite.decoding.search.searcher import AdaptiveSearcher, Searcher, tokens_of_batch
 from t2t_lite.decoding.search_requests import (
-    LinesToDecode,
-    PhraseVocabulary,
-    SearchRequest,
+    LineConstraint,
+    LineTerm,
     make_beam_search,
     make_constraints,
     make_score_terms,
+    search_inputs,
 )
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
@@ -51,8 +49,8 @@ from t2t_lite.system.machine import num_cores
 _WORTH_SHARING = 8
 # Maximum number of searches kept for reuse, each with its own graphs; a server's requests may have any settings.
 _MAX_SEARCHERS = 16
-# A batch: the request, its searcher, and the rows of its lines.
-_Batch: TypeAlias = tuple[SearchRequest, Searcher | AdaptiveSearcher, list[int]]
+# The lines of a batch, by row, their searcher, and the search's constraints and score terms.
+_Batch: TypeAlias = tuple[list[int], Searcher | AdaptiveSearcher, list[LineConstraint | LineTerm]]
 
 
 class TensorFlowEngine:
@@ -69,8 +67,6 @@ class TensorFlowEngine:
     def __init__(
         self,
         model: Seq2SeqModel | Ensemble,
-        vocabulary: Vocabulary,
-        inputs_vocabulary: Vocabulary,
         options: EngineOptions,
         checkpoints: Sequence[Path] = (),
         digest: str = "",
@@ -83,7 +79,7 @@ class TensorFlowEngine:
         # On a CPU, one batch's matrix products are too small to use all cores; a GPU runs one batch at a time.
         processors = 1 if tf.config.list_physical_devices("GPU") else num_cores()
         self.num_threads = options.num_threads or processors
-        self._vocabulary, self._inputs_vocabulary, self._options = vocabulary, inputs_vocabulary, options
+        self._options = options
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the most recently used one at the end
         self._lock = threading.Lock()
         self._given_pairs = GivenPairs(model)
@@ -94,35 +90,49 @@ class TensorFlowEngine:
         cls._first_process = cls._first_process or os.getpid()
         check_process(cls._first_process)
 
-    def check(self, settings: DecodeHParams, needs: Needs) -> None:
+    def check(
+        self,
+        settings: DecodeHParams,
+        *,
+        phrases: bool = False,
+        constraints: bool = False,
+        alignment_layer: int | None = None,
+    ) -> None:
         if settings.coverage_penalty:
             for each in getattr(self.model, "models", [self.model]):
                 if isinstance(each, Seq2SeqModel):
                     _ = each.alignment_layer  # raises a UserError for a model without cross-attention
 
-    def search(self, query: Query) -> Outcome:
+    def search(self, request: Request) -> Outcome:
+        sources, settings = request.sources, request.decode_hparams
         hypotheses: dict[int, list[EngineHypothesis]] = {}
         warnings: dict[int, str] = {}
 
         def search_batch(batch: _Batch) -> None:
-            request, searcher, rows = batch
-            inputs = request.inputs_of(rows)
-            search = searcher.compile if query.lines.warm_up and isinstance(searcher, AdaptiveSearcher) else searcher
-            result = search(padded([query.sources[row] for row in rows]), inputs, query.lines.check)
+            rows, searcher, rules = batch
+            inputs = search_inputs(request, rows, rules, self.max_positions)
+            search = searcher.compile if request.compiles_now and isinstance(searcher, AdaptiveSearcher) else searcher
+            result = search(padded([sources[row] for row in rows]), inputs, request.check)
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))
                 if EXISTS < of_row.scores[0] < -MISSING / 2:  # even the best output lacks some
                     warnings[row] = "no output with all of its phrases was found; raise beam_size or extra_length"
-                hypotheses[row] = _hypotheses(_with_all_phrases(of_row, query.settings.alpha))
+                hypotheses[row] = _hypotheses(_with_all_phrases(of_row, settings.alpha))
                 # No warning if extra_length stopped the output, because no sensible output is longer.
-                if stopped[index] and len(query.sources[row]) + query.settings.extra_length > inputs.limits[index]:
+                if stopped[index] and len(sources[row]) + settings.extra_length > inputs.limits[index]:
                     warnings[row] = (
                         f"the output was cut at {inputs.limits[index]} tokens, which is {self.positions_limit}"
                     )
-            query.done(len(rows))
+            request.on_done(len(rows))
 
-        self._map(search_batch, self._batches(query))
+        batches = self._batches(request)
+        if self.num_threads == 1 or len(batches) < 2:
+            for batch in batches:
+                search_batch(batch)
+        else:
+            with ThreadPoolExecutor(self.num_threads) as threads:
+                list(threads.map(search_batch, batches))
         return Outcome(hypotheses, warnings)
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
@@ -147,52 +157,34 @@ class TensorFlowEngine:
             raise UserError("an ensemble returns no attention weights; load a single run directory")
         return self.model.alignment_layer if layer is None else layer
 
-    def _batches(self, query: Query) -> list[_Batch]:
-        sources, settings = query.sources, query.settings
-        phrases = query.lines.phrases or [()] * len(sources)
-        about = LinesToDecode(query.lines.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
-        terms = make_score_terms(about)
-        batches = []
-        for has_phrases in (False, True):
-            rows = [row for row in query.rows if bool(phrases[row]) == has_phrases]
-            if not rows and (has_phrases or query.rows):
+    def _batches(self, request: Request) -> list[_Batch]:
+        """Divides lines into batches of similar length that are small enough for each thread to get one."""
+        terms = make_score_terms(request)
+        lengths = [len(source) for source in request.sources]
+        phrases = request.phrases or [()] * len(lengths)
+        batches: list[_Batch] = []
+        for with_phrases in (False, True):
+            rows = [row for row in request.rows if bool(phrases[row]) == with_phrases]
+            if not rows and (with_phrases or request.rows):
                 continue
-            more = [self._phrase_vocabulary.constraint(phrases, query.lines.first_line)] if has_phrases else []
-            constraints = make_constraints(about, query.prefixes, [*query.constraints, *more], query.whole_words)
-            request = SearchRequest(sources, settings, constraints, self.max_positions, query.lines.first_line, terms)
-            searcher = self._searcher(request, query.num_wanted)
-            lengths = [len(source) for source in sources]
-            batches += [(request, searcher, part) for part in self._parts(rows, lengths, searcher)]
+            constraints = make_constraints(request, with_phrases)
+            searcher = self._searcher(request, constraints, terms)
+            share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
+            parts = by_length(rows, lengths, searcher.batch_size_of, share)
+            batches += [(part, searcher, [*constraints, *terms]) for part in parts]
         return batches
 
-    def _parts(
-        self, rows: Sequence[int], lengths: Sequence[int], searcher: Searcher | AdaptiveSearcher
-    ) -> Iterator[list[int]]:
-        """Divides lines into batches that are small enough for each thread to get one."""
-        share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
-        return by_length(rows, lengths, lambda length: min(searcher.batch_size_of(length), share))
-
-    @functools.cached_property
-    def _phrase_vocabulary(self) -> PhraseVocabulary:
-        return PhraseVocabulary(self._vocabulary)
-
-    def _map(self, function: Callable[[_Batch], None], items: list[_Batch]) -> None:
-        if self.num_threads == 1 or len(items) < 2:
-            for item in items:
-                function(item)
-            return
-        with ThreadPoolExecutor(self.num_threads) as threads:
-            list(threads.map(function, items))
-
-    def _searcher(self, request: SearchRequest, num_wanted: int) -> Searcher | AdaptiveSearcher:
-        settings = request.decode_hparams
+    def _searcher(
+        self, request: Request, constraints: list[LineConstraint], terms: list[LineTerm]
+    ) -> Searcher | AdaptiveSearcher:
+        settings, vocabulary = request.decode_hparams, request.vocabulary
         # At the first position, there is at most one hypothesis per token; a few empty beams do no harm.
-        if settings.beam_size > max(self._vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
+        if settings.beam_size > max(vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
             raise UserError(
-                f"beam_size={settings.beam_size} is larger than the {self._vocabulary.size:,} tokens of "
-                f"{self._vocabulary.path.name}; use a smaller one: 4 is common, and more than 100 rarely helps"
+                f"beam_size={settings.beam_size} is larger than the {vocabulary.size:,} tokens of "
+                f"{vocabulary.path.name}; use a smaller one: 4 is common, and more than 100 rarely helps"
             )
-        search = make_beam_search(settings, self._vocabulary, num_wanted, request.constraints, request.terms)
+        search = make_beam_search(settings, vocabulary, request.num_wanted, constraints, terms)
         key = search, settings.batch_tokens
         with self._lock:
             if key not in self._searchers:
@@ -254,4 +246,4 @@ def keras_engine(
     model.measured_alignment_layer = export.content["alignment_layer"]
     model.freeze()
     digest = export.content["files"][file.name]["sha256"]
-    return TensorFlowEngine(model, *vocabularies, options, digest=digest)
+    return TensorFlowEngine(model, options, digest=digest)

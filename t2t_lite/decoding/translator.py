@@ -17,11 +17,10 @@ from t2t_lite.decoding.engine import (
     LEARNED_POSITIONS,
     Engine,
     EngineHypothesis,
-    Lines,
+    LineConstraint,
     Loaded,
-    Needs,
     Pairs,
-    Query,
+    Request,
     check_process,
 )
 from t2t_lite.decoding.loading import load_export, load_runs
@@ -32,13 +31,14 @@ from t2t_lite.options import SettingValue
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.ensemble import Ensemble
-    from t2t_lite.decoding.search_requests import LineConstraint
     from t2t_lite.models.base import Seq2SeqModel
 
 # Attention weights [heads, queries, keys], the query tokens and the key tokens.
 Weights: TypeAlias = tuple[np.ndarray, list[str], list[str]]
 # Tokens usually have fewer characters than this, so only the beginning of a long text must be tokenized.
 MAX_TOKEN_CHARACTERS = 64
+# The options of `translate` that are not search settings.
+_OPTIONS = ("prefixes", "first_line", "on_done", "constraints", "phrases", "check", "copy_letterless")
 _Result = TypeVar("_Result")
 
 
@@ -179,15 +179,13 @@ class Translator:
         self.vocabulary, self.inputs_vocabulary = vocabulary, inputs_vocabulary or vocabulary
         self.decode_hparams, self._warn, self._process = decode_hparams, warn, os.getpid()
         self.checkpoints, self.problem, self.has_inputs = list(checkpoints), problem, has_inputs
-        vocabularies = self.vocabulary, self.inputs_vocabulary
         if hasattr(model, "search"):
             self.engine = cast(Engine, model)
         else:
             from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 
             options = EngineOptions(warn, xla_compile, num_threads)
-            self.engine = TensorFlowEngine(model, *vocabularies, options, self.checkpoints)
-        self._search_lines = LineSearch(self.engine, *vocabularies, warn, has_inputs)
+            self.engine = TensorFlowEngine(model, options, self.checkpoints)
 
     @property
     def model(self) -> "Seq2SeqModel | Ensemble":
@@ -286,7 +284,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
-        constraints: "Sequence[LineConstraint] | str" = (),
+        constraints: Sequence[LineConstraint] | str = (),
         phrases: Sequence[Sequence[str]] | None = None,
         check: Callable[[], None] | None = None,
         copy_letterless: bool = False,
@@ -316,12 +314,11 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        lines_to_search = Lines(
-            *(lines, prefixes, first_line, on_done, constraints, phrases, return_scores),
-            check=check,
-            copy_letterless=copy_letterless,
+        beams = self._search(
+            *(lines, settings, 1, prefixes, first_line, on_done, constraints, phrases, check, copy_letterless),
+            exact_scores=return_scores,
         )
-        best = self._best(lines_to_search, settings)
+        best = [hypotheses[0] for hypotheses in beams]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
     def best(self, lines: Sequence[str], with_scores: bool = True, **options: Forwarded) -> list[Hypothesis]:
@@ -335,13 +332,9 @@ class Translator:
         Raises:
           UserError: see `translate`.
         """
-        given = {name: value for name, value in options.items() if name in Lines._fields}
-        settings = {name: value for name, value in options.items() if name not in given}
         lines = cast(Sequence[str], checked_texts("best: `lines`", lines))
-        return self._best(Lines(lines, **given, with_scores=with_scores), settings)
-
-    def _best(self, lines: Lines, settings: Mapping[str, SettingValue]) -> list[Hypothesis]:
-        return [beams[0] for beams in self._search_lines(lines, self._settings(settings), 1)]
+        given = {name: options.pop(name) for name in _OPTIONS if name in options}
+        return [beams[0] for beams in self._search(lines, options, 1, exact_scores=with_scores, **given)]
 
     @or_a_single_text("lines", "prefixes", lists=("phrases",))
     def n_best(
@@ -350,7 +343,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
-        constraints: "Sequence[LineConstraint] | str" = (),
+        constraints: Sequence[LineConstraint] | str = (),
         phrases: Sequence[Sequence[str]] | None = None,
         copy_letterless: bool = False,
         **settings: SettingValue,
@@ -360,10 +353,9 @@ class Translator:
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist or
         some have the same text: then only the best of them is returned.
         """
-        lines_to_search = Lines(
-            lines, prefixes, first_line, on_done, constraints, phrases, copy_letterless=copy_letterless
+        return self._search(
+            *(lines, settings, 0, prefixes, first_line, on_done, constraints, phrases), copy_letterless=copy_letterless
         )
-        return self._search_lines(lines_to_search, self._settings(settings), 0)
 
     @or_a_single_text("lines")
     def sample(
@@ -381,7 +373,7 @@ class Translator:
           the samples of each line, in the order they were drawn. They depend on random_seed and the line's number.
         """
         settings = {"sampling_method": "random", "beam_size": num_samples} | settings
-        return self._search_lines(Lines(lines, first_line=first_line), self._settings(settings), 0)
+        return self._search(lines, settings, 0, first_line=first_line)
 
     def warm_up(self, lines: Sequence[str] | str | None = None, **settings: SettingValue) -> None:
         """Translates some lines, so that searches are compiled now rather than during later translations.
@@ -398,7 +390,7 @@ class Translator:
             lines = [self.inputs_vocabulary.decode([row])[0] for row in ids]
         lines = [lines] if isinstance(lines, str) else lines
         for part in [*([line] for line in lines), lines]:
-            self._search_lines(Lines(part, with_scores=False, warm_up=True), self._settings(settings), 1)
+            self._search(part, settings, 1, exact_scores=False, compiles_now=True)
 
     @or_a_single_text("inputs", "targets")
     def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
@@ -484,6 +476,84 @@ class Translator:
         targets, _ = encode_lines(self.vocabulary, outputs, *settings, "the translation of line")
         return Pairs(sources, targets)
 
+    def _search(
+        self,
+        lines: Sequence[str],
+        changes: Mapping[str, SettingValue],
+        num_wanted: int,
+        prefixes: Sequence[str] | None = None,
+        first_line: int = 1,
+        on_done: Callable[[int], None] | None = None,
+        constraints: Sequence[LineConstraint] | str = (),
+        phrases: Sequence[Sequence[str]] | None = None,
+        check: Callable[[], None] | None = None,
+        copy_letterless: bool = False,
+        exact_scores: bool = True,
+        compiles_now: bool = False,
+    ) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each line: best first, or samples in drawing order.
+
+        `changes` are the settings of `translate`, which also explains its options, and `Request` the others.
+        """
+        settings = self._settings(changes)
+        check_process(self._process)
+        if not self.has_inputs:  # the lines are the beginnings of their own outputs
+            if prefixes is not None:
+                raise UserError(
+                    "the model reads no inputs and takes no prefixes; pass the beginnings of outputs as lines"
+                )
+            lines, prefixes = [""] * len(lines), lines
+        if first_line < 0:
+            raise UserError(f"`first_line={first_line}` is out of range: it must be at least 0")
+        if isinstance(constraints, str):
+            settings, constraints = settings.replace(constraints=constraints), ()
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise UserError(f"{len(lines)} lines but {len(prefixes)} prefixes; pass one prefix per line")
+        phrases = None if phrases is None else _checked_phrases(phrases, len(lines), settings)
+        self.engine.check(settings, phrases=any(phrases or ()), constraints=bool(constraints))
+
+        copied = _letterless(lines, prefixes, phrases) if copy_letterless and self.has_inputs else {}
+        texts = ["" if row in copied else text for row, text in enumerate(lines)]
+        rows = [row for row, text in enumerate(texts) if text.strip() or not self.has_inputs]
+        common = settings, self.engine, self._warn, first_line
+        sources, cut = encode_lines(self.inputs_vocabulary, texts, *common, "line")
+        starts, whole_words = None, set()
+        if prefixes is not None:
+            # The blank after a prefix is the beginning of the next token.
+            begins_words = self.vocabulary.starts_with_blank
+            whole_words = {row for row, text in enumerate(prefixes) if begins_words and text[-1:].isspace()}
+            stripped = [text.rstrip() if row in whole_words else text for row, text in enumerate(prefixes)]
+            ended, cut_prefixes = encode_lines(self.vocabulary, stripped, *common, "the prefix of line")
+            starts, cut, whole_words = [ids[:-1] for ids in ended], cut | cut_prefixes, whole_words.intersection(rows)
+
+        request = Request(
+            *(texts, sources, settings, self.vocabulary, self.inputs_vocabulary),
+            prefixes=starts,
+            phrases=phrases,
+            constraints=constraints,
+            rows=rows,
+            whole_words=whole_words,
+            num_wanted=num_wanted,
+            first_line=first_line,
+            exact_scores=exact_scores,
+            compiles_now=compiles_now,
+            on_done=on_done or (lambda lines: None),
+            check=check,
+        )
+        if num_blank := len(texts) - len(rows):
+            request.on_done(num_blank)
+        hypotheses, warnings = self.engine.search(request)
+        blank = "the line is blank, so its output is blank and lacks its phrases"
+        without = {row: blank for row, wanted in enumerate(phrases or ()) if wanted and row not in hypotheses}
+        for row, line in sorted((without | dict(warnings)).items()):
+            self._warn(f"line {first_line + row}: {line}")
+        results = [[Hypothesis(copied.get(row, ""), 0.0, 0.0)] for row in range(len(texts))]
+        for row in rows:
+            start = (prefixes[row], starts[row]) if prefixes is not None and starts else ("", [])
+            results[row] = self._hypotheses(hypotheses[row], *start, row in cut, row in whole_words)
+        is_list = num_wanted == 0 and settings.sampling_method == "argmax"
+        return list(map(distinct, results)) if is_list else results
+
     def _settings(self, changes: Mapping[str, SettingValue]) -> DecodeHParams:
         settings = self.decode_hparams.replace(**changes)
         if settings.precision != self.decode_hparams.precision:
@@ -494,111 +564,29 @@ class Translator:
             raise UserError("only_trees=True is for parsing; use a Parser")
         return settings
 
-
-class LineSearch:
-    """Decodes lines: search(lines, settings, number of hypotheses wanted) -> hypotheses. Thread-safe.
-
-    `warn` receives a line about each input or output that was cut. Without `has_inputs`, the model reads no inputs,
-    and the lines are the beginnings of their own outputs.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        vocabulary: Vocabulary,
-        inputs_vocabulary: Vocabulary,
-        warn: Callable[[str], None],
-        has_inputs: bool = True,
-    ) -> None:
-        self._engine, self._warn, self._has_inputs = engine, warn, has_inputs
-        self._vocabulary, self._inputs_vocabulary, self._process = vocabulary, inputs_vocabulary, os.getpid()
-
-    def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each line: best first, or samples in drawing order.
-
-        `num_wanted` is the number of hypotheses per line that must be the best ones; 0: all, each text once.
-        """
-        check_process(self._process)
-        lines, settings = self._checked(lines, settings)
-        copied = {}  # lines without letters that begin with their prefix and need no phrases, by row
-        if lines.copy_letterless and self._has_inputs:
-            prefixes, phrases = lines.prefixes or [""] * len(lines.texts), lines.phrases or [()] * len(lines.texts)
-            copied = {
-                row: text
-                for row, (text, prefix, wanted) in enumerate(zip(lines.texts, prefixes, phrases, strict=True))
-                if text.strip() and not has_letters(text) and text.startswith(prefix) and not wanted
-            }
-        lines = lines._replace(texts=["" if row in copied else text for row, text in enumerate(lines.texts)])
-        rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
-        sources, starts, cut = self._encoded(lines, settings)
-        constraints = () if isinstance(lines.constraints, str) else lines.constraints
-        whole_words = {row for row in rows if self._ends_word(lines, row)}
-        query = Query(lines, sources, starts, constraints, rows, settings, num_wanted, whole_words)
-        if num_blank := len(lines.texts) - len(rows):
-            query.done(num_blank)
-        hypotheses, warnings = self._engine.search(query)
-        blank = "the line is blank, so its output is blank and lacks its phrases"
-        num_phrases = dict(enumerate(map(len, lines.phrases or ())))
-        without = {row: blank for row in num_phrases.keys() - {*rows} if num_phrases[row]}
-        for row, line in sorted((without | dict(warnings)).items()):
-            self._warn(f"line {lines.first_line + row}: {line}")
-        results = [[Hypothesis(copied.get(row, ""), 0.0, 0.0)] for row in range(len(lines.texts))]
-        for row in rows:
-            prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
-            results[row] = self._hypotheses(hypotheses[row], *prefix, row in cut)
-            if row in whole_words:
-                results[row] = _with_new_words(results[row], prefix[0])
-        if num_wanted == 0 and settings.sampling_method == "argmax":
-            return list(map(distinct, results))
-        return results
-
-    def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
-        if not self._has_inputs:
-            if lines.prefixes is not None:
-                raise UserError(
-                    "the model reads no inputs and takes no prefixes; pass the beginnings of outputs as lines"
-                )
-            lines = lines._replace(texts=[""] * len(lines.texts), prefixes=lines.texts)
-        if lines.first_line < 0:
-            raise UserError(f"`first_line={lines.first_line}` is out of range: it must be at least 0")
-        if isinstance(lines.constraints, str):
-            settings = settings.replace(constraints=lines.constraints)
-        if lines.prefixes is not None and len(lines.prefixes) != len(lines.texts):
-            raise UserError(f"{len(lines.texts)} lines but {len(lines.prefixes)} prefixes; pass one prefix per line")
-        if lines.phrases is not None:
-            _check_phrases(lines, settings)
-            lines = lines._replace(phrases=list(map(_not_blank, lines.phrases)))
-        self._engine.check(settings, Needs(any(lines.phrases or ()), bool(lines.constraints)))
-        return lines, settings
-
-    def _encoded(
-        self, lines: Lines, settings: DecodeHParams
-    ) -> tuple[list[list[int]], list[list[int]] | None, set[int]]:
-        """Returns (ids of the lines, with the end symbol; ids of the prefixes, without it, or None; rows cut)."""
-        common = settings, self._engine, self._warn, lines.first_line
-        sources, cut = encode_lines(self._inputs_vocabulary, lines.texts, *common, "line")
-        if lines.prefixes is None:
-            return sources, None, cut
-        # The blank after a prefix is the beginning of the next token.
-        prefixes = [text.rstrip() if self._ends_word(lines, row) else text for row, text in enumerate(lines.prefixes)]
-        ended, cut_prefixes = encode_lines(self._vocabulary, prefixes, *common, "the prefix of line")
-        return sources, [ids[:-1] for ids in ended], cut | cut_prefixes
-
-    def _ends_word(self, lines: Lines, row: int) -> bool:
-        return bool(self._vocabulary.starts_with_blank and lines.prefixes and lines.prefixes[row][-1:].isspace())
-
     def _hypotheses(
-        self, engine_hypotheses: list[EngineHypothesis], prefix: str, prefix_ids: list[int], is_line_cut: bool
+        self, found: Sequence[EngineHypothesis], prefix: str, prefix_ids: list[int], is_cut: bool, has_new_word: bool
     ) -> list[Hypothesis]:
+        """Returns the hypotheses of a line as texts.
+
+        If `has_new_word`, only those in which a new word follows the prefix, which ends in a blank; all if there is
+        none.
+        """
         # Outputs begin with the given prefix verbatim, because its tokens lack characters unknown to the vocabulary.
-        (known,) = self._vocabulary.decode([prefix_ids])
-        texts = self._vocabulary.decode([each.ids for each in engine_hypotheses])
+        (known,) = self.vocabulary.decode([prefix_ids])
+        rests = [text.removeprefix(known) for text in self.vocabulary.decode([each.ids for each in found])]
         hypotheses = [
-            (CutHypothesis if is_line_cut or not each.ids or each.ids[-1] != EOS_ID else Hypothesis)(
-                prefix + text.removeprefix(known), each.score, each.log_prob
+            (CutHypothesis if is_cut or not each.ids or each.ids[-1] != EOS_ID else Hypothesis)(
+                prefix + rest, each.score, each.log_prob
             )
-            for text, each in zip(texts, engine_hypotheses)
+            for rest, each in zip(rests, found)
         ]
+        if has_new_word:
+            fitting = [number for number, rest in enumerate(rests) if not rest or rest[0].isspace()]
+            hypotheses = [
+                hypotheses[number]._replace(text=prefix + rests[number].removeprefix(" "))
+                for number in fitting or range(len(rests))
+            ]
         return hypotheses or [CutHypothesis(prefix, float("-inf"), float("-inf"))]
 
 
@@ -643,30 +631,29 @@ def has_letters(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-def _check_phrases(lines: Lines, settings: DecodeHParams) -> None:
-    phrases = lines.phrases or []
-    if len(phrases) != len(lines.texts):
-        raise UserError(
-            f"{len(lines.texts)} lines but {len(phrases)} lists of phrases; pass one list per line, empty or not"
-        )
+def _letterless(
+    texts: Sequence[str], prefixes: Sequence[str] | None, phrases: Sequence[Sequence[str]] | None
+) -> dict[int, str]:
+    """Returns the texts without letters that begin with their prefix and need no phrases, by row."""
+    given = zip(texts, prefixes or [""] * len(texts), phrases or [()] * len(texts), strict=True)
+    return {
+        row: text
+        for row, (text, prefix, wanted) in enumerate(given)
+        if text.strip() and not has_letters(text) and text.startswith(prefix) and not wanted
+    }
+
+
+def _checked_phrases(phrases: Sequence[Sequence[str]], count: int, settings: DecodeHParams) -> list[list[str]]:
+    """Returns the phrases of `count` lines without the blank ones. Raises UserError for what no search supports."""
+    if len(phrases) != count:
+        raise UserError(f"{count} lines but {len(phrases)} lists of phrases; pass one list per line, empty or not")
     if not all(isinstance(line, list | tuple) and all(isinstance(each, str) for each in line) for line in phrases):
         raise UserError("`phrases` takes a list of texts for each line, such as [['a phrase', 'another'], []]")
-    if not any(map(_not_blank, phrases)):
-        return
-    for name, wanted in (("sampling_method", "argmax"), ("diverse_beam_groups", 1)):
+    found = [[phrase for phrase in line if phrase.strip()] for line in phrases]
+    for name, wanted in (("sampling_method", "argmax"), ("diverse_beam_groups", 1)) if any(found) else ():
         if (value := getattr(settings, name)) != wanted:
             raise UserError(f"{name}={value} in `decode_hparams` does not work with phrases; use {name}={wanted}")
-
-
-def _not_blank(phrases: Sequence[str]) -> list[str]:
-    return [phrase for phrase in phrases if phrase.strip()]
-
-
-def _with_new_words(beams: list[Hypothesis], prefix: str) -> list[Hypothesis]:
-    """Returns the hypotheses in which a new word follows the prefix, which ends in a blank; all if there is none."""
-    rests = [each.text.removeprefix(prefix) for each in beams]
-    fitting = [number for number, rest in enumerate(rests) if not rest or rest[0].isspace()] or range(len(beams))
-    return [beams[number]._replace(text=prefix + rests[number].removeprefix(" ")) for number in fitting]
+    return found
 
 
 def distinct(beams: Sequence[Hypothesis]) -> list[Hypothesis]:

@@ -11,7 +11,6 @@ from typing import Any
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import check_settings
-from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.export_dir import MODEL_CARD
 from t2t_lite.decoding.tensorflow_engine import restored_model
 from t2t_lite.errors import UserError
@@ -47,7 +46,7 @@ class Export:
         if self.format == "ctranslate2":
             from t2t_lite.exporting import ctranslate2_model
 
-            check_settings(self.settings.replace(only_trees=False), Needs())
+            check_settings(self.settings.replace(only_trees=False))
             names = targets.tokens(), inputs.tokens()
             ctranslate2_model.write(model, *names, folder, self.quantization, targets.unknown_id)
             max_positions = max_positions or ctranslate2_model.POSITIONS

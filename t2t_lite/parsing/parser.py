@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
-from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.translator import Hypothesis, Translator, Weights, distinct, or_a_single_text, translates
 from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
@@ -190,7 +189,7 @@ class Parser:
         decode_hparams = self._settings(options)
         if not decode_hparams.only_trees:
             return options
-        self.engine.check(decode_hparams, Needs(constraints=True))
+        self.engine.check(decode_hparams, constraints=True)
         from t2t_lite.parsing.tree_constraint import TreeSymbols, only_trees  # needs TensorFlow
 
         if self._symbols is None:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from t2t_lite.data.vocab import EOS_ID
+from t2t_lite.decoding.engine import Request
 from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
-from t2t_lite.decoding.search_requests import LineConstraint, LinesToDecode
+from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.errors import UserError
 from t2t_lite.trees.linear import LEAVES, WORD
 from t2t_lite.trees.tokenizer import split_at_blanks
@@ -111,7 +112,7 @@ class WordConstraint:
         return tf.where(allowed, logits, NONE)
 
 
-def all_words(lines: LinesToDecode) -> LineConstraint:
+def all_words(lines: Request) -> LineConstraint:
     """Returns the constraint that each output has one leaf per word; it raises length limits to fit all leaves.
 
     Raises:

@@ -9,7 +9,6 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
-from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.translator import MAX_TOKEN_CHARACTERS, Hypothesis, Translator, has_letters
 from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
@@ -233,7 +232,9 @@ class ServedModel:
         constraints = task.settings.only_trees
         self.translator.engine.check(
             task.settings.replace(only_trees=False) if constraints else task.settings,
-            Needs(task.with_phrases, constraints, task.attention.layer if task.attention else None),
+            phrases=task.with_phrases,
+            constraints=constraints,
+            alignment_layer=task.attention.layer if task.attention else None,
         )
         return self._batcher.submit(task, texts)
 

@@ -10,7 +10,7 @@ from support.exported import WORDS, engines, random_model, translators, word_voc
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
-from t2t_lite.decoding.engine import Lines, Needs, Pairs, Query
+from t2t_lite.decoding.engine import Pairs, Request
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.constraints import MinLength
 from t2t_lite.decoding.search_requests import LineConstraint
@@ -126,10 +126,13 @@ def test_a_new_word_follows_a_prefix_that_ends_in_a_blank(tmp_path):
             text.startswith(prefix) and "  " not in text[len(prefix) :] for text, prefix in zip(outputs, prefixes)
         )
         assert not any(text[len(prefix) :].startswith(" ") for text, prefix in zip(outputs, prefixes))
-        lines = Lines(["la ma"] * 4, prefixes)
-        sources = vocabulary.ids_of(lines.texts)
-        query = Query(lines, sources, ids_of_prefixes, (), range(4), translator.decode_hparams, 1, {0, 1, 2, 3})
-        found = translator.engine.search(query).hypotheses
+        texts = ["la ma"] * 4
+        request = Request(
+            *(texts, vocabulary.ids_of(texts), translator.decode_hparams, vocabulary, vocabulary, ids_of_prefixes),
+            rows=range(4),
+            whole_words={0, 1, 2, 3},
+        )
+        found = translator.engine.search(request).hypotheses
         nexts = [found[row][0].ids[len(ids)] for row, ids in enumerate(ids_of_prefixes)]
         assert set(nexts) <= set(starts), nexts
 
@@ -211,7 +214,7 @@ def test_settings_that_it_lacks_are_refused_by_name(both, name):
     with pytest.raises(
         UserError, match=rf"^the engine ctranslate2 does not support {name}={REFUSED[name]}.*`engine=tensor"
     ):
-        both[1].engine.check(settings, Needs())
+        both[1].engine.check(settings)
 
 
 def test_phrases_constraints_and_other_layers_are_refused(both):

@@ -11,9 +11,9 @@ from t2t_lite.decoding.search.beam_state import NONE
 from t2t_lite.decoding.search_requests import (
     LineConstraint,
     LinesToDecode,
-    SearchRequest,
     make_beam_search,
     make_constraints,
+    search_inputs,
 )
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
@@ -27,40 +27,42 @@ def translator(small_run):
     return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
 
 
-def request(hparams="", prefixes=None, max_positions=None, others=()):
-    settings = DecodeHParams(extra_length=2).override(hparams)
-    return SearchRequest(SOURCES, settings, make_constraints(lines(settings), prefixes, others), max_positions, 1)
-
-
 class WithUnknown:
     """What searches need to know of a vocabulary."""
 
     size, unknown_id = 11, 2
 
 
-def lines(settings):
-    return LinesToDecode(["a b c", "d", "e f"], SOURCES, settings, WithUnknown(), None)
+def request(hparams="", prefixes=None):
+    # Under the name that plug-ins of earlier versions import.
+    settings = DecodeHParams(extra_length=2).override(hparams)
+    return LinesToDecode(["a b c", "d", "e f"], SOURCES, settings, WithUnknown(), None, prefixes)
+
+
+def inputs_of(rows, hparams="", prefixes=None, max_positions=None):
+    asked = request(hparams, prefixes)
+    return search_inputs(asked, rows, make_constraints(asked), max_positions)
 
 
 def test_limits_are_the_maximum_output_lengths():
-    np.testing.assert_array_equal(request().inputs_of([0, 2]).limits, [6, 5])
-    np.testing.assert_array_equal(request(max_positions=5).inputs_of([0, 1, 2]).limits, [5, 4, 5])
+    np.testing.assert_array_equal(inputs_of([0, 2]).limits, [6, 5])
+    np.testing.assert_array_equal(inputs_of([0, 1, 2], max_positions=5).limits, [5, 4, 5])
 
 
 def test_an_output_has_room_for_its_prefix_and_the_end():
-    inputs = request(prefixes=[[3], [3] * 9, []]).inputs_of([1, 2])
+    inputs = inputs_of([1, 2], prefixes=[[3], [3] * 9, []])
     np.testing.assert_array_equal(inputs.limits, [10, 5])
     np.testing.assert_array_equal(inputs.constraint_inputs["prefixes"], [[3] * 9, [0] * 9])
 
 
 def test_a_minimum_length_is_counted_without_the_end_symbol():
-    inputs = request("min_length_ratio=1.5").inputs_of([0, 1])
+    inputs = inputs_of([0, 1], "min_length_ratio=1.5")
     np.testing.assert_array_equal(inputs.constraint_inputs["min_lengths"], [1 + 5, 1 + 2])
 
 
 def test_a_prefix_lifts_the_ban_on_padding_and_unknown_tokens():
     for prefixes, never in ((None, (0, 2)), ([[2], [], []], ())):
-        wanted = make_constraints(lines(DecodeHParams()), prefixes)
+        wanted = make_constraints(request(prefixes=prefixes))
         assert make_beam_search(DecodeHParams(), WithUnknown(), 0, wanted).never == never
 
 

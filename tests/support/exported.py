@@ -51,7 +51,7 @@ def engines(model, vocabulary, folder, quantization=None):
     positions = model.max_positions or ctranslate2_model.POSITIONS
     of_both, options = (vocabulary, vocabulary), EngineOptions(warn=print, xla_compile=False, num_threads=1)
     return (
-        TensorFlowEngine(model, *of_both, options),
+        TensorFlowEngine(model, options),
         CTranslate2Engine(folder, *of_both, positions, "the limit", model.alignment_layer, options),
     )
 
