@@ -26,8 +26,10 @@ SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
 # The shares to hold out from a treebank without a standard split.
 HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
 _SEED = 1
-_SPLIT_NOTE = ", ".join(f"{share:.0%} to {split}" for split, share in HELD_OUT_SHARE.items())
-_SPLIT_NOTE = f"split at random (seed {_SEED}): {_SPLIT_NOTE}, the rest to train"
+_SPLIT_NOTE = (
+    f"split at random (seed {_SEED}): {HELD_OUT_SHARE['dev']:.0%} to dev, {HELD_OUT_SHARE['test']:.0%} to test, "
+    f"the rest to train"
+)
 _MAX_LISTED = 20  # maximum number of malformed trees to list
 
 

@@ -22,6 +22,16 @@ _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed":
 _SHORT = 40  # the length ratio is checked only if the longer side has more characters than this
 _FILES = [*map("_".join, itertools.product(SPLITS, ("source", "target", "tsv")))]
 _HELD_OUT_SHARE, _MAX_HELD_OUT = 0.05, 2000
+_FILE_FLAGS = {}
+for _split in SPLITS:
+    _default = "" if _split == "train" else " (default: pairs held out from the training text)"
+    _FILE_FLAGS |= {
+        f"{_split}_source": f"the {_split} sources, one sentence per line, plain or gzip: a file, several files "
+        f"separated by commas, or a pattern such as part*.en{_default}",
+        f"{_split}_target": f"the translations of the {_split} sources, in the same order and the same number of files",
+        f"{_split}_tsv": f"a {_split} file with SOURCE<tab>TRANSLATION on each line, instead of two files; - for "
+        f"standard input",
+    }
 
 
 class _Held(NamedTuple):
@@ -29,17 +39,6 @@ class _Held(NamedTuple):
 
     split: str
     pair: Example
-
-
-def _help(split: str) -> dict[str, str]:
-    default = "" if split == "train" else " (default: pairs held out from the training text)"
-    return {
-        f"{split}_source": f"the {split} sources, one sentence per line, plain or gzip: a file, several files "
-        f"separated by commas, or a pattern such as part*.en{default}",
-        f"{split}_target": f"the translations of the {split} sources, in the same order and the same number of files",
-        f"{split}_tsv": f"a {split} file with SOURCE<tab>TRANSLATION on each line, instead of two files; - for "
-        f"standard input",
-    }
 
 
 @PROBLEMS.register
@@ -50,9 +49,7 @@ class TextPairs(Problem):
     num_shards = 10
     checks_text = True
     flags = {
-        **_help("train"),
-        **_help("dev"),
-        **_help("test"),
+        **_FILE_FLAGS,
         "max_characters": f"drop training pairs with more characters than this on a side "
         f"(default: {_NUMBERS['max_characters']})",
         "max_ratio": f"drop training pairs with a higher length ratio than this (default: {_NUMBERS['max_ratio']})",

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import WIDE_BEAM, DecodeHParams, HParams
-from t2t_lite.data.vocab import EOS_ID, Vocabulary
-from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
+from t2t_lite.decoding.batching import by_length, output_scores, padded
 from t2t_lite.decoding.engine import (
     LEARNED_POSITIONS,
     Engine,
@@ -24,7 +24,6 @@ from t2t_lite.decoding.engine import (
 )
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.export_dir import ExportDir
-from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
@@ -49,6 +48,8 @@ from t2t_lite.system.machine import num_cores
 _WORTH_SHARING = 8
 # Maximum number of searches kept for reuse, each with its own graphs; a server's requests may have any settings.
 _MAX_SEARCHERS = 16
+# Maximum number of logits in a batch (64 MiB); a single long output may exceed it.
+_LOGITS = 2**24
 # The lines of a batch, by row, their searcher, and the search's constraints and score terms.
 _Batch: TypeAlias = tuple[list[int], Searcher | AdaptiveSearcher, list[LineConstraint | LineTerm]]
 
@@ -82,7 +83,8 @@ class TensorFlowEngine:
         self._options = options
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the most recently used one at the end
         self._lock = threading.Lock()
-        self._given_pairs = GivenPairs(model)
+        self._graphs: dict[Hashable, Callable[..., tf.Tensor]] = {}  # of scores and attention, by name
+        self._graphs_lock = threading.Lock()  # tracing takes a second, in which searches can start
 
     @classmethod
     def check_first_process(cls) -> None:
@@ -136,26 +138,60 @@ class TensorFlowEngine:
         return Outcome(hypotheses, warnings)
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
-        return self._given_pairs.score(pairs, settings)
+        def log_probs(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+            logits = tf.cast(self.model(inputs, targets), tf.float32)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)  # [batch, length]
+            return -tf.reduce_sum(tf.where(targets != PAD_ID, losses, 0.0), 1)
+
+        positions = max(1, min(settings.batch_tokens, _LOGITS // self.model.vocab_size))
+        graph = self._graph("score", log_probs)
+        return output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings.alpha)
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
-        return self._given_pairs.cross_attention(pairs, self._layer(layer), settings.batch_tokens)
+        model, layer = self._model_of_layer(layer)
+
+        def mean(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_mean(model.attention(inputs, targets, "cross", layer), 1)
+
+        attentions = _by_pair(self._graph(layer, mean), pairs, settings.batch_tokens)
+        return [weights[: len(output), : len(source)] for weights, source, output in zip(attentions, *pairs)]
 
     @property
     def attention_layers(self) -> dict[str, int]:
         return {} if isinstance(self.model, Ensemble) else self.model.attention_layers()
 
     def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
-        return self._given_pairs.attention(pairs, kind, self._layer(layer), settings.batch_tokens)
+        model, layer = self._model_of_layer(layer)
+
+        def weights(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+            return np.asarray(model.attention(inputs, targets, kind, layer))
+
+        attentions = _by_pair(weights, pairs, settings.batch_tokens)
+        sources, outputs = pairs
+        queries, keys = sources if kind == "encoder" else outputs, outputs if kind == "decoder" else sources
+        return [each[:, : len(query), : len(key)] for each, query, key in zip(attentions, queries, keys)]
 
     def description(self) -> dict[str, Any]:
         written = [[str(path), Path(f"{path}.index").stat().st_mtime] for path in self.checkpoints]
         return {"checkpoints": written} | ({"model": self._digest} if self._digest else {})
 
-    def _layer(self, layer: int | None) -> int:
+    def _model_of_layer(self, layer: int | None) -> tuple[Seq2SeqModel, int]:
         if isinstance(self.model, Ensemble):
             raise UserError("an ensemble returns no attention weights; load a single run directory")
-        return self.model.alignment_layer if layer is None else layer
+        return self.model, self.model.alignment_layer if layer is None else layer
+
+    def _graph(
+        self, name: Hashable, function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Returns a function that runs `function` on inputs and targets, int32 [batch, length], as one graph."""
+        ids = tf.TensorSpec([None, None], tf.int32)
+        with self._graphs_lock:
+            if name not in self._graphs:
+                # Traced explicitly, because TensorFlow warns if calls trace many graphs, as with several models.
+                traced = tf.function(function, input_signature=[ids, ids], autograph=False)
+                self._graphs[name] = traced.get_concrete_function()
+            graph = self._graphs[name]
+        return lambda inputs, targets: graph(tf.constant(inputs, tf.int32), tf.constant(targets, tf.int32)).numpy()
 
     def _batches(self, request: Request) -> list[_Batch]:
         """Divides lines into batches of similar length that are small enough for each thread to get one."""
@@ -247,3 +283,15 @@ def keras_engine(
     model.freeze()
     digest = export.content["files"][file.name]["sha256"]
     return TensorFlowEngine(model, options, digest=digest)
+
+
+def _by_pair(
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray], pairs: Pairs, batch_tokens: int
+) -> list[np.ndarray]:
+    """Returns the result of `function` for each pair, computed in batches of at most `batch_tokens` positions."""
+    results = [np.zeros(0)] * len(pairs.sources)
+    lengths = [max(len(source), len(output)) for source, output in zip(*pairs, strict=True)]
+    for rows in by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
+        for row, result in zip(rows, function(*(padded([side[row] for row in rows]) for side in pairs))):
+            results[row] = result
+    return results

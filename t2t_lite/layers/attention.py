@@ -15,6 +15,16 @@ from t2t_lite.layers.ops import dynamic_shape, matmul_transposed, ops
 FORBIDDEN = -1e9
 
 
+def padding_mask(ids: Array) -> Array:
+    """Returns the mask that hides padding; int [batch, length] -> bool [batch, 1, 1, length]."""
+    return ops.not_equal(ids, 0)[:, None, None, :]
+
+
+def causal_mask(positions: Array) -> Array:
+    """Returns the mask that hides later positions; int [length] -> bool [length, length]."""
+    return positions <= ops.expand_dims(positions, 1)
+
+
 def attention_weights(scores: Array, attention_mask: Array) -> Array:
     """Returns the softmax of scores over the unmasked positions, computed in float32.
 

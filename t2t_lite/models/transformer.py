@@ -7,11 +7,11 @@ import keras
 from t2t_lite.arrays import Array, State
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.layers.attention import padding_mask
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
-from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.norm import make_norm
 from t2t_lite.layers.ops import ops
 from t2t_lite.layers.transformer import Stepping

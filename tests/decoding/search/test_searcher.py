@@ -9,11 +9,12 @@ import tensorflow as tf
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.decoding.engine import Pairs
 from t2t_lite.decoding.ensemble import Ensemble
-from t2t_lite.decoding.given_pairs import GivenPairs
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs, SearchResult
 from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram, Prefix
 from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 from t2t_lite.models.building import make_model
 
 VOCAB = 24
@@ -285,11 +286,11 @@ def test_scores_are_those_of_teacher_forcing(kind):
     outputs = [ids[:length].tolist() for ids, length in zip(result.ids.reshape(24, -1), result.lengths.ravel())]
     assert not any({0, 2} & set(output) for output in outputs)
     repeated = [row[row != 0].tolist() for row in np.repeat(inputs, 4, axis=0)]
-    scores, log_probs = zip(*GivenPairs(model).score(Pairs(repeated, outputs), DecodeHParams()))
+    scores, log_probs = zip(*TensorFlowEngine(model, EngineOptions()).score(Pairs(repeated, outputs), DecodeHParams()))
     np.testing.assert_allclose(result.scores.ravel(), scores, rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(result.log_probs.ravel(), log_probs, rtol=1e-5, atol=1e-4)
 
 
 def test_padding_within_an_output_is_not_scored():
     with pytest.raises(ValueError, match="contains id 0, which is padding"):
-        GivenPairs(make()).score(Pairs([[3, 1]], [[4, 0, 5, 1]]), DecodeHParams())
+        TensorFlowEngine(make(), EngineOptions()).score(Pairs([[3, 1]], [[4, 0, 5, 1]]), DecodeHParams())
