@@ -8,7 +8,7 @@ returns the logits of the next token, and its state is a nest of tensors.
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -23,9 +23,8 @@ from t2t_lite.decoding.search.beam_state import (
     SearchResult,
     merge_finished,
 )
-from t2t_lite.decoding.search.constraints import Constraint, forbid
+from t2t_lite.decoding.search.constraints import Constraint, GuidingConstraint, forbid
 from t2t_lite.decoding.search.length_penalty import length_penalty
-from t2t_lite.decoding.search.phrases import Phrases
 from t2t_lite.decoding.search.scorer_terms import Coverage, Feature, ScorerTerm
 from t2t_lite.layers.beam_ancestry import (
     BeamAncestry,
@@ -46,13 +45,19 @@ Step: TypeAlias = Callable[
 class BeamSearch:
     """Finds the outputs Y of a source X with the highest score log P(Y) / lp(Y) + cp(X; Y).
 
-    lp is the length penalty and cp the coverage penalty.
+    lp is the length penalty, with the exponent alpha, and cp the coverage penalty.
 
     At every position, each alive hypothesis is extended by one token, and the 2 * beam_size best extensions of a
-    sentence are kept: at most beam_size of them end, so at least beam_size stay alive. Hypotheses that end compete for
-    the finished set; a hypothesis that reaches its length limit without the end symbol counts as finished. A sentence
-    is done when none of its alive hypotheses can still enter the finished set. The set then no longer changes, so the
-    result does not depend on the other sentences in the batch. With one beam this is greedy search.
+    sentence are kept: at most beam_size of them end, so at least beam_size stay alive. Alive hypotheses have one
+    length, and compete by log-probability. Hypotheses that end compete by score for `BeamState.finished`; a hypothesis
+    that reaches its length limit without the end symbol counts as finished. A sentence is done when none of its alive
+    hypotheses can still enter the finished set (`is_final`). The set then no longer changes, so the result does not
+    depend on the other sentences in the batch. With one beam this is greedy search.
+
+    The model's caches are never reordered: what a step writes stays in its beam, and `BeamState.ancestry` locates the
+    entries of each hypothesis.
+
+    A new rule about outputs is a `Constraint`; what it needs to know about hypotheses is a `Feature`.
 
     With several groups (Vijayakumar et al. 2016, "Diverse Beam Search", arXiv 1610.02424), each group has its own alive
     and finished sets of beam_size / groups hypotheses. The groups choose in turn, and a token's score is lowered by
@@ -72,7 +77,7 @@ class BeamSearch:
 
     vocab_size: int
     beam_size: int  # hypotheses kept per sentence
-    # exponent of the length penalty, at least 0; with 0, hypotheses are compared by log-probability
+    # exponent of the length penalty, at least 0; with 0, finished hypotheses are compared by log-probability
     alpha: Array | float  # a scalar tensor only inside a graph
     groups: int = 1  # a divisor of beam_size
     diversity_strength: float = 0.0  # penalty for a token that an earlier group chose, in nats
@@ -93,18 +98,19 @@ class BeamSearch:
             raise ValueError(f"beam_size and vocab_size must be at least 1, not {self.beam_size} and {self.vocab_size}")
         if self.beam_size % self.groups or (self.sampling and self.groups != self.beam_size):
             raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
-        if self.phrases and self.groups > 1:
-            raise ValueError("a search with phrases must have one group")
+        if self.guide and self.groups > 1:
+            raise ValueError(f"a search with {self.guide.name} must have one group")
 
     @property
-    def phrases(self) -> Phrases | None:
-        return next((rule for rule in self.constraints if isinstance(rule, Phrases)), None)
+    def guide(self) -> GuidingConstraint | None:
+        return next((rule for rule in self.constraints if isinstance(rule, GuidingConstraint)), None)
 
     @property
     def features(self) -> dict[str, Feature]:
         """What the search stores about hypotheses besides their tokens, by name in `BeamState.features`."""
-        features: dict[str, Feature] = {"coverage": Coverage(self.coverage_beta)} if self.coverage_beta else {}
-        return features | ({"phrases": self.phrases} if self.phrases else {})
+        features: list[Feature] = [Coverage(self.coverage_beta)] if self.coverage_beta else []
+        features += [rule for rule in self.constraints if isinstance(rule, Feature)]
+        return {feature.name: feature for feature in features}
 
     def start(self, inputs: SearchInputs, decoder_state: DecoderState, max_length: int | tf.Tensor) -> BeamState:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
@@ -200,53 +206,65 @@ class BeamSearch:
             raise ValueError(f"logits have shape {logits.shape}, not [batch, {self.beam_size}, {self.vocab_size}]")
         logits = tf.cast(logits, tf.float32)
         logits.set_shape([None, self.beam_size, self.vocab_size])
-        normalizer = log_normalizer(logits)  # [batch, beam, 1]
+        normalizer = log_normalizer(logits)  # [batch, beam, 1], of the model: constraints do not raise probabilities
+
         unconstrained = logits
         if self.min_length:  # only the first steps need this pass over all logits
             is_short = state.position < self.min_length
             logits = tf.cond(is_short, lambda: forbid(unconstrained, (self.eos_id,)), lambda: unconstrained)
         for constraint in self.constraints:
             logits = constraint.apply(logits, unconstrained, state, inputs)
-        width, gathered = self.beam_size // self.groups, functools.partial(tf.gather, batch_dims=1)
-        alive, taken, finished, done, features = [], [], [], [], []
-        for group in range(self.groups):
-            beams = slice(group * width, (group + 1) * width)
-            candidates = self._extend(
-                logits[:, beams], normalizer[:, beams], state, beams, inputs, tf.concat(taken, 1) if taken else None
-            )
-            length = state.position + 1
-            # [batch, candidates]; every hypothesis ends at the length limit of its sentence
-            ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]
+
+        groups: list[_Group] = []
+        length, width, guide = state.position + 1, self.beam_size // self.groups, self.guide
+        for start in range(0, self.beam_size, width):
+            beams = slice(start, start + width)
+            taken = tf.concat([earlier.taken for earlier in groups], 1) if groups else None
+            candidates = self._extend(logits[:, beams], normalizer[:, beams], state, beams, inputs, taken)
             extended = {
                 name: feature.extended(state, candidates, attention, inputs) for name, feature in self.features.items()
             }
+
+            # [batch, candidates]; every hypothesis ends at the length limit of its sentence
+            ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]
             new = self._scored(candidates, state, extended, inputs)
-            before = SearchResult(*(part[:, beams] for part in state.finished))
-            finished.append(merge_finished(before, new, ended & tf.logical_not(state.done[:, group, tf.newaxis])))
+            finished = SearchResult(*(part[:, beams] for part in state.finished))
+            done = state.done[:, len(groups), tf.newaxis]  # [batch, 1]
+            finished = merge_finished(finished, new, ended & tf.logical_not(done))
+
             merits = tf.where(ended, NONE, candidates.merits)
-            if self.phrases:
-                kept = self.phrases.kept(merits, extended["phrases"], inputs, width)  # [batch, width]
+            if guide:
+                kept = guide.kept(merits, extended[guide.name], inputs, width)  # [batch, width]
             else:
                 kept = tf.math.top_k(merits, width)[1]
-            chosen = Candidates(*(gathered(part, kept) for part in candidates))  # [batch, width]
-            features.append(tf.nest.map_structure(functools.partial(gathered, indices=kept), extended))
-            taken.append(tf.where(chosen.log_probs > EXISTS, chosen.tokens, -1))
-            log_probs = tf.where(gathered(ended, kept), NONE, chosen.log_probs)  # [batch, width]
-            alive.append(chosen._replace(log_probs=log_probs))
+            of_kept = functools.partial(tf.gather, indices=kept, batch_dims=1)
+            chosen, extended, has_ended = tf.nest.map_structure(of_kept, (candidates, extended, ended))
+            log_probs = tf.where(has_ended, NONE, chosen.log_probs)  # [batch, width]
+
             wanted = min(self.num_wanted or width, width)
-            final = is_final(finished[-1], wanted, log_probs, inputs.limits, self.alpha)
-            done.append((state.done[:, group] | final)[:, tf.newaxis])
-        log_probs, parents, tokens, _ = (tf.concat(parts, 1) for parts in zip(*alive))  # [batch, beam]
+            final = is_final(finished, wanted, log_probs, inputs.limits, self.alpha)
+            groups.append(
+                _Group(
+                    alive=chosen._replace(log_probs=log_probs),
+                    taken=tf.where(chosen.log_probs > EXISTS, chosen.tokens, -1),
+                    features=extended,
+                    finished=finished,
+                    done=done | final[:, tf.newaxis],
+                )
+            )
+
+        whole = tf.nest.map_structure(lambda *parts: tf.concat(parts, 1), *groups)
+        alive = whole.alive
         return BeamState(
-            position=state.position + 1,
-            ids=_appended(state, parents, tokens),
-            last=tokens,
-            log_probs=log_probs,
-            ancestry=next_ancestry(state.ancestry, parents, state.position + 1),
-            finished=SearchResult(*(tf.concat(parts, 1) for parts in zip(*finished))),
-            done=tf.concat(done, 1),
+            position=length,
+            ids=_appended(state, alive.parents, alive.tokens),
+            last=alive.tokens,
+            log_probs=alive.log_probs,
+            ancestry=next_ancestry(state.ancestry, alive.parents, length),
+            finished=whole.finished,
+            done=whole.done,
             decoder_state=decoder_state,
-            features=tf.nest.map_structure(lambda *groups: tf.concat(groups, 1), *features),
+            features=whole.features,
         )
 
     def _extend(
@@ -270,9 +288,10 @@ class BeamSearch:
             candidates = self.sampling.candidates(forbid(logits, self.never), normalizer, log_probs, uniforms)
         else:
             candidates = best_candidates(logits, normalizer, log_probs, self.never, penalty)
-        if self.phrases:
+        if self.guide:
             allowed = forbid(logits, self.never)
-            candidates = self.phrases.with_proposals(candidates, allowed, normalizer, log_probs, state, inputs)
+            proposed = self.guide.proposals(allowed, state, inputs)
+            candidates = with_proposals(candidates, proposed, allowed, normalizer, log_probs)
         return candidates._replace(parents=candidates.parents + beams.start)
 
     def _scored(
@@ -287,6 +306,16 @@ class BeamSearch:
         for each in self.terms:
             scores += tf.minimum(each.term(ids, lengths, inputs), 0.0)
         return SearchResult(ids, lengths, candidates.log_probs, scores)
+
+
+class _Group(NamedTuple):
+    """One group after a step."""
+
+    alive: Candidates  # [batch, width]; those that have ended are empty slots
+    taken: tf.Tensor  # int32 [batch, width], the tokens that it chose, -1 for none
+    features: dict[str, Any]  # of the alive hypotheses, see `BeamState`
+    finished: SearchResult  # [batch, width]
+    done: tf.Tensor  # bool [batch, 1]
 
 
 def log_normalizer(logits: tf.Tensor) -> tf.Tensor:
@@ -355,6 +384,28 @@ def blockwise_top_k(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor
     best, places = tf.math.top_k(tf.reshape(inside, [-1, count * length]), count)  # [rows, count]
     tokens = places % length * number + tf.gather(chosen, places // length, batch_dims=1)  # [rows, count]
     return best, tokens
+
+
+def with_proposals(
+    candidates: Candidates, proposed: tf.Tensor, logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor
+) -> Candidates:
+    """Returns the candidates and the extensions by the tokens `proposed`, int32 [batch, beam, n], 0 for no token.
+
+    See `best_candidates` for the others. Forbidden tokens have the log-probability `NONE`, in the logits as well.
+    """
+    batch, beam, count = tf.shape(proposed)[0], proposed.shape[1], tf.shape(proposed)[2]
+    parents = tf.broadcast_to(tf.range(beam)[:, tf.newaxis], tf.shape(proposed))
+    extended = tf.gather(logits, proposed, batch_dims=2) - normalizer + log_probs[:, :, tf.newaxis]
+    # A token that is proposed twice, or is already a candidate, counts once.
+    is_earlier = tf.range(count) < tf.range(count)[:, tf.newaxis]
+    again = tf.reduce_any((proposed[:, :, :, tf.newaxis] == proposed[:, :, tf.newaxis]) & is_earlier, -1)
+    is_theirs = candidates.parents[:, tf.newaxis] == tf.range(beam)[:, tf.newaxis]  # [batch, beam, candidates]
+    same = proposed[:, :, :, tf.newaxis] == candidates.tokens[:, tf.newaxis, tf.newaxis]
+    again |= tf.reduce_any(same & is_theirs[:, :, tf.newaxis], -1)
+    extended = tf.where(again | (proposed == 0), NONE, tf.maximum(extended, NONE))
+    log_probs, parents, tokens = (tf.reshape(part, [batch, -1]) for part in (extended, parents, proposed))
+    more = Candidates(log_probs, parents, tokens, log_probs)
+    return Candidates(*(tf.concat(parts, 1) for parts in zip(candidates, more)))
 
 
 class Sampling(NamedTuple):

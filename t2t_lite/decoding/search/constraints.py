@@ -1,15 +1,20 @@
 """Constraints of a search: each sets the logits of forbidden next tokens to `NONE`."""
 
 import dataclasses
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
 
 from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
+from t2t_lite.decoding.search.scorer_terms import Feature
 
 
 class Constraint(Protocol):
-    """A rule about the next token. It must be frozen and hashable, because a search is compiled for its constraints."""
+    """A rule about the next token. It must be frozen and hashable, because a search is compiled for its constraints.
+
+    A constraint that also has the methods and the name of a `Feature` keeps data about each hypothesis, which it finds
+    in `state.features[name]`. One that has those of a `GuidingConstraint` also steers the search.
+    """
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """Returns the logits with those of forbidden tokens set to `NONE`.
@@ -19,6 +24,33 @@ class Constraint(Protocol):
           unconstrained: the logits before any constraint.
           state: the hypotheses so far.
           inputs: the search inputs; `inputs.constraint_inputs` holds the arrays that this constraint needs, by name.
+        """
+        ...
+
+
+@runtime_checkable
+class GuidingConstraint(Constraint, Feature, Protocol):
+    """A `Constraint` and `Feature` that adds extensions of hypotheses, and chooses those that stay alive.
+
+    `Phrases` is one: outputs must contain what the search would not find by itself. The constraint sees all hypotheses
+    of a sentence, so the search must have one group. At most one constraint of a search can guide it.
+    """
+
+    def proposals(self, logits: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
+        """Returns tokens that must extend each hypothesis, whatever their rank: int32 [batch, beam, n], 0 for none.
+
+        `logits` are float32 [batch, beam, vocab], after all constraints.
+        """
+        ...
+
+    def kept(self, merits: tf.Tensor, extended: Any, inputs: SearchInputs, width: int) -> tf.Tensor:  # noqa: ANN401
+        """Returns the indices of the candidates that stay alive, int32 [batch, width].
+
+        Args:
+          merits: float32 [batch, candidates], the log-probabilities; `NONE` for candidates that have ended.
+          extended: the `Feature` of each candidate.
+          inputs: the search inputs.
+          width: the number of hypotheses that stay alive.
         """
         ...
 

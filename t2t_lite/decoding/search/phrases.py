@@ -13,12 +13,13 @@ there are always hypotheses that continue a phrase, and others that wait for a b
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, BeamState, Candidates, SearchInputs
+from t2t_lite.decoding.search.constraints import GuidingConstraint
 
 # If an output ends at its length limit without a phrase, each token of the phrase lowers its score by this.
 # It exceeds all score differences, so such outputs rank below all others.
@@ -44,13 +45,14 @@ class Places(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Phrases:
-    """A `Constraint` and a `Feature`: outputs contain all phrases of their sentence before they end.
+class Phrases(GuidingConstraint):
+    """Outputs contain all phrases of their sentence before they end.
 
     Source: Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine
     Translation" (https://arxiv.org/abs/1804.06609), with whole words and overlapping phrases added.
     """
 
+    name: ClassVar[str] = "phrases"
     # for each token, whether its text begins with a letter or digit and thus continues a word
     begins_in_word: tuple[bool, ...]
     ends_in_word: tuple[bool, ...]  # for each token, whether its text ends with a letter or digit
@@ -66,19 +68,16 @@ class Phrases:
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """Forbids the end symbol for hypotheses that lack phrases. See `Constraint`."""
         del unconstrained
-        may_end = self.missing(state.features["phrases"], inputs) == 0  # [batch, beam]
+        may_end = self.missing(state.features[self.name], inputs) == 0  # [batch, beam]
         end = tf.range(tf.shape(logits)[2]) == self.eos_id
         return tf.where(end & tf.logical_not(may_end)[:, :, tf.newaxis], NONE, logits)
 
     def proposals(self, logits: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        """Returns the tokens that must extend each hypothesis, whatever their rank: int32 [batch, beam, n].
+        """See `GuidingConstraint`. Proposes each hypothesis' best token and the next tokens of its phrases.
 
-        They are its best token, the next tokens of its phrases and, if a phrase is complete except for the end of its
-        last word, the best token that ends the word. 0 stands for no token.
-
-        `logits` are float32 [batch, beam, vocab], after all constraints.
+        If a phrase is complete except for the end of its last word, also the best token that ends the word.
         """
-        places, phrases = _places(inputs), state.features["phrases"]
+        places, phrases = _places(inputs), state.features[self.name]
         joins = self._joins(state.last[:, :, tf.newaxis], places.tokens[:, tf.newaxis])  # [batch, beam, places]
         may_begin = (places.numbers == 1)[:, tf.newaxis] & tf.logical_not(joins)
         if self.never_first:
@@ -96,35 +95,10 @@ class Phrases:
         others = tf.where(has_phrases[:, :, tf.newaxis], tf.stack([best, ending], -1), 0)
         return tf.concat([others, following], -1)
 
-    def with_proposals(
-        self,
-        candidates: Candidates,
-        logits: tf.Tensor,
-        normalizer: tf.Tensor,
-        log_probs: tf.Tensor,
-        state: BeamState,
-        inputs: SearchInputs,
-    ) -> Candidates:
-        """Returns the best candidates and the `proposals`; forbidden ones have the log-probability `NONE`."""
-        proposed = self.proposals(logits, state, inputs)
-        batch, beam, count = tf.shape(proposed)[0], proposed.shape[1], tf.shape(proposed)[2]
-        parents = tf.broadcast_to(tf.range(beam)[:, tf.newaxis], tf.shape(proposed))
-        extended = tf.gather(logits, proposed, batch_dims=2) - normalizer + log_probs[:, :, tf.newaxis]
-        # A token that is proposed twice, or is already a candidate, counts once.
-        is_earlier = tf.range(count) < tf.range(count)[:, tf.newaxis]
-        again = tf.reduce_any((proposed[:, :, :, tf.newaxis] == proposed[:, :, tf.newaxis]) & is_earlier, -1)
-        is_theirs = candidates.parents[:, tf.newaxis] == tf.range(beam)[:, tf.newaxis]  # [batch, beam, candidates]
-        same = proposed[:, :, :, tf.newaxis] == candidates.tokens[:, tf.newaxis, tf.newaxis]
-        again |= tf.reduce_any(same & is_theirs[:, :, tf.newaxis], -1)
-        extended = tf.where(again | (proposed == 0), NONE, tf.maximum(extended, NONE))
-        log_probs, parents, tokens = (tf.reshape(part, [batch, -1]) for part in (extended, parents, proposed))
-        more = Candidates(log_probs, parents, tokens, log_probs)
-        return Candidates(*(tf.concat(parts, 1) for parts in zip(candidates, more)))
-
     def extended(self, state: BeamState, candidates: Candidates, attention: Array, inputs: SearchInputs) -> PhraseState:
         del attention
         places = _places(inputs)
-        at, complete = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.features["phrases"])
+        at, complete = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.features[self.name])
         tokens = candidates.tokens[:, :, tf.newaxis]
         last = tf.gather(state.last, candidates.parents, batch_dims=1)[:, :, tf.newaxis]
         apart = tf.logical_not(self._joins(last, tokens))  # [batch, candidates, 1], whether a word may end between them
@@ -138,25 +112,22 @@ class Phrases:
         return -MISSING * tf.cast(self.missing(extended, inputs), tf.float32)
 
     def kept(self, merits: tf.Tensor, extended: PhraseState, inputs: SearchInputs, width: int) -> tf.Tensor:
-        """Returns the indices of the candidates that stay alive, int32 [batch, width]; see `allocated`."""
-        return allocated(merits, self.banks(extended, inputs), tf.shape(extended.at)[2] + 1, width)
+        """See `GuidingConstraint`. A hypothesis' bank is the number of phrase tokens in it.
+
+        Counts all tokens of complete phrases, and the tokens so far of the longest phrase that has begun.
+        """
+        places = _places(inputs)
+        contained = self._contained(extended, places)
+        whole = tf.reduce_sum(tf.cast(contained & (places.numbers > 0)[:, tf.newaxis], tf.int32), -1)
+        begun = tf.where(extended.at & tf.logical_not(contained), places.numbers[:, tf.newaxis], 0)
+        banks = whole + tf.reduce_max(begun, -1)  # [batch, candidates]
+        return allocated(merits, banks, tf.shape(extended.at)[2] + 1, width)
 
     def missing(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
         """Returns the number of tokens in the phrases that outputs lack if they end here: int32 [batch, hypotheses]."""
         places = _places(inputs)
         lacks = tf.logical_not(self._contained(phrases, places)) & (places.numbers > 0)[:, tf.newaxis]
         return tf.reduce_sum(tf.cast(lacks, tf.int32), -1)
-
-    def banks(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
-        """Returns the bank of each hypothesis, the number of phrase tokens in it: int32 [batch, hypotheses].
-
-        Counts all tokens of complete phrases, and the tokens so far of the longest phrase that has begun.
-        """
-        places = _places(inputs)
-        contained = self._contained(phrases, places)
-        whole = tf.reduce_sum(tf.cast(contained & (places.numbers > 0)[:, tf.newaxis], tf.int32), -1)
-        begun = tf.where(phrases.at & tf.logical_not(contained), places.numbers[:, tf.newaxis], 0)
-        return whole + tf.reduce_max(begun, -1)
 
     def _contained(self, phrases: PhraseState, places: Places) -> tf.Tensor:
         """Returns, for each place, whether a hypothesis that ends here contains its phrase: bool [batch, n, places]."""

@@ -1,7 +1,7 @@
 """Terms added to an output's score besides the length penalty: the coverage penalty and registered terms."""
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import tensorflow as tf
 
@@ -28,8 +28,11 @@ class ScorerTerm(Protocol):
         ...
 
 
+@runtime_checkable
 class Feature(Protocol):
     """Data that a search keeps about each hypothesis besides its tokens, and the score term computed from it."""
+
+    name: ClassVar[str]  # of this data in `BeamState.features`
 
     def start(self, inputs: SearchInputs, beam_size: int) -> Any:  # noqa: ANN401  a nest of tensors
         """Returns the state of empty hypotheses: a nest of tensors [batch, beam, ...]."""
@@ -48,6 +51,7 @@ class Feature(Protocol):
 class Coverage:
     """The coverage penalty, a `Feature`; it keeps the attention on each source token, float32 [batch, beam, source]."""
 
+    name: ClassVar[str] = "coverage"
     beta: float  # see `coverage_penalty`
 
     def start(self, inputs: SearchInputs, beam_size: int) -> tf.Tensor:
@@ -56,7 +60,7 @@ class Coverage:
 
     def extended(self, state: BeamState, candidates: Candidates, attention: Array, inputs: SearchInputs) -> tf.Tensor:
         del inputs
-        return tf.gather(state.features["coverage"] + attention, candidates.parents, batch_dims=1)
+        return tf.gather(state.features[self.name] + attention, candidates.parents, batch_dims=1)
 
     def score(self, extended: tf.Tensor, inputs: SearchInputs) -> tf.Tensor:
         return coverage_penalty(extended, inputs.source_mask[:, tf.newaxis], self.beta)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -69,12 +69,393 @@ class Batch(NamedTuple):
     inputs: SearchInputs
 
 
-class Selection(NamedTuple):
-    """What a batch continues with."""
+class Kept(NamedTuple):
+    """What of a batch another batch continues with."""
 
     capacity: Array | int  # number of positions for which there is room
     rows: Array  # int32 [rows], in order; -1, after all others, for a row of padding
-    kept: Array  # int32 [rows, entries], the cache entries, see `compact_ancestry`; [rows, 0]: all
+    entries: Array  # int32 [rows, entries], the cache entries, see `compact_ancestry`; [rows, 0]: all
+
+
+class _Pace:
+    """The parts in which a search runs, of about a quarter of a second and at least one step each.
+
+    `check` is called after each part, and an exception from it ends the search; None: all steps form one part.
+    """
+
+    def __init__(self, check: Callable[[], None] | None) -> None:
+        self.check = check
+        self.steps = 1 if check else ALL_STEPS  # at most, of the next part
+
+    def adapt(self, seconds: float) -> None:
+        """Sets the steps of the next part, given the time that this one took."""
+        if seconds > _PART_SECONDS:
+            self.steps = max(1, self.steps // 2)
+        elif seconds < _PART_SECONDS / 2:
+            self.steps *= 2
+
+
+class Searcher:
+    """Searches for the outputs of batches of sentences with a built model that has its weights.
+
+    `batch_tokens` limits the number of positions in a batch, padding included, in the source and in one beam's cache.
+    """
+
+    def __init__(
+        self, model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int, xla_compile: bool = True
+    ) -> None:
+        self._model = model
+        self._search = search
+        self._batch_tokens = batch_tokens
+        self._xla_compile = xla_compile
+        self._capacity = INITIAL_CAPACITY if xla_compile else UNCOMPILED_CAPACITY
+        # Compacted caches could have any size, so XLA would compile each of them. Custom models may not be able to.
+        self._compacts = getattr(model, "can_compact", False) and search.beam_size > 1 and not xla_compile
+        self._graphs: SearchGraphs | None = None
+        self._lock = threading.Lock()
+
+    def batch_size_of(self, length: int) -> int:
+        """Returns the number of sentences per batch for sources of `length` tokens, at least 1."""
+        return 2 ** int(np.log2(max(1, self._batch_tokens // max(_padded_length(length), INITIAL_CAPACITY))))
+
+    def padded_shape(self, source_ids: np.ndarray) -> tuple[int, int]:
+        """Returns (rows, source length) to which a compiled search pads a batch, int32 [batch, source length]."""
+        count, length = source_ids.shape
+        size = max(count, _smallest(self.batch_size_of(length), count)) if count > 1 else 1
+        # A source must not exceed the learned positions.
+        return size, min(_padded_length(length), self._model.max_positions or _padded_length(length))
+
+    def __call__(
+        self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
+    ) -> SearchResult:
+        """Searches for the outputs of one batch. Returns the hypotheses, NumPy arrays [batch, beam, ...].
+
+        The sources are int32 [batch, source length], padded with 0; the inputs are NumPy arrays, with the same fields
+        set in each call. `source_mask` is set here. `check` is called several times a second; an exception from it ends
+        the search.
+        """
+        size = count = len(source_ids)
+        if self._xla_compile:
+            size, room = self.padded_shape(source_ids)
+            source_ids = np.pad(source_ids, [(0, size - count), (0, room - source_ids.shape[1])])
+            inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
+        if self._search.coverage_beta:
+            inputs = inputs._replace(source_mask=source_ids != 0)
+        check_search_memory(self._model, self._search, size, self._capacity)
+        try:
+            return self._search_batch(source_ids, inputs, count, _Pace(check))
+        except tf.errors.ResourceExhaustedError as error:
+            raise too_large(self._search, size, "does not fit into memory") from error
+
+    def _search_batch(self, source_ids: np.ndarray, inputs: SearchInputs, count: int, pace: _Pace) -> SearchResult:
+        """Searches a batch whose first `count` rows are sentences and whose other rows are padding."""
+        with self._lock:  # otherwise every thread would trace its own graphs
+            if self._graphs is None:
+                self._graphs = SearchGraphs(self._model, self._search, inputs, self._xla_compile, self._compacts)
+            graphs = self._graphs
+        found: list[Sequence[np.ndarray]] = [()] * count  # the parts of each sentence's `SearchResult`
+        rows = np.arange(len(source_ids))
+        rows[count:] = -1
+        # Batches to come: the sentence of each row, -1 for padding; and what they continue, None for the first one.
+        # To save memory, each is made only when its turn comes.
+        waiting: list[tuple[np.ndarray, Batch | None, Kept | None]] = [(rows, None, None)]
+        while waiting:
+            rows, batch, kept = waiting.pop()
+            if batch is None or kept is None:
+                if pace.check:
+                    pace.check()
+                batch = graphs.begin(source_ids, inputs, self._capacity)
+            else:
+                positions = kept.entries.shape[1] // self._search.beam_size if self._compacts else int(kept.capacity)
+                check_search_memory(self._model, self._search, len(rows), positions)
+            smaller = len(rows) // SHRINK
+            batch = graphs.advance(batch, kept, smaller if smaller >= MIN_BATCH else 0, pace)
+
+            done = batch.state.done.numpy().all(1)
+            finished = np.flatnonzero(done & (rows >= 0))
+            if finished.size:
+                parts = [part.numpy()[finished] for part in self._search.result(batch.state.finished)]
+                for row, *of_row in zip(rows[finished], *parts, strict=True):
+                    found[row] = of_row
+            for rest in self._continued(batch.state, np.flatnonzero(~done)):
+                waiting.append((np.where(rest.rows < 0, -1, rows[rest.rows]), batch, rest))
+
+        longest = max(1, *(lengths.max() for _, lengths, *_ in found))
+        ids = np.zeros([count, self._search.beam_size, longest], np.int32)
+        for into, (tokens, *_) in zip(ids, found, strict=True):
+            into[:, : tokens.shape[1]] = tokens[:, :longest]
+        return SearchResult(ids, *(np.stack(parts) for parts in list(zip(*found, strict=True))[1:]))
+
+    def _continued(self, state: BeamState, alive: np.ndarray) -> Iterator[Kept]:
+        """Divides the unfinished rows `alive` of a batch into batches with room for more positions."""
+        position, capacity = int(state.position), static_size(state.ids, 2)
+        if position == capacity:
+            capacity = capacity + _COMPACT_EVERY if self._compacts else 2 * capacity
+        size = most = max(1, self._batch_tokens // capacity)
+        if self._xla_compile:  # one of few sizes
+            size = static_size(state.ids, 0)
+            while size > most:
+                size = max(1, size // SHRINK)
+            size = _smallest(size, len(alive))
+        for start in range(0, len(alive), size):
+            rows = alive[start : start + size].astype(np.int32)
+            if self._xla_compile:
+                rows = np.pad(rows, (0, size - len(rows)), constant_values=-1)
+            everything = np.zeros([len(rows), 0], np.int32)
+            entries = _entries_to_keep(state, rows, capacity - position) if self._compacts else everything
+            yield Kept(capacity, rows, entries)
+
+
+class SearchGraphs:
+    """The graphs of a search, each traced once for all shapes.
+
+    An uncompiled search selects what a batch continues with and runs its steps in one graph, because steps overwrite
+    caches that their own graph has made, but must copy those of a caller. XLA would compile that graph for each number
+    of cache entries, so a compiled search has one graph for the selection and one for the steps.
+    """
+
+    def __init__(
+        self,
+        model: Seq2SeqModel | Ensemble,
+        search: BeamSearch,
+        inputs: SearchInputs,
+        xla_compile: bool,
+        compacts: bool,
+    ) -> None:
+        self._model, self._search, self._xla_compile, self._compacts = model, search, xla_compile, compacts
+        self._compiled: set[Hashable] = set()  # the shapes for which graphs were called
+        self._lock = threading.Lock()
+        graph = functools.partial(tf.function, autograph=False)
+        compiled = functools.partial(graph, jit_compile=True) if xla_compile else graph
+        number, ids = tf.TensorSpec([], tf.int32), tf.TensorSpec([None, None], tf.int32)
+        input_specs = tf.nest.map_structure(
+            lambda part: tf.TensorSpec([None] * np.ndim(part), tf.as_dtype(part.dtype)), inputs
+        )
+        self._begin_graph = compiled(self._begin, input_signature=[ids, input_specs, number])
+        # The dimensions that are None in these shapes vary between batches.
+        encoded_source, state = tf.nest.map_structure(
+            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
+            self._begin_graph.get_concrete_function().structured_outputs,
+        )
+        batch, steps = [encoded_source, state, input_specs], [number, number]
+        kept = Kept(number, tf.TensorSpec([None], tf.int32), ids)
+        if xla_compile:
+            self._advance_graph = compiled(self._advance, input_signature=[*batch, *steps])
+            self._select_graph = graph(self._select, input_signature=[*batch, kept])
+            functions = [self._advance_graph, self._select_graph]
+        else:
+            self._resume_graph = graph(self._resume, input_signature=[*batch, kept, *steps])
+            functions = [self._resume_graph]
+        # Traced now rather than when called; otherwise TensorFlow would warn about each search unlike earlier ones.
+        for function in functions:
+            function.get_concrete_function()
+
+    def begin(self, source_ids: np.ndarray, inputs: SearchInputs, capacity: int) -> Batch:
+        """Encodes the sources; caches have room for `capacity` positions."""
+        arguments = self._begin_graph, source_ids, inputs, capacity
+        encoded_source, state = self._one_compilation_at_a_time(source_ids.shape, *arguments)
+        return Batch(encoded_source, state, inputs)
+
+    def advance(self, batch: Batch, kept: Kept | None, until: int, pace: _Pace) -> Batch:
+        """Continues what is kept of a batch (None: all) until it is full or has at most `until` unfinished rows."""
+        if self._xla_compile:
+            batch = Batch(*self._select_graph(*batch, kept)) if kept else batch
+            shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((batch.encoded_source, batch.state.ids)))
+        while True:
+            start = time.perf_counter()
+            if self._xla_compile:
+                arguments = self._advance_graph, *batch, until, pace.steps
+                batch = batch._replace(state=self._one_compilation_at_a_time(shapes, *arguments))
+            else:
+                if kept is None:
+                    size, capacity = static_size(batch.state.ids, 0), static_size(batch.state.ids, 2)
+                    kept = Kept(capacity, np.arange(size, dtype=np.int32), np.zeros([size, 0], np.int32))
+                batch, kept = Batch(*self._resume_graph(*batch, kept, until, pace.steps)), None
+            if pace.check is None:
+                return batch
+            is_full = int(batch.state.position) == static_size(batch.state.ids, 2)  # waits for the device
+            is_over = is_full or np.sum(~batch.state.done.numpy().all(1)) <= until
+            pace.check()
+            if is_over:
+                return batch
+            pace.adapt(time.perf_counter() - start)
+
+    def _one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """Calls a graph, but compiles one at a time: parallel compilations are no faster and need much more memory."""
+        if not self._xla_compile or shapes in self._compiled:
+            return graph(*arguments)
+        with self._lock:
+            result = graph(*arguments)
+        self._compiled.add(shapes)
+        return result
+
+    def _begin(
+        self, source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor
+    ) -> tuple[EncodedSource, BeamState]:
+        encoded_source, decoder_state = self._model.start_decoding(source_ids, self._search.beam_size, capacity)
+        return encoded_source, self._search.start(inputs, decoder_state, capacity)
+
+    def _resume(
+        self,
+        encoded_source: EncodedSource,
+        state: BeamState,
+        inputs: SearchInputs,
+        kept: Kept,
+        until: tf.Tensor,
+        steps: tf.Tensor,
+    ) -> tuple[EncodedSource, BeamState, SearchInputs]:
+        encoded_source, state, inputs = self._select(encoded_source, state, inputs, kept)
+        with entries_written_by(write_in_place):
+            return encoded_source, self._advance(encoded_source, state, inputs, until, steps), inputs
+
+    def _advance(
+        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor, steps: tf.Tensor
+    ) -> BeamState:
+        def step(
+            ids: tf.Tensor, position: tf.Tensor, decoder_state: DecoderState, ancestry: BeamAncestry
+        ) -> tuple[tf.Tensor, DecoderState, tf.Tensor | None]:
+            return self._model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
+
+        return self._search.advance(step, state, inputs, until, steps)
+
+    def _select(
+        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, kept: Kept
+    ) -> tuple[EncodedSource, BeamState, SearchInputs]:
+        capacity, rows, entries = kept
+        whole = encoded_source, state, inputs
+        shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
+        size = tf.shape(state.last)[0]
+        has_all = (tf.size(rows) == size) & (rows[-1] == size - 1)
+
+        def selected() -> tuple[EncodedSource, BeamState, SearchInputs]:
+            def of_rows(tensor: tf.Tensor) -> tf.Tensor:
+                return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
+
+            return tf.nest.map_structure(of_rows, whole)
+
+        encoded_source, state, inputs = tf.cond(has_all, lambda: whole, selected)
+        state = state._replace(done=state.done | (rows < 0)[:, tf.newaxis])
+        if self._compacts:
+            compact = functools.partial(self._model.compact_state, kept=entries)
+            compacts = tf.shape(entries)[1] > 0
+            state = tf.cond(compacts, lambda: self._search.compacted(state, entries, capacity, compact), lambda: state)
+        else:
+            is_larger = capacity > tf.shape(state.ids)[2]
+
+            def grow(decoder_state: DecoderState) -> DecoderState:
+                grown = functools.partial(self._model.grow_state, decoder_state, self._search.beam_size, capacity)
+                return tf.cond(is_larger, grown, lambda: decoder_state)
+
+            state = self._search.grown(state, capacity, grow)
+        # A condition loses static dimensions that the state needs.
+        for tensor, shape in zip(tf.nest.flatten(state), shapes, strict=True):
+            tensor.set_shape(shape)
+        return encoded_source, state, inputs
+
+
+def write_in_place(array: Array, place: int | Array, part: Array, axis: int) -> Array:
+    """Returns the array with `part` written at `place` along an axis, -1 or -2; for `entries_written_by`.
+
+    Reuses the array if nothing else reads it. Views it as a matrix, which makes writing twice as fast.
+
+    Each step adds one position to the caches of all layers. XLA writes in place; TensorFlow's slicing and scatter
+    operations copy the whole cache, which took a sixth of the search time.
+    """
+    width = part.shape[axis] * (1 if axis == -1 else part.shape[-1])
+    start = place * (width // part.shape[axis])
+    rows = tf.reshape(part, [-1, width])
+    matrix = tf.reshape(array, [tf.shape(rows)[0], -1])
+    all_rows = {"begin_mask": 1, "end_mask": 1, "strides": [1, 1]}
+    written = tf.raw_ops.TensorStridedSliceUpdate(
+        input=matrix, begin=[0, start], end=[0, start + width], value=rows, **all_rows
+    )
+    return tf.ensure_shape(tf.reshape(written, tf.shape(array)), array.shape)
+
+
+def _entries_to_keep(state: BeamState, rows: np.ndarray, room: int) -> np.ndarray:
+    """Returns the cache entries before the current position that hypotheses of some sentences need, and free ones.
+
+    Every sentence gets the number of the sentence that needs most, in order, and then -1 for `room` positions: int32
+    [rows, entries], see `compact_ancestry`.
+    """
+    before = state.ancestry.entries.numpy()[rows, :, : int(state.ancestry.place)]  # [rows, beam, entries]
+    is_alive = state.log_probs.numpy()[rows] > EXISTS
+    is_needed = (before & is_alive[:, :, np.newaxis]).any(1)
+    needed = np.argsort(~is_needed, axis=1, kind="stable")[:, : is_needed.sum(1).max(initial=0)]
+    free = [(0, 0), (0, room * before.shape[1])]
+    return np.pad(np.sort(needed, axis=1).astype(np.int32), free, constant_values=-1)
+
+
+def _smallest(size: int, count: int) -> int:
+    """Returns the smallest size of at least `count` to which a batch of `size` can shrink."""
+    while size // SHRINK >= max(count, MIN_BATCH):
+        size //= SHRINK
+    return size
+
+
+def _padded_length(length: int) -> int:
+    return max(MIN_SOURCE_LENGTH, 2 ** int(np.ceil(np.log2(max(1, length)))))
+
+
+def _pad_batch(array: np.ndarray, size: int) -> np.ndarray:
+    """Pads an array [batch, ..., length] with zeros to `size` rows and to a padded length."""
+    more = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
+    if array.ndim > 1:
+        more[-1] = (0, _padded_length(array.shape[-1]) - array.shape[-1])
+    return np.pad(array, more)
+
+
+def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int) -> int:
+    """Returns the maximum number of positions in a batch: `batch_tokens`, or fewer on a CPU, see `CACHES_OF_BATCH`."""
+    of_position = sum(map(_cache_bytes, _model_hparams(model))) * search.beam_size
+    if not of_position or tf.config.list_physical_devices("GPU"):
+        return batch_tokens
+    return min(batch_tokens, CACHES_OF_BATCH // of_position)
+
+
+def check_search_memory(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> None:
+    """Raises UserError if a search step needs more memory than is free. On a GPU, the allocator reports this itself."""
+    needed = search_bytes(model, search, rows, capacity)
+    if needed < WORTH_CHECKING or tf.config.list_physical_devices("GPU"):
+        return
+    free = free_memory("CPU")
+    if free is not None and needed > free:
+        raise too_large(
+            search, rows, f"needs at least {needed / 2**30:,.1f} GiB, but only {free / 2**30:,.1f} GiB are free"
+        )
+
+
+def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
+    """Returns the error for a search that does not fit into memory; `what` is the reason."""
+    sentences = f"{rows} sentences at a time" if rows > 1 else "one sentence at a time"
+    smaller = "beam_size or batch_tokens" if rows > 1 else "beam_size"
+    return UserError(
+        f"a search of {sentences} with beam_size={search.beam_size} {what}; use a smaller {smaller} in `decode_hparams`"
+    )
+
+
+def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> int:
+    """Returns a lower bound on the bytes that a step needs for `rows` sentences and `capacity` target positions."""
+    beam = search.beam_size
+    logits = rows * beam * search.vocab_size * FLOAT32
+    candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
+    hparams_of_all = _model_hparams(model)
+    caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
+    # Each hypothesis attends to the cache entries of all beams, but masks those of other hypotheses.
+    scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
+    return logits + candidates + caches + scores * rows * beam * beam * capacity * FLOAT32
+
+
+def _model_hparams(model: Seq2SeqModel | Ensemble) -> list[HParams]:
+    models = getattr(model, "models", [model])
+    return [each.hparams for each in models if hasattr(each, "hparams")]  # custom models may have none
+
+
+def _cache_bytes(hparams: HParams) -> int:
+    if hparams.self_attention_type not in ("full", "local"):
+        return 0
+    size = 2 if hparams.precision != "float32" else FLOAT32
+    return hparams.num_decoder_layers * hparams.num_heads * (hparams.key_size + hparams.value_size) * size
 
 
 class AdaptiveSearcher:
@@ -137,437 +518,3 @@ class AdaptiveSearcher:
     @functools.cached_property
     def _background(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, "compile")
-
-
-# A batch yet to be created: its sentences, int32 [rows], -1 for a padding row; and the function that creates it.
-_Waiting: TypeAlias = tuple[np.ndarray, Callable[[], Batch]]
-
-
-class Searcher:
-    """Searches for the outputs of batches of sentences with a built model that has its weights.
-
-    `batch_tokens` limits the number of positions in a batch, padding included, in the source and in one beam's cache.
-    """
-
-    def __init__(
-        self, model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int, xla_compile: bool = True
-    ) -> None:
-        self._model = model
-        self._search = search
-        self._batch_tokens = batch_tokens
-        self._xla_compile = xla_compile
-        self._capacity = INITIAL_CAPACITY if xla_compile else UNCOMPILED_CAPACITY
-        # Compacted caches could have any size, so XLA would compile each of them. Custom models may not be able to.
-        self._compacts = getattr(model, "can_compact", False) and search.beam_size > 1 and not xla_compile
-        self._graphs: SearchGraphs | None = None
-        self._lock = threading.Lock()
-
-    def batch_size_of(self, length: int) -> int:
-        """Returns the number of sentences per batch for sources of `length` tokens, at least 1."""
-        return 2 ** int(np.log2(max(1, self._batch_tokens // max(_padded_length(length), INITIAL_CAPACITY))))
-
-    def padded_shape(self, source_ids: np.ndarray) -> tuple[int, int]:
-        """Returns (rows, source length) to which a compiled search pads a batch, int32 [batch, source length]."""
-        count, length = source_ids.shape
-        size = max(count, _smallest(self.batch_size_of(length), count)) if count > 1 else 1
-        # A source must not exceed the learned positions.
-        return size, min(_padded_length(length), self._model.max_positions or _padded_length(length))
-
-    def __call__(
-        self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
-    ) -> SearchResult:
-        """Searches for the outputs of one batch. Returns the hypotheses, NumPy arrays [batch, beam, ...].
-
-        The sources are int32 [batch, source length], padded with 0; the inputs are NumPy arrays, with the same fields
-        set in each call. `source_mask` is set here. `check` is called several times a second; an exception from it ends
-        the search.
-        """
-        count, size = len(source_ids), len(source_ids)
-        if self._xla_compile:
-            size, room = self.padded_shape(source_ids)
-            source_ids = np.pad(source_ids, [(0, size - count), (0, room - source_ids.shape[1])])
-            inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
-        check_search_memory(self._model, self._search, size, self._capacity)
-        try:
-            return self._search_batch(source_ids, inputs, count, Interruptible(check))
-        except tf.errors.ResourceExhaustedError as error:
-            raise too_large(self._search, size, "does not fit into memory") from error
-
-    def _search_batch(
-        self, source_ids: np.ndarray, inputs: SearchInputs, count: int, interruptible: "Interruptible"
-    ) -> SearchResult:
-        """Searches a batch whose first `count` rows are sentences and whose other rows are padding."""
-        size = len(source_ids)
-        if self._search.coverage_beta:
-            inputs = inputs._replace(source_mask=source_ids != 0)
-        with self._lock:  # otherwise every thread would trace its own graphs
-            if self._graphs is None:
-                self._graphs = SearchGraphs(self._model, self._search, inputs, self._xla_compile, self._compacts)
-            graphs = self._graphs
-        results = _Results(count, self._search.beam_size)
-        # The sentence index of each row; -1 for a padding row.
-        rows = np.where(np.arange(size) < count, np.arange(size), -1)
-
-        def begin() -> Batch:
-            interruptible.check()
-            begun = source_ids, inputs, self._capacity
-            source, state = graphs.one_compilation_at_a_time(source_ids.shape, graphs.begin, *begun)
-            return graphs.advance_batch(Batch(source, state, inputs), None, _until(size), interruptible)
-
-        # To save memory, each batch is created only when its turn comes.
-        waiting: list[_Waiting] = [(rows, begin)]
-        while waiting:
-            rows, make = waiting.pop()
-            waiting += self._split(graphs, rows, make(), results, interruptible)
-        return results.stacked()
-
-    def _split(
-        self,
-        graphs: "SearchGraphs",
-        rows: np.ndarray,
-        batch: Batch,
-        results: "_Results",
-        interruptible: "Interruptible",
-    ) -> list[_Waiting]:
-        state = batch.state
-        done = state.done.numpy().all(1)
-        finished, alive = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
-        if finished.size:
-            results.add(rows[finished], [part.numpy()[finished] for part in self._search.result(state.finished)])
-        position, capacity = int(state.position), static_size(state.ids, 2)
-        if position == capacity:
-            capacity = capacity + _COMPACT_EVERY if self._compacts else 2 * capacity
-        most = max(1, self._batch_tokens // capacity)
-
-        def advance(part: np.ndarray) -> Batch:
-            kept, positions = np.zeros([len(part), 0], np.int32), capacity
-            if self._compacts:
-                kept = _entries_to_keep(state, part, capacity - position)
-                positions = kept.shape[1] // self._search.beam_size
-            check_search_memory(self._model, self._search, len(part), positions)
-            selection = Selection(capacity, part, kept)
-            return graphs.advance_batch(batch, selection, _until(len(part)), interruptible)
-
-        if self._xla_compile:
-            parts = _parts(alive, len(rows), most)
-        else:  # without padding
-            parts = [alive[start : start + most].astype(np.int32) for start in range(0, len(alive), most)]
-        return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
-
-
-class SearchGraphs:
-    """The graphs of a search, each traced once for all shapes. They run in parts, see `Interruptible`.
-
-    begin(source_ids, inputs, capacity) -> (encoded_source, state): encodes the source.
-
-    An uncompiled search selects what a batch continues with and runs its steps in one graph, because steps overwrite
-    caches that their own graph has made, but must copy those of a caller. XLA would compile that graph for each number
-    of cache entries, so a compiled search has one graph for the selection and one for the steps.
-    """
-
-    def __init__(
-        self,
-        model: Seq2SeqModel | Ensemble,
-        search: BeamSearch,
-        inputs: SearchInputs,
-        xla_compile: bool,
-        compacts: bool,
-    ) -> None:
-        self._model, self._search, self._xla_compile, self._compacts = model, search, xla_compile, compacts
-        self._compiled: set[Hashable] = set()  # the shapes for which graphs were called
-        self._lock = threading.Lock()
-        graph = functools.partial(tf.function, autograph=False)
-        compiled = functools.partial(graph, jit_compile=True) if xla_compile else graph
-        number, ids = tf.TensorSpec([], tf.int32), tf.TensorSpec([None, None], tf.int32)
-        input_specs = tf.nest.map_structure(
-            lambda part: tf.TensorSpec([None] * np.ndim(part), tf.as_dtype(part.dtype)), inputs
-        )
-        self.begin = compiled(self._begin, input_signature=[ids, input_specs, number])
-        # The dimensions that are None in these shapes vary between batches.
-        encoded_source, state = tf.nest.map_structure(
-            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
-            self.begin.get_concrete_function().structured_outputs,
-        )
-        batch, steps = [encoded_source, state, input_specs], [number, number]
-        selection = Selection(number, tf.TensorSpec([None], tf.int32), ids)
-        if xla_compile:
-            self._advance_graph = compiled(self._advance, input_signature=[*batch, *steps])
-            self._select_graph = graph(self._select, input_signature=[*batch, selection])
-            functions = [self._advance_graph, self._select_graph]
-        else:
-            self._resume_graph = graph(self._resume, input_signature=[*batch, selection, *steps])
-            functions = [self._resume_graph]
-        # Traced now rather than when called; otherwise TensorFlow would warn about each search unlike earlier ones.
-        for function in functions:
-            function.get_concrete_function()
-
-    def advance_batch(
-        self, batch: Batch, selection: Selection | None, until: int, interruptible: "Interruptible"
-    ) -> Batch:
-        """Selects what a batch continues with (None: all), runs steps in parts, and returns the batch after them."""
-        if self._xla_compile:
-            batch = Batch(*self._select_graph(*batch, selection)) if selection else batch
-            shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((batch.encoded_source, batch.state.ids)))
-
-        def advance(batch: Batch, steps: int) -> Batch:
-            nonlocal selection
-            if self._xla_compile:
-                arguments = self._advance_graph, *batch, until, steps
-                return batch._replace(state=self.one_compilation_at_a_time(shapes, *arguments))
-            chosen, selection = selection, None
-            if chosen is None:  # all rows
-                size, capacity = static_size(batch.state.ids, 0), static_size(batch.state.ids, 2)
-                chosen = Selection(capacity, np.arange(size, dtype=np.int32), np.zeros([size, 0], np.int32))
-            return Batch(*self._resume_graph(*batch, chosen, until, steps))
-
-        def is_over(batch: Batch) -> bool:
-            state = batch.state
-            is_full = int(state.position) == static_size(state.ids, 2)
-            return is_full or int(np.sum(~state.done.numpy().all(1))) <= until
-
-        return interruptible.run(advance, batch, is_over)
-
-    def one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Calls a graph, but compiles one at a time: parallel compilations are no faster and need much more memory."""
-        if not self._xla_compile or shapes in self._compiled:
-            return graph(*arguments)
-        with self._lock:
-            result = graph(*arguments)
-        self._compiled.add(shapes)
-        return result
-
-    def _begin(
-        self, source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor
-    ) -> tuple[EncodedSource, BeamState]:
-        encoded_source, decoder_state = self._model.start_decoding(source_ids, self._search.beam_size, capacity)
-        return encoded_source, self._search.start(inputs, decoder_state, capacity)
-
-    def _resume(
-        self,
-        encoded_source: EncodedSource,
-        state: BeamState,
-        inputs: SearchInputs,
-        selection: Selection,
-        until: tf.Tensor,
-        steps: tf.Tensor,
-    ) -> tuple[EncodedSource, BeamState, SearchInputs]:
-        encoded_source, state, inputs = self._select(encoded_source, state, inputs, selection)
-        with entries_written_by(write_in_place):
-            return encoded_source, self._advance(encoded_source, state, inputs, until, steps), inputs
-
-    def _advance(
-        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor, steps: tf.Tensor
-    ) -> BeamState:
-        def step(
-            ids: tf.Tensor, position: tf.Tensor, decoder_state: DecoderState, ancestry: BeamAncestry
-        ) -> tuple[tf.Tensor, DecoderState, tf.Tensor | None]:
-            return self._model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
-
-        return self._search.advance(step, state, inputs, until, steps)
-
-    def _select(
-        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, selection: Selection
-    ) -> tuple[EncodedSource, BeamState, SearchInputs]:
-        capacity, rows, kept = selection
-        whole = encoded_source, state, inputs
-        shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
-        size = tf.shape(state.last)[0]
-        has_all = (tf.size(rows) == size) & (rows[-1] == size - 1)
-
-        def selected() -> tuple[EncodedSource, BeamState, SearchInputs]:
-            def of_rows(tensor: tf.Tensor) -> tf.Tensor:
-                return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
-
-            return tf.nest.map_structure(of_rows, whole)
-
-        encoded_source, state, inputs = tf.cond(has_all, lambda: whole, selected)
-        state = state._replace(done=state.done | (rows < 0)[:, tf.newaxis])
-        if self._compacts:
-            compact = functools.partial(self._model.compact_state, kept=kept)
-            compacts = tf.shape(kept)[1] > 0
-            state = tf.cond(compacts, lambda: self._search.compacted(state, kept, capacity, compact), lambda: state)
-        else:
-            state = self._search.grown(state, capacity, functools.partial(self._grown, state, capacity))
-        # A condition loses static dimensions that the state needs.
-        for tensor, shape in zip(tf.nest.flatten(state), shapes, strict=True):
-            tensor.set_shape(shape)
-        return encoded_source, state, inputs
-
-    def _grown(self, state: BeamState, capacity: Array | int, decoder_state: DecoderState) -> DecoderState:
-        def grow() -> DecoderState:
-            return self._model.grow_state(decoder_state, self._search.beam_size, capacity)
-
-        return tf.cond(capacity > tf.shape(state.ids)[2], grow, lambda: decoder_state)
-
-
-class Interruptible:
-    """Runs the steps of a search in parts of about a quarter of a second, with at least one step each.
-
-    `check` is called after each part, and an exception from it ends the search; None: all steps form one part.
-    """
-
-    def __init__(self, check: Callable[[], None] | None) -> None:
-        self.check = check or (lambda: None)
-        self._is_checked = check is not None
-        self._steps = 1 if check else ALL_STEPS
-
-    def run(
-        self,
-        advance: Callable[[Batch, int], Batch],
-        batch: Batch,
-        is_over: Callable[[Batch], bool],
-    ) -> Batch:
-        """Returns the batch after the last part; `advance` runs at most the given number of steps."""
-        while True:
-            start = time.perf_counter()
-            batch = advance(batch, self._steps)
-            if not self._is_checked:
-                return batch
-            is_last = is_over(batch)  # waits for the device
-            self.check()
-            if is_last:
-                return batch
-            taken = time.perf_counter() - start
-            if taken > _PART_SECONDS:
-                self._steps = max(1, self._steps // 2)
-            elif taken < _PART_SECONDS / 2:
-                self._steps *= 2
-
-
-def write_in_place(array: Array, place: int | Array, part: Array, axis: int) -> Array:
-    """Returns the array with `part` written at `place` along an axis, -1 or -2; for `entries_written_by`.
-
-    Reuses the array if nothing else reads it. Views it as a matrix, which makes writing twice as fast.
-
-    Each step adds one position to the caches of all layers. XLA writes in place; TensorFlow's slicing and scatter
-    operations copy the whole cache, which took a sixth of the search time.
-    """
-    width = part.shape[axis] * (1 if axis == -1 else part.shape[-1])
-    start = place * (width // part.shape[axis])
-    rows = tf.reshape(part, [-1, width])
-    matrix = tf.reshape(array, [tf.shape(rows)[0], -1])
-    all_rows = {"begin_mask": 1, "end_mask": 1, "strides": [1, 1]}
-    written = tf.raw_ops.TensorStridedSliceUpdate(
-        input=matrix, begin=[0, start], end=[0, start + width], value=rows, **all_rows
-    )
-    return tf.ensure_shape(tf.reshape(written, tf.shape(array)), array.shape)
-
-
-class _Results:
-    """Collects the hypotheses of sentences as they finish."""
-
-    def __init__(self, count: int, beam_size: int) -> None:
-        self._by_row: list[Sequence[np.ndarray]] = [()] * count
-        self._beam_size = beam_size
-
-    def add(self, rows: np.ndarray, parts: Sequence[np.ndarray]) -> None:
-        for place, row in enumerate(rows):
-            self._by_row[row] = [part[place] for part in parts]
-
-    def stacked(self) -> SearchResult:
-        longest = max(1, *(row[1].max() for row in self._by_row))
-        ids = np.zeros([len(self._by_row), self._beam_size, longest], np.int32)
-        for into, row in zip(ids, self._by_row, strict=True):
-            into[:, : row[0].shape[1]] = row[0][:, :longest]
-        return SearchResult(ids, *(np.stack(parts) for parts in list(zip(*self._by_row, strict=True))[1:]))
-
-
-def _entries_to_keep(state: BeamState, rows: np.ndarray, room: int) -> np.ndarray:
-    """Returns the cache entries before the current position that hypotheses of some sentences need, and free ones.
-
-    Every sentence gets the number of the sentence that needs most, in order, and then -1 for `room` positions: int32
-    [rows, entries], see `compact_ancestry`.
-    """
-    before = state.ancestry.entries.numpy()[rows, :, : int(state.ancestry.place)]  # [rows, beam, entries]
-    is_alive = state.log_probs.numpy()[rows] > EXISTS
-    is_needed = (before & is_alive[:, :, np.newaxis]).any(1)
-    needed = np.argsort(~is_needed, axis=1, kind="stable")[:, : is_needed.sum(1).max(initial=0)]
-    free = [(0, 0), (0, room * before.shape[1])]
-    return np.pad(np.sort(needed, axis=1).astype(np.int32), free, constant_values=-1)
-
-
-def _until(size: int) -> int:
-    """Returns the number of unfinished sentences at which a batch shrinks; 0: it does not shrink."""
-    return size // SHRINK if size // SHRINK >= MIN_BATCH else 0
-
-
-def _smallest(size: int, count: int) -> int:
-    """Returns the smallest size of at least `count` to which a batch of `size` can shrink."""
-    while size // SHRINK >= max(count, MIN_BATCH):
-        size //= SHRINK
-    return size
-
-
-def _padded_length(length: int) -> int:
-    return max(MIN_SOURCE_LENGTH, 2 ** int(np.ceil(np.log2(max(1, length)))))
-
-
-def _pad_batch(array: np.ndarray, size: int) -> np.ndarray:
-    """Pads an array [batch, ..., length] with zeros to `size` rows and to a padded length."""
-    more = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
-    if array.ndim > 1:
-        more[-1] = (0, _padded_length(array.shape[-1]) - array.shape[-1])
-    return np.pad(array, more)
-
-
-def _parts(alive: np.ndarray, size: int, most: int) -> Iterator[np.ndarray]:
-    """Divides the alive rows of a batch into batches of at most `most` rows: int32, -1 for a padding row."""
-    while size > most:
-        size = max(1, size // SHRINK)
-    size = _smallest(size, len(alive))
-    for start in range(0, len(alive), size):
-        part = alive[start : start + size].astype(np.int32)
-        yield np.pad(part, (0, size - len(part)), constant_values=-1)
-
-
-def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int) -> int:
-    """Returns the maximum number of positions in a batch: `batch_tokens`, or fewer on a CPU, see `CACHES_OF_BATCH`."""
-    of_position = sum(map(_cache_bytes, _model_hparams(model))) * search.beam_size
-    if not of_position or tf.config.list_physical_devices("GPU"):
-        return batch_tokens
-    return min(batch_tokens, CACHES_OF_BATCH // of_position)
-
-
-def check_search_memory(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> None:
-    """Raises UserError if a search step needs more memory than is free. On a GPU, the allocator reports this itself."""
-    needed = search_bytes(model, search, rows, capacity)
-    if needed < WORTH_CHECKING or tf.config.list_physical_devices("GPU"):
-        return
-    free = free_memory("CPU")
-    if free is not None and needed > free:
-        raise too_large(
-            search, rows, f"needs at least {needed / 2**30:,.1f} GiB, but only {free / 2**30:,.1f} GiB are free"
-        )
-
-
-def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
-    """Returns the error for a search that does not fit into memory; `what` is the reason."""
-    sentences = f"{rows} sentences at a time" if rows > 1 else "one sentence at a time"
-    smaller = "beam_size or batch_tokens" if rows > 1 else "beam_size"
-    return UserError(
-        f"a search of {sentences} with beam_size={search.beam_size} {what}; use a smaller {smaller} in `decode_hparams`"
-    )
-
-
-def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> int:
-    """Returns a lower bound on the bytes that a step needs for `rows` sentences and `capacity` target positions."""
-    beam = search.beam_size
-    logits = rows * beam * search.vocab_size * FLOAT32
-    candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
-    hparams_of_all = _model_hparams(model)
-    caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
-    # Each hypothesis attends to the cache entries of all beams, but masks those of other hypotheses.
-    scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
-    return logits + candidates + caches + scores * rows * beam * beam * capacity * FLOAT32
-
-
-def _model_hparams(model: Seq2SeqModel | Ensemble) -> list[HParams]:
-    models = getattr(model, "models", [model])
-    return [each.hparams for each in models if hasattr(each, "hparams")]  # custom models may have none
-
-
-def _cache_bytes(hparams: HParams) -> int:
-    if hparams.self_attention_type not in ("full", "local"):
-        return 0
-    size = 2 if hparams.precision != "float32" else FLOAT32
-    return hparams.num_decoder_layers * hparams.num_heads * (hparams.key_size + hparams.value_size) * size

@@ -1,14 +1,18 @@
 """Options of a search: length limits, prefixes, no repeats, coverage, groups, samples."""
 
+import dataclasses
 import itertools
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.random_model import EOS, LENGTH, SENTENCES, SOURCE, VOCAB, Random, assert_finds
+from support.beams import beam_search
+from support.random_model import EOS, LENGTH, SENTENCES, SOURCE, VOCAB, WIDE, Random, assert_finds
 
 from t2t_lite.decoding.search.beam_search import BeamSearch, Sampling, sample_tokens
 from t2t_lite.decoding.search.beam_state import SearchInputs
+from t2t_lite.decoding.search.constraints import GuidingConstraint
 from t2t_lite.decoding.search.scorer_terms import coverage_penalty
 
 
@@ -102,6 +106,63 @@ def test_a_search_for_the_best_output_only_stops_earlier(alpha):
     np.testing.assert_array_equal(found[0].ids[:, 0], found[1].ids[:, 0])
     np.testing.assert_array_equal(found[0].scores[:, 0], found[1].scores[:, 0])
     assert most[1] < most[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class AtMost:
+    """Token 2 occurs at most `most` times, and lowers the score by 1 each time."""
+
+    most: int
+    name: ClassVar[str] = "twos"
+
+    def start(self, inputs, beam_size):
+        return tf.zeros([tf.shape(inputs.limits)[0], beam_size], tf.int32)
+
+    def apply(self, logits, unconstrained, state, inputs):
+        is_two = tf.range(tf.shape(logits)[2]) == 2
+        return tf.where(is_two & (state.features[self.name] >= self.most)[:, :, tf.newaxis], -1e9, logits)
+
+    def extended(self, state, candidates, attention, inputs):
+        before = tf.gather(state.features[self.name], candidates.parents, batch_dims=1)
+        return before + tf.cast(candidates.tokens == 2, tf.int32)
+
+    def score(self, extended, inputs):
+        return -tf.cast(extended, tf.float32)
+
+
+class ManyThrees(AtMost, GuidingConstraint):
+    def proposals(self, logits, state, inputs):
+        return tf.fill([*state.last.shape, 1], 3)
+
+    def extended(self, state, candidates, attention, inputs):
+        return tf.cast(candidates.tokens == 3, tf.int32)
+
+    def kept(self, merits, extended, inputs, width):
+        return tf.math.top_k(merits + 1e3 * tf.cast(extended, tf.float32), width)[1]
+
+
+def search_with(model, rule, **options):
+    options = {"alpha": 0.6, "max_length": LENGTH, "never": (), "constraints": (rule,)} | options
+    return beam_search(model.step(), (), SENTENCES, VOCAB, **options)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_constraint_may_keep_data_about_hypotheses(groups):
+    model = Random()
+    result = search_with(model, AtMost(1), beam_size=WIDE * groups, groups=groups)
+    for sentence in range(SENTENCES):
+        allowed = model.best(sentence, lambda tokens: tokens.count(2) <= 1, lambda tokens: -tokens.count(2))
+        assert_finds(result, sentence, [each for each in allowed for _ in range(groups)])
+
+
+def test_a_constraint_may_add_extensions_and_choose_those_that_stay_alive():
+    model = Random()
+    model.logits[..., 3] -= 50  # a search would not extend by this token
+    model.logits[..., EOS] = -1e9
+    rule = ManyThrees(9)
+    assert (search_with(model, rule, beam_size=1).ids[:, 0, : LENGTH - 1].numpy() == 3).all()  # the last one ends
+    with pytest.raises(ValueError, match="a search with twos must have one group"):
+        search_with(model, rule, beam_size=4, groups=2)
 
 
 def plain_diverse_search(model, sentence, width, groups, strength):
