@@ -1,4 +1,4 @@
-"""Type aliases for arrays, whose types a type checker cannot check, and `static_size`."""
+"""Type aliases for arrays, whose types a type checker cannot check."""
 
 from typing import Any, TypeAlias
 
@@ -12,11 +12,3 @@ State: TypeAlias = Any
 
 # An argument that is passed on to another function; that function's docstring describes it.
 Forwarded: TypeAlias = Any
-
-
-def static_size(tensor: Array, axis: int) -> int:
-    """Returns the size of a dimension. Raises ValueError if it is known only when the graph runs."""
-    size = tensor.shape[axis]
-    if size is None:
-        raise ValueError(f"dimension {axis} of a tensor of shape {tensor.shape} must be known when the graph is built")
-    return size

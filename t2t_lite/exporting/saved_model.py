@@ -24,7 +24,7 @@ from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram
 from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY, write_in_place
 from t2t_lite.decoding.search_requests import LineConstraint, make_beam_search
 from t2t_lite.errors import UserError
-from t2t_lite.layers.cache import entries_written_by
+from t2t_lite.layers.beam_ancestry import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
 
 # The values that settings must have: the graph contains no random numbers and no plug-in code.

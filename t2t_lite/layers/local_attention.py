@@ -4,8 +4,7 @@ import keras
 
 from t2t_lite.arrays import Array, Forwarded
 from t2t_lite.layers.attention import attention_weights
-from t2t_lite.layers.beam_ancestry import BeamAncestry, ancestry_mask
-from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.beam_ancestry import BeamAncestry, Cache, ancestry_mask
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.ops import ops
 from t2t_lite.layers.self_attention import SelfAttention

@@ -9,8 +9,7 @@ import keras
 from t2t_lite.arrays import Array, Forwarded
 from t2t_lite.layers.attention import MultiHeadAttention, attention_weights, causal_mask
 from t2t_lite.layers.base import Shape
-from t2t_lite.layers.beam_ancestry import BeamAncestry
-from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.beam_ancestry import BeamAncestry, Cache
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.ops import dynamic_shape, ops
 from t2t_lite.layers.positions import rotate

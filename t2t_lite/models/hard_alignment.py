@@ -6,8 +6,7 @@ import keras
 
 from t2t_lite.arrays import Array, State
 from t2t_lite.config import HParams
-from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
-from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.beam_ancestry import BeamAncestry, Cache, gather_parents
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.open_brackets import MAX_DEPTH, BracketIds, BracketStack, OpenBrackets

@@ -8,8 +8,7 @@ from t2t_lite.arrays import Array, State
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.attention import padding_mask
-from t2t_lite.layers.beam_ancestry import BeamAncestry
-from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.beam_ancestry import BeamAncestry, Cache
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.norm import make_norm

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from t2t_lite.arrays import Array, static_size
+from t2t_lite.arrays import Array
 from t2t_lite.decoding.search.beam_state import (
     EXISTS,
     NONE,
@@ -21,9 +21,10 @@ from t2t_lite.decoding.search.beam_state import (
     DecoderState,
     SearchInputs,
     SearchResult,
+    forbid,
     merge_finished,
 )
-from t2t_lite.decoding.search.constraints import Constraint, GuidingConstraint, forbid
+from t2t_lite.decoding.search.constraints import Constraint, GuidingConstraint
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.scorer_terms import Coverage, Feature, ScorerTerm
 from t2t_lite.layers.beam_ancestry import (
@@ -316,6 +317,14 @@ class _Group(NamedTuple):
     features: dict[str, Any]  # of the alive hypotheses, see `BeamState`
     finished: SearchResult  # [batch, width]
     done: tf.Tensor  # bool [batch, 1]
+
+
+def static_size(tensor: Array, axis: int) -> int:
+    """Returns the size of a dimension. Raises ValueError if it is known only when the graph runs."""
+    size = tensor.shape[axis]
+    if size is None:
+        raise ValueError(f"dimension {axis} of a tensor of shape {tensor.shape} must be known when the graph is built")
+    return size
 
 
 def log_normalizer(logits: tf.Tensor) -> tf.Tensor:

@@ -75,3 +75,9 @@ def merge_finished(finished: SearchResult, new: SearchResult, ended: tf.Tensor) 
     both = SearchResult(*(tf.concat(pair, 1) for pair in zip(finished, new, strict=True)))
     _, kept = tf.math.top_k(both.scores, finished.scores.shape[1])  # [batch, beam]
     return SearchResult(*(tf.gather(part, kept, batch_dims=1) for part in both))  # [batch, beam, ...]
+
+
+def forbid(logits: tf.Tensor, tokens: tuple[int, ...]) -> tf.Tensor:
+    """Returns logits, float32 [batch, beam, vocab], with those of `tokens`, a tuple of ids, set to `NONE`."""
+    forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(tokens, tf.int32), 1)
+    return tf.where(forbidden, NONE, logits)

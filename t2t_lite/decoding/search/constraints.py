@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
 
-from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
+from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs, forbid
 from t2t_lite.decoding.search.scorer_terms import Feature
 
 
@@ -114,9 +114,3 @@ class Prefix:
             inside = tf.constant([not each for each in self.word_starts])
             logits = tf.where((wanted < 0) & inside, NONE, logits)
         return tf.where(wanted > 0, forced, logits)
-
-
-def forbid(logits: tf.Tensor, tokens: tuple[int, ...]) -> tf.Tensor:
-    """Returns logits, float32 [batch, beam, vocab], with those of `tokens`, a tuple of ids, set to `NONE`."""
-    forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(tokens, tf.int32), 1)
-    return tf.where(forbidden, NONE, logits)

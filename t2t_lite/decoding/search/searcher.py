@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.arrays import Array, static_size
+from t2t_lite.arrays import Array
 from t2t_lite.config import HParams
 from t2t_lite.decoding.ensemble import Ensemble
-from t2t_lite.decoding.search.beam_search import ALL_STEPS, BeamSearch
+from t2t_lite.decoding.search.beam_search import ALL_STEPS, BeamSearch, static_size
 from t2t_lite.decoding.search.beam_state import (
     EXISTS,
     BeamState,
@@ -32,8 +32,7 @@ from t2t_lite.decoding.search.beam_state import (
     SearchResult,
 )
 from t2t_lite.errors import UserError
-from t2t_lite.layers.beam_ancestry import BeamAncestry
-from t2t_lite.layers.cache import entries_written_by
+from t2t_lite.layers.beam_ancestry import BeamAncestry, entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.system.machine import free_memory, num_cores
 
