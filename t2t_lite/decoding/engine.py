@@ -5,7 +5,6 @@ All engines share everything else (tokenization, files, text prefixes, trees, n-
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from t2t_lite.config import DecodeHParams
@@ -14,7 +13,6 @@ from t2t_lite.errors import UserError
 if TYPE_CHECKING:
     import numpy as np
 
-    from t2t_lite.data.vocab import Vocabulary
     from t2t_lite.decoding.search_requests import LineConstraint
 
 # The values of `--engine`.
@@ -147,15 +145,3 @@ def check_process(loaded_in: int) -> None:
             "the model was loaded before this process was forked, and its threads are missing here; load it in each "
             "process, which multiprocessing must start with get_context('spawn')"
         )
-
-
-class Loaded(NamedTuple):
-    """The parts of a translator, loaded from run directories or an export."""
-
-    engine: Engine
-    vocabulary: "Vocabulary"  # of the targets
-    inputs_vocabulary: "Vocabulary"
-    decode_hparams: DecodeHParams  # the defaults, after the requested changes
-    problem: str  # its name
-    has_inputs: bool  # see `Problem`
-    checkpoints: Sequence[Path] = ()  # the checkpoint of each model, without suffix
