@@ -124,38 +124,18 @@ class ModelSource:
         """
         for line in self.remarks:
             options.warn(line)
-        return self._load_runs(options) if self.export is None else self._load_export(self.export, options)
+        export = self.export
+        if export is None:
+            load_tensorflow()
+            from t2t_lite.decoding.tensorflow_engine import Ensemble, TensorFlowEngine
 
-    def models(self, precision: str | None = None) -> "list[Seq2SeqModel]":
-        """Returns the model of each run with its weights. None: in the precision of its training."""
-        targets, inputs = self.vocabularies
-        load_tensorflow()
-        from t2t_lite.decoding.tensorflow_engine import restored_model
-
-        return [
-            restored_model(
-                run_dir.hparams.replace(precision=precision or run_dir.hparams.precision),
-                targets.size,
-                inputs.size,
-                selection.path,
-                run_dir.alignment_layer,
-            )
-            for run_dir, selection in zip(self.run_dirs, self.selections)
-        ]
-
-    def _load_runs(self, options: EngineOptions) -> Engine:
-        load_tensorflow()
-        from t2t_lite.decoding.tensorflow_engine import Ensemble, TensorFlowEngine
-
-        warn_if_unused(options.warn)
-        # Ignores the training precision: weights are float32, and results should not depend on the machine.
-        models = self.models(self.settings.precision)
-        for model in models:
-            model.freeze()
-        model = models[0] if len(models) == 1 else Ensemble(models)
-        return TensorFlowEngine(model, *self.vocabularies, options, self.checkpoints)
-
-    def _load_export(self, export: ExportDir, options: EngineOptions) -> Engine:
+            warn_if_unused(options.warn)
+            # Ignores the training precision: weights are float32, and results should not depend on the machine.
+            models = self.models(self.settings.precision)
+            for model in models:
+                model.freeze()
+            model = models[0] if len(models) == 1 else Ensemble(models)
+            return TensorFlowEngine(model, *self.vocabularies, options, self.checkpoints)
         check_files(export)
         warn_of_version(export, options.warn)
         content = export.content
@@ -181,6 +161,23 @@ class ModelSource:
             f"{export.path} is a SavedModel, which t2t-lite does not load; load it with TensorFlow (see "
             f"{export.path / 'README.md'}), or export the run with --format=ctranslate2 or keras"
         )
+
+    def models(self, precision: str | None = None) -> "list[Seq2SeqModel]":
+        """Returns the model of each run with its weights. None: in the precision of its training."""
+        targets, inputs = self.vocabularies
+        load_tensorflow()
+        from t2t_lite.decoding.tensorflow_engine import restored_model
+
+        return [
+            restored_model(
+                run_dir.hparams.replace(precision=precision or run_dir.hparams.precision),
+                targets.size,
+                inputs.size,
+                selection.path,
+                run_dir.alignment_layer,
+            )
+            for run_dir, selection in zip(self.run_dirs, self.selections)
+        ]
 
 
 def open_model(
