@@ -12,12 +12,12 @@ from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.files import as_json
 from t2t_lite.options import option
 from t2t_lite.runs.run_dir import open_run_dir
-from t2t_lite.runs.selection import select
 from t2t_lite.runs.tuned_settings import FILE, forget
 from t2t_lite.system.machine import keep_compiled
 from t2t_lite.visualization.figures import check_plot_file
 
 if TYPE_CHECKING:
+    from t2t_lite.data.problem import Problem
     from t2t_lite.evaluation.comparison import RunComparison
     from t2t_lite.evaluation.split_scores import SplitScores
 
@@ -84,24 +84,28 @@ def _run(flags: Sequence[str]) -> None:
         else:
             print("\n".join(each.report() for each in reports), end="")
         return
+    from t2t_lite.decoding.loading import open_model
+    from t2t_lite.evaluation import evaluate, report
+
     scores: list[SplitScores] = []
-    options = cli.given(arguments, EvalOptions)
-    for run in map(Path, arguments.output_dir):
-        cli.warn(f"using {select(open_run_dir(run).path, options.get('checkpoint_path'), warn=lambda line: None)}")
-        scores.append(t2t.score_split(run, **options))
+    problems: list[Problem] = []
+    options = EvalOptions(**cli.given(arguments, EvalOptions))
+    for run in arguments.output_dir:
+        source = open_model(run, options.checkpoint_path, options.decode_hparams)
+        cli.warn(f"using {source}")
+        problems.append(source.run_dir.problem)
+        scores.append(evaluate.score_model(source, options))
         cli.warn(f"{'wrote' if scores[-1].decoded_now else 'answered from'} {scores[-1].path}")
     if arguments.json:
         _print_json(
             {
                 "runs": [{"path": str(each.path), "decoded_now": each.decoded_now, **each.content} for each in scores],
-                "comparison": comparison.to_json() if (comparison := _compared(scores)) else None,
+                "comparison": comparison.to_json() if (comparison := _compared(scores, problems[0])) else None,
             }
         )
         return
-    from t2t_lite.evaluation import report
-
     print("\n".join(report.evaluation_report(each) for each in scores), end="")
-    if comparison := _compared(scores):
+    if comparison := _compared(scores, problems[0]):
         print(f"\n{comparison.report()}", end="")
 
 
@@ -120,12 +124,12 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
         parser.error("--tune takes one run directory, --output_dir=RUN")
 
 
-def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
+def _compared(scores: Sequence["SplitScores"], problem: "Problem") -> "RunComparison | None":
     if len(scores) == 1:
         return None
     from t2t_lite.evaluation import comparison as comparing
 
-    comparison = comparing.compare_runs(scores, open_run_dir(scores[0].output_dir).problem)
+    comparison = comparing.compare_runs(scores, problem)
     for path in comparing.write_comparison(comparison, scores):
         cli.warn(f"wrote {path}")
     return comparison
@@ -133,18 +137,21 @@ def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
 
 def _tune(arguments: argparse.Namespace) -> None:
     """Tunes search settings on dev and prints the report, or deletes the tuned settings."""
+    from t2t_lite.decoding.loading import open_model
     from t2t_lite.evaluation import request, tuning
 
-    run_dir = open_run_dir(Path(arguments.output_dir[0]))
     if arguments.tune == tuning.FORGET:
-        file = run_dir.path / FILE
-        print(f"removed {file}" if forget(run_dir.path) else f"{file} does not exist; nothing was tuned")
+        run = open_run_dir(Path(arguments.output_dir[0])).path
+        print(f"removed {run / FILE}" if forget(run) else f"{run / FILE} does not exist; nothing was tuned")
         return
     grid = tuning.parse_grid(arguments.tune)
     if arguments.plot_file:
         check_plot_file(Path(arguments.plot_file))
-    asked = request.make_request(run_dir, EvalOptions(**cli.given(arguments, EvalOptions)), cli.warn, ignored=grid)
-    cli.warn(f"using {asked.selection}")
+    options = EvalOptions(**cli.given(arguments, EvalOptions))
+    (run,) = arguments.output_dir
+    source = open_model(run, options.checkpoint_path, options.decode_hparams, ignored=grid)
+    asked = request.make_request(source, options, cli.warn)
+    cli.warn(f"using {source}")
     tuned = tuning.tune(asked, grid)
     cli.warn(f"{'wrote' if tuned.searched_now else 'answered from'} {tuned.path}")
     if arguments.plot_file:

@@ -41,8 +41,8 @@ LOADED = {
         *("decoding.options", "visualization.attention", "visualization.choices", "visualization.figures"),
         *("visualization.html", "training.callbacks", "training.launcher", "training.options"),
         "training.cluster",
-        *("evaluation.options", "evaluation.request"),
-        *("exporting.export", "exporting.options", "importing.import_model", "importing.options"),
+        *("evaluation.options",),
+        *("exporting.options", "importing.import_model", "importing.options"),
         *("reproduce.runs", "reproduce.runner", "reproduce.paper_figures", "serving.options"),
     ),
     # A serving machine decodes, parses, scores and serves without TensorFlow.
@@ -50,7 +50,7 @@ LOADED = {
         *("scoring", "visualization", "report", "reproduce", "serving", "evaluation", "data.vocab", "data.bpe_dropout"),
         *("run_training", "benchmark.layers"),
         *("data.token_statistics", "decoding.alignment", "decoding.batching", "decoding.ctranslate2_engine"),
-        *("decoding.loading", "decoding.translator", "parsing.parser"),
+        *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
         *(
             "benchmark.engines",
             "benchmark.training_cost",
@@ -59,7 +59,7 @@ LOADED = {
             "bin.datagen.inspection",
         ),
         *("bin.datagen.text_report", "bin.reproduce.figure", "bin.reproduce.tables", "bin.score.results"),
-        *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs", "streams")),
+        *(f"bin.decoder.{name}" for name in ("attention", "corpus", "files", "outputs", "streams")),
     ),
     # They run on every backend of Keras.
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.decoding.engine import ENGINES
@@ -15,6 +16,9 @@ from t2t_lite.system.beam import quiet_beam
 from t2t_lite.system.installed import check_installed
 from t2t_lite.visualization.choices import FORMS, KINDS
 from t2t_lite.visualization.html import check_picture_file
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.loading import ModelSource
 
 # Flags that cannot be combined. An export has only one checkpoint.
 _EXCLUSIVE = (
@@ -150,15 +154,12 @@ def _run(flags: Sequence[str]) -> None:
 
             decode_corpus(arguments)
         return
-    from t2t_lite.bin.decoder import models, pictures
-
-    # Check everything possible before loading the model, because TensorFlow takes seconds.
-    model = models.chosen_model(arguments)
-    pictures.check_trees(arguments, model)
-    inputs, targets, picture = _files(arguments, model.files)
     from t2t_lite.bin.decoder import files
 
-    files.decode(arguments, model, inputs, targets, picture)
+    # Check everything possible before loading the model, because TensorFlow takes seconds.
+    model = files.chosen_model(arguments)
+    _check_trees(arguments, model)
+    files.decode(arguments, model, *_files(arguments, model.files))
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
@@ -198,6 +199,22 @@ def _check_attention(parser: cli.CommandParser, arguments: argparse.Namespace) -
     if arguments.engine == "ctranslate2":
         raise UserError("--draw_attention: CTranslate2 returns no attention weights of single heads; omit --engine")
     check_picture_file(Path(arguments.draw_attention), "draw_attention")
+
+
+def _check_trees(arguments: argparse.Namespace, model: "ModelSource") -> None:
+    settings, writes_trees = model.settings, model.writes_trees
+    for flag in () if writes_trees else ("draw_trees", "tokenizer"):
+        if getattr(arguments, flag):
+            raise UserError(f"--{flag} is for parsing problems; the model in {model.where} writes no trees")
+    if settings.only_trees and not writes_trees:
+        raise UserError(f"only_trees=True is for parsing; the model in {model.where} writes no trees")
+    for flag in ("prefix_file", "constraint_file", "alignments") if writes_trees else ():
+        if getattr(arguments, flag):
+            raise UserError(f"--{flag} is not for parsing problems; the model in {model.where} writes trees")
+    if arguments.draw_trees and Path(arguments.draw_trees).suffix.lower() in (".png", ".pdf", ".jpg", ".jpeg", ".gif"):
+        raise UserError(f"--draw_trees={arguments.draw_trees}: trees can only be drawn as .svg or text", status=2)
+    if arguments.draw_trees and settings.return_beams:
+        raise UserError("--draw_trees draws the best tree of each line; remove return_beams=True", status=2)
 
 
 def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Path], list[Path], Path | None]:

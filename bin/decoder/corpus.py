@@ -25,10 +25,9 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder.files import BLOCK_LINES, loaded, read_aligned_lines
-from t2t_lite.bin.decoder.models import chosen_model, fixed_model
+from t2t_lite.bin.decoder.files import BLOCK_LINES, chosen_model, loaded, read_aligned_lines
 from t2t_lite.bin.decoder.outputs import OutputWriter
-from t2t_lite.config import DecodeHParams
+from t2t_lite.decoding.loading import ModelSource, open_model
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256
 from t2t_lite.system.beam import new_pipeline
@@ -53,13 +52,14 @@ class Block(NamedTuple):
 class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
     """Decodes blocks in the workers of Beam."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, model: ModelSource) -> None:
         super().__init__(min_batch_size=1, max_batch_size=1)
-        self._arguments = arguments
+        # Workers may start after the run has a new checkpoint or other tuned settings.
+        self._arguments, self._opening = arguments, model.arguments()
 
     def load_model(self) -> OutputWriter:
-        cli.load_plugins(self._arguments)
-        return OutputWriter(loaded(chosen_model(self._arguments), self._arguments), self._arguments)
+        cli.load_plugins(self._arguments, self._arguments.output_dir)
+        return OutputWriter(loaded(open_model(**self._opening), self._arguments), self._arguments)
 
     def run_inference(
         self, batch: Sequence[Block], model: OutputWriter, inference_args: dict[str, Any] | None = None
@@ -72,12 +72,12 @@ class _Decoder(ModelHandler[Block, list[str], OutputWriter]):
 def decode_corpus(arguments: argparse.Namespace) -> None:
     """Decodes all files that --decode_from_file names into the folder --decode_to_file."""
     shards = _shards(arguments.decode_from_file, arguments.decode_to_file)
-    settings = chosen_model(arguments).settings
+    model = chosen_model(arguments)
     if os.path.isfile(arguments.decode_to_file):
         raise UserError(f"--decode_to_file={arguments.decode_to_file} is a file; with --runner, pass a folder")
     if not FileSystems.exists(arguments.decode_to_file):
         FileSystems.mkdirs(arguments.decode_to_file)
-    waiting = _waiting(shards, arguments, settings)
+    waiting = _waiting(shards, arguments, model)
     cli.warn(f"{len(shards)} files, {len(shards) - len(waiting)} of them are already decoded")
     if not waiting:
         return
@@ -108,12 +108,14 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
     read = numbers | "read" >> beam.FlatMap(blocks)
     done = read | "decoded before" >> beam.Filter(lambda found: found[1] is None)
     new = read | "not decoded" >> beam.Filter(lambda found: found[1] is not None) | "to workers" >> beam.Reshuffle()
-    decoded = new | RunInference(KeyedModelHandler(_Decoder(arguments))) | "write" >> beam.Map(write)
+    decoded = new | RunInference(KeyedModelHandler(_Decoder(arguments, model))) | "write" >> beam.Map(write)
     of_file = (done, decoded) | beam.Flatten() | "by file" >> beam.MapTuple(lambda place, _: place)
     # A file without lines has no blocks, but an output.
     empty = numbers | "all files" >> beam.Map(lambda number: (number, 0))
     grouped = (of_file, empty) | "with all files" >> beam.Flatten() | beam.GroupByKey()
     _ = grouped | "join" >> beam.MapTuple(lambda number, first_lines: _join(waiting[number], first_lines))
+    for line in model.remarks:
+        cli.warn(line)
     start = time.monotonic()
     with _progress(arguments.decode_to_file, size):
         try:
@@ -141,8 +143,10 @@ def _shards(pattern: str, folder: str) -> list[Shard]:
     return shards
 
 
-def _waiting(shards: list[Shard], arguments: argparse.Namespace, settings: DecodeHParams) -> list[Shard]:
-    made_by = fixed_model(arguments, settings)
+def _waiting(shards: list[Shard], arguments: argparse.Namespace, model: ModelSource) -> list[Shard]:
+    flags = {name: getattr(arguments, name) for name in ("engine", "tokenizer", "batch_lines", "alignment_layer")}
+    found = {"model": model.fingerprint(), "flags": flags, "settings": vars(model.settings)}
+    made_by = json.loads(json.dumps(found))  # in the form in which it is read back
     digests = {}
     for shard in shards:
         with _local(shard.source) as file:

@@ -15,33 +15,71 @@ import rich.console
 from rich import progress
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder import pictures
-from t2t_lite.bin.decoder.models import ChosenModel
+from t2t_lite.bin.decoder.attention import check_model, draw_attention
 from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.bin.decoder.streams import decode_interactively, decode_stream
-from t2t_lite.data.text_files import lenient_lines, open_bytes
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines
+from t2t_lite.decoding.ctranslate2_engine import check_settings
+from t2t_lite.decoding.loading import ModelSource, open_model
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.resumable_writer import ResumableWriter
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-from t2t_lite.files import written_whole
+from t2t_lite.exporting.export import exported_run
+from t2t_lite.files import write_text, written_whole
 from t2t_lite.parsing.parser import Parser
+from t2t_lite.system.tensorflow import import_for_searches
+from t2t_lite.trees.drawing import draw_svg, text_art
 from t2t_lite.trees.tokenizer import TOKENIZERS
+from t2t_lite.trees.tree import parse_brackets, tree_words
 
 # The number of lines that are sorted by length together.
 BLOCK_LINES = 2048
+# A picture with more trees would be too large to be useful.
+MAX_DRAWN = 100
 # The flags that outputs depend on, besides settings.
 _SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "tokenizer")
 
 
+def chosen_model(arguments: argparse.Namespace) -> ModelSource:
+    """Returns the model that the flags select, after all checks that do not need TensorFlow."""
+    if arguments.export_dir:
+        model = open_model(export_dir=arguments.export_dir, decode_hparams=arguments.decode_hparams)
+        if arguments.engine not in (None, model.engine):
+            raise UserError(
+                f"--engine={arguments.engine}: {model.where} was exported for {model.engine}; omit --engine", status=2
+            )
+    else:
+        cli.trust_plugins(arguments, arguments.output_dir)
+        is_exported = arguments.engine == "ctranslate2"
+        if is_exported and len(arguments.output_dir) > 1:
+            raise UserError(
+                "--engine=ctranslate2 supports only one model; use --engine=tensorflow for several run directories"
+            )
+        model = open_model(arguments.output_dir, arguments.checkpoint_path, arguments.decode_hparams)
+        if is_exported:
+            _check_ctranslate2(arguments, model.settings)
+            model = exported_run(model, cli.warn)
+    if model.export is not None and model.engine == "ctranslate2":
+        _check_ctranslate2(arguments, model.settings, model.export.content["alignment_layer"])
+    return model
+
+
+def _check_ctranslate2(arguments: argparse.Namespace, settings: DecodeHParams, layer: int | None = None) -> None:
+    phrases = bool(arguments.constraint_file)
+    check_settings(settings, layer, phrases, alignment_layer=arguments.alignment_layer)
+
+
 def decode(
-    arguments: argparse.Namespace, model: ChosenModel, inputs: list[Path], targets: list[Path], picture: Path | None
+    arguments: argparse.Namespace, model: ModelSource, inputs: list[Path], targets: list[Path], picture: Path | None
 ) -> None:
     """Decodes with a model that was checked; the files are those that `_files` of the command returns."""
     translator = loaded(model, arguments)
     if arguments.decode_interactive:
         decode_interactively(translator)
         return
-    writer = OutputWriter(translator, arguments)
+    writer, resumed_after = OutputWriter(translator, arguments), 0
     if inputs:
         made_by = {
             # A pipe cannot be read again, so such a run cannot be resumed. The time makes it unique.
@@ -50,7 +88,7 @@ def decode(
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [getattr(arguments, name) for name in _SHAPING],
         }
-        decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
+        resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
     else:
         lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", cli.warn))
         with contextlib.ExitStack() as stack:
@@ -61,18 +99,23 @@ def decode(
                 output = stack.enter_context(opener(partial, "wt", encoding="utf-8"))
             decode_stream(lines, writer, arguments.batch_lines, output)
     if isinstance(translator, Parser) and translator.parsed:
-        cli.warn(translator.report())
+        cli.warn((f"after line {resumed_after:,}: " if resumed_after else "") + translator.report())
     if picture:
-        pictures.draw_trees(targets[0], picture, cli.warn)
+        _draw_trees(targets[0], picture)
     if arguments.draw_attention:
-        pictures.draw_attention(arguments, translator, writer.pairs, writer.num_pairs)
+        if resumed_after:
+            writer.read_back(read_aligned_lines(inputs, lambda line: None), read_lines(targets[0]))
+        draw_attention(arguments, translator, writer.pairs, writer.num_pairs)
 
 
-def loaded(model: ChosenModel, arguments: argparse.Namespace) -> Translator | Parser:
+def loaded(model: ModelSource, arguments: argparse.Namespace) -> Translator | Parser:
     """Loads and checks a model; if it writes trees, returns a parser with the tokenizer that the flags select."""
-    translator = model.load()
+    if model.engine == "tensorflow":
+        import_for_searches(arguments.xla_compile)
+    translator = Translator.of(model, EngineOptions(cli.warn, arguments.xla_compile))
+    cli.warn(f"using {model}")
     if arguments.draw_attention:
-        pictures.check_model(arguments, translator)
+        check_model(arguments, translator)
     if not model.writes_trees:
         return translator
     return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
@@ -100,24 +143,24 @@ def decode_file(
     batch_lines: int | None,
     made_by: object,
     warn: Callable[[str], None],
-) -> None:
+) -> int:
     """Decodes the lines of files to output files (`targets`), or to standard output if there are none.
 
     `made_by` describes what the outputs depend on, see `ResumableWriter`. `batch_lines`: None means `BLOCK_LINES`.
+    Returns the number of lines that an interrupted run has decoded before.
     """
     size = batch_lines or BLOCK_LINES
     files, rows = None, read_aligned_lines(paths, warn)
     if targets:
         files = ResumableWriter(targets, made_by)
         rows = files.rest_of(lambda: read_aligned_lines(paths, warn), warn)
-        writer.restore_notes(files.notes)
     done = files.lines if files else 0
     start, first = time.perf_counter(), done
     with _progress_bar(paths, done) as advance, files.removed_if_empty() if files else contextlib.nullcontext():
         while block := list(itertools.islice(rows, size)):
             outputs = writer.outputs_of(block, done + 1, on_done=advance)
             if files:
-                files.append(block, outputs, writer.notes())
+                files.append(block, outputs)
             else:
                 sys.stdout.writelines(line + "\n" for line in outputs[0])
                 sys.stdout.flush()
@@ -126,6 +169,7 @@ def decode_file(
         files.finish()
     seconds = time.perf_counter() - start
     warn(f"{done - first:,} lines in {seconds:.1f} s, {(done - first) / seconds:.1f} lines/s")
+    return first
 
 
 @contextlib.contextmanager
@@ -153,3 +197,20 @@ def _progress_bar(paths: list[Path], done: int) -> Iterator[Callable[[int], None
             bar.update(task, advance=count, speed=f"{speed:.1f}" if speed else "...")
 
         yield advance
+
+
+def _draw_trees(trees: Path, picture: Path) -> None:
+    """Draws the first trees of a file that the decoder wrote, as SVG if the picture is named .svg, else as text art.
+
+    Each line of the file has one tree or none.
+    """
+    numbered = ((number, line) for number, line in enumerate(read_lines(trees), start=1) if line)
+    chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MAX_DRAWN)]
+    captions = [f"{number}  {' '.join(tree_words(tree))}" for number, tree in chosen]
+    if picture.suffix.lower() == ".svg":
+        drawn = draw_svg([(caption, tree) for caption, (_, tree) in zip(captions, chosen)])
+    else:
+        drawn = "\n".join(f"{caption}\n\n{text_art(tree)}\n" for caption, (_, tree) in zip(captions, chosen))
+    write_text(picture, drawn)
+    left = sum(1 for _ in numbered)
+    cli.warn(f"drew {len(chosen)} trees in {picture}{f'; {left:,} more are left out' if left else ''}")

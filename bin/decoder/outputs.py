@@ -2,8 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
@@ -52,26 +51,27 @@ class OutputWriter:
             outputs.append(self._translator.align(texts, best, self._arguments.alignment_layer))
         return outputs
 
-    def notes(self) -> dict[str, Any]:
-        """Returns what a resumed run needs from the outputs so far: counts of repairs, and the lines to draw."""
-        of_trees = self._translator.tally() if isinstance(self._translator, Parser) else {}
-        return of_trees | ({"pairs": self.pairs, "num_pairs": self.num_pairs} if self.pairs else {})
-
-    def restore_notes(self, notes: dict[str, Any]) -> None:
-        if notes and isinstance(self._translator, Parser):
-            self._translator.add(notes)
-        self.pairs = [(line, output) for line, output in notes.get("pairs", [])]
-        self.num_pairs = notes.get("num_pairs", 0)
+    def read_back(self, lines: Iterable[tuple[str, ...]], outputs: Iterable[str]) -> None:
+        """Takes the pairs from all input lines and their lines in the first output, after a run that was resumed."""
+        self.pairs, self.num_pairs = [], 0
+        for (text, *_), output in zip(lines, outputs, strict=True):
+            if self._arguments.score_file:
+                self._keep(*zip(self._given_pair(text)))
+            else:
+                is_list = self._translator.decode_hparams.return_beams
+                self._keep([text], [json.loads(output)[0]["text"] if is_list else output])
 
     def _keep(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
-        """Keeps the first lines, which a run that resumes this one may draw, even if this one does not."""
         pairs = [(text, output) for text, output in zip(texts, outputs, strict=True) if output]
         self.pairs += pairs[: MAX_SENTENCES - len(self.pairs)]
         self.num_pairs += len(pairs)
 
-    def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:
+    def _given_pair(self, line: str) -> list[str]:
         has_inputs = not isinstance(self._translator, Translator) or self._translator.has_inputs
-        pairs = [line.split("\t") if has_inputs else ["", line] for line in lines]
+        return line.split("\t") if has_inputs else ["", line]
+
+    def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:
+        pairs = list(map(self._given_pair, lines))
         for number, pair in enumerate(pairs, start=first_line):
             if len(pair) != 2:
                 where = f"{self._arguments.score_file}, line {number}"

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.data.text_files import read_lines
+from t2t_lite.decoding.loading import open_model
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.reproduce.attention_figures import FIGURE_EXTENSIONS, Choices, draw_figure, sentence_for
-from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.visualization.figures import check_matplotlib
 from t2t_lite.visualization.html import check_html
@@ -18,7 +19,8 @@ from t2t_lite.visualization.html import check_html
 def draw(arguments: argparse.Namespace) -> None:
     folder = Path(arguments.output_dir)
     number = int(arguments.figure)
-    run_dir = open_run_dir(Path(arguments.run_dir))
+    source = open_model(arguments.run_dir)
+    run_dir = source.run_dir
     check_html("figure")
     check_matplotlib("figure")
     for ending in FIGURE_EXTENSIONS if folder.is_dir() else ():
@@ -40,7 +42,8 @@ def draw(arguments: argparse.Namespace) -> None:
                 f"`sentence`"
             )
     import_tensorflow()
-    model = (Parser if run_dir.problem.writes_trees else Translator).from_run_dir(run_dir.path, warn=cli.warn)
+    translator = Translator.of(source, EngineOptions(cli.warn))
+    model = Parser(translator) if source.writes_trees else translator
     if not model.attention_layers.get("encoder"):
         raise UserError(f"{run_dir.path}: the encoder has no attention weights; choose a run whose encoder has")
     choices = Choices(arguments.layer, arguments.heads, arguments.word)

@@ -11,7 +11,6 @@ from t2t_lite.errors import UserError
 from t2t_lite.metric import TOKENS, check_references, metric_named, metric_needs, with_companions
 from t2t_lite.options import option
 from t2t_lite.registry import METRICS
-from t2t_lite.runs.run_dir import open_run_dir
 
 # The flags that are arguments of metrics.
 _OPTIONS = ("lowercase", "language", "tokenize", "tokenized", "per_sentence", "roots_as_top")
@@ -171,24 +170,23 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
 
     Returns the language of the outputs, "" if unknown.
     """
+    from t2t_lite.decoding.loading import open_model
     from t2t_lite.evaluation import split_scores
 
-    runs = [open_run_dir(Path(run)) for run in arguments.output_dir]
-    evaluations = [
-        split_scores.stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs
-    ]
+    runs = [open_model(run, arguments.checkpoint_path) for run in arguments.output_dir]
+    evaluations = [split_scores.stored_evaluation(run, arguments.split or "dev") for run in runs]
     for one in evaluations:
         if one.reference_digests != evaluations[0].reference_digests:
             raise UserError(
                 f"{one.path} and {evaluations[0].path} have different references; evaluate both with the same"
             )
-    if not runs[0].problem.has_inputs:
-        raise UserError(f"'{runs[0].problem.name}' has no outputs to score")
+    if not runs[0].has_inputs:
+        raise UserError(f"'{runs[0].problem}' has no outputs to score")
     arguments.hypothesis = [str(one.path / split_scores.HYPOTHESES) for one in evaluations]
     arguments.reference = [str(path) for path in evaluations[0].reference_paths]
     if len(evaluations) > 1 and arguments.source is None:
         arguments.source = str(evaluations[0].path / split_scores.INPUTS)
-    return runs[0].problem.output_language
+    return runs[0].target_language
 
 
 def _read(paths: Sequence[str]) -> dict[str, list[str]]:

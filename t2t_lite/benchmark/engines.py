@@ -13,8 +13,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.exporting.export import export
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.plugins import load_all
-from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
-from t2t_lite.system.tensorflow import import_tensorflow
+from t2t_lite.system.tensorflow import import_for_searches
 
 # For each engine: its export format ("": it reads the run directory itself), quantization, and whether it compiles.
 ENGINES = {
@@ -98,11 +97,8 @@ def _steady_speed(decoding: Decoding, name: str, path: Path) -> tuple[Speed, Spe
     if format:
         translator = Translator.from_export(path, decoding.decode_hparams, warn=lambda line: None)
     else:
-        keep_compiled()
-        if not xla_compile:
-            use_one_thread_per_operation()
+        import_for_searches(xla_compile)
         load_all(decoding.t2t_usr_dir)
-        import_tensorflow()
         translator = Translator.from_run_dir(
             path, decoding.decode_hparams, warn=lambda line: None, xla_compile=xla_compile
         )

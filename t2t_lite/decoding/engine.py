@@ -6,7 +6,6 @@ All engines share everything else (tokenization, files, text prefixes, trees, n-
 import dataclasses
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from t2t_lite.config import DecodeHParams
@@ -168,15 +167,3 @@ def check_process(loaded_in: int) -> None:
             "the model was loaded before this process was forked, and its threads are missing here; load it in each "
             "process, which multiprocessing must start with get_context('spawn')"
         )
-
-
-class Loaded(NamedTuple):
-    """The parts of a translator, loaded from run directories or an export."""
-
-    engine: Engine
-    vocabulary: "Vocabulary"  # of the targets
-    inputs_vocabulary: "Vocabulary"
-    decode_hparams: DecodeHParams  # the defaults, after the requested changes
-    problem: str  # its name
-    has_inputs: bool  # see `Problem`
-    checkpoints: Sequence[Path] = ()  # the checkpoint of each model, without suffix

@@ -26,6 +26,7 @@ FORMATS = ("saved_model", "ctranslate2", "keras")
 class ExportDir:
     path: Path
     content: dict[str, Any]  # the content of export.json
+    is_checked: bool = False  # whether its files are known to be there and unchanged
 
     @property
     def format(self) -> str:
@@ -34,6 +35,10 @@ class ExportDir:
     @property
     def decode_hparams(self) -> DecodeHParams:
         return DecodeHParams().replace(**self.content["decode_hparams"])
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.path / name for name in (MANIFEST, *self.content["files"])]
 
     @property
     def vocabulary(self) -> Path:
@@ -72,11 +77,15 @@ def read_export(path: str | os.PathLike) -> ExportDir:
 
 def open_export(path: str | os.PathLike) -> ExportDir:
     """Reads the description of an export directory, and checks that all its files are there and unchanged."""
-    export = read_export(path)
-    for name, entry in export.content["files"].items():
+    return check_files(read_export(path))
+
+
+def check_files(export: ExportDir) -> ExportDir:
+    """Checks that all files of an export are there and unchanged, unless this is known, and returns it as checked."""
+    for name, entry in () if export.is_checked else export.content["files"].items():
         file, size, digest = export.path / name, entry["bytes"], entry["sha256"]
         if not file.is_file():
-            raise UserError(f"{path} lacks {name}; copy the whole directory, or export the model again")
+            raise UserError(f"{export.path} lacks {name}; copy the whole directory, or export the model again")
         actual_size = file.stat().st_size
         if actual_size != size:
             raise UserError(
@@ -84,7 +93,7 @@ def open_export(path: str | os.PathLike) -> ExportDir:
             )
         if file_sha256(file) != digest:
             raise UserError(f"{file} was changed since the export; copy it again, or export the model again")
-    return export
+    return dataclasses.replace(export, is_checked=True)
 
 
 def open_keras_export(path: str | os.PathLike) -> ExportDir:
@@ -110,7 +119,7 @@ def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportD
         }
         text = json.dumps(content | {"files": described}, indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
-    return ExportDir(path, content | {"files": described})
+    return ExportDir(path, content | {"files": described}, is_checked=True)
 
 
 def check_target(path: Path, overwrite: bool) -> None:

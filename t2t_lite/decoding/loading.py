@@ -1,19 +1,25 @@
-"""Loads models for decoding: those of run directories, and exports; CTranslate2 models without TensorFlow."""
+"""Opens models for decoding: those of run directories, and exports; CTranslate2 models without TensorFlow."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
-from t2t_lite.decoding.engine import LEARNED_POSITIONS, Engine, Loaded
-from t2t_lite.decoding.export_dir import open_export, warn_of_version
+from t2t_lite.decoding.engine import LEARNED_POSITIONS, Engine
+from t2t_lite.decoding.export_dir import MANIFEST, ExportDir, check_files, read_export, warn_of_version
 from t2t_lite.decoding.options import EngineOptions
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
+from t2t_lite.files import file_sha256
 from t2t_lite.options import SettingValue
-from t2t_lite.runs.run_dir import open_run_dir
-from t2t_lite.runs.selection import names_one_file, select
+from t2t_lite.runs.checkpoint_files import INDEX
+from t2t_lite.runs.run_dir import RunDir, open_run_dir, run_files
+from t2t_lite.runs.selection import Selection, names_one_file, select
 from t2t_lite.runs.tuned_settings import search_settings
 from t2t_lite.system.machine import warn_if_unused
 from t2t_lite.system.tensorflow import load_tensorflow
@@ -21,83 +27,226 @@ from t2t_lite.system.tensorflow import load_tensorflow
 if TYPE_CHECKING:
     import keras
 
+    from t2t_lite.models.base import Seq2SeqModel
 
-def load_runs(
-    paths: Sequence[Path],
-    decode_hparams: str | Mapping[str, SettingValue],
-    checkpoint_path: str | PathLike | None,
-    options: EngineOptions,
-) -> Loaded:
-    """Loads models from run directories with the same vocabularies; for arguments see `Translator.from_run_dir`.
 
-    `options.warn` also receives lines about tuned settings, and about a loaded checkpoint that is outdated or not the
-    best one.
+@dataclasses.dataclass(frozen=True)
+class ModelSource:
+    """A model that is chosen but not loaded yet, see `open_model`.
+
+    It comes from a run directory, from several, which form an ensemble, or from an export. A run that CTranslate2
+    decodes has an export, too, see `exported_run`.
     """
-    warn = options.warn
-    run_dirs = [open_run_dir(path) for path in paths]
-    if names_one_file(checkpoint_path) and len(run_dirs) > 1:
+
+    where: str  # for messages
+    settings: DecodeHParams
+    problem: str  # its name
+    has_inputs: bool  # see `Problem`
+    writes_trees: bool
+    source_language: str  # BCP 47; "": unknown
+    target_language: str
+    run_dirs: tuple[RunDir, ...] = ()
+    selections: tuple[Selection, ...] = ()  # the checkpoint of each run
+    export: ExportDir | None = None
+    # What the user should know about the checkpoints and the tuned settings; () once it was said.
+    checkpoint_remarks: tuple[str, ...] = ()
+    settings_remarks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.export is None:
+            return ", ".join(map(str, self.selections))
+        return f"{self.export.path} ({self.checkpoint}, {self.engine})"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All remarks; `load` says them."""
+        return *self.checkpoint_remarks, *self.settings_remarks
+
+    @property
+    def run_dir(self) -> RunDir:
+        """The run directory, or the first of them."""
+        return self.run_dirs[0]
+
+    @property
+    def selection(self) -> Selection:
+        """The checkpoint of `run_dir`."""
+        return self.selections[0]
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine in `ENGINES`."""
+        return "ctranslate2" if self.export is not None and self.export.format == "ctranslate2" else "tensorflow"
+
+    @property
+    def checkpoint(self) -> str:
+        """The name of the checkpoint, or of that of the first run."""
+        return self.selection.path.name if self.export is None else self.export.content["checkpoint"]["name"]
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        """The checkpoints that `load` reads, without suffix."""
+        return [] if self.export is not None else [selection.path for selection in self.selections]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the model, which outputs must not overwrite."""
+        of_runs = [file for run_dir in self.run_dirs for file in run_files(run_dir.path)]
+        return [*(() if self.export is None else self.export.files), *of_runs]
+
+    @functools.cached_property
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """The vocabularies of the targets and of the inputs; the same object if both sides share one."""
+        folder = self.run_dir if self.export is None else self.export
+        targets = open_vocabulary(folder.vocabulary)
+        is_shared = folder.inputs_vocabulary == folder.vocabulary
+        return targets, targets if is_shared else open_vocabulary(folder.inputs_vocabulary)
+
+    def fingerprint(self) -> list[str]:
+        """Returns checksums that are equal, on every machine, for the same weights."""
+        if self.export is not None and not self.selections:
+            return [file_sha256(self.export.path / MANIFEST)]
+        # An index contains the checksums of the weights.
+        return [file_sha256(Path(f"{selection.path}{INDEX}")) for selection in self.selections]
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments with which `open_model` chooses the same model and settings in another process."""
+        if self.export is not None:
+            return {"export_dir": self.export.path, "decode_hparams": vars(self.settings)}
+        paths = [run_dir.path for run_dir in self.run_dirs]
+        return {"output_dir": paths, "checkpoint_path": self.checkpoints, "decode_hparams": vars(self.settings)}
+
+    def load(self, options: EngineOptions) -> Engine:
+        """Loads the model. `options.warn` first receives the remarks.
+
+        Raises:
+          UserError: if a checkpoint does not fit, a file of the export is missing or changed, or the export is a
+            SavedModel.
+        """
+        for line in self.remarks:
+            options.warn(line)
+        export = self.export
+        if export is None:
+            load_tensorflow()
+            from t2t_lite.decoding.tensorflow_engine import Ensemble, TensorFlowEngine
+
+            warn_if_unused(options.warn)
+            # Ignores the training precision: weights are float32, and results should not depend on the machine.
+            models = self.models(self.settings.precision)
+            for model in models:
+                model.freeze()
+            model = models[0] if len(models) == 1 else Ensemble(models)
+            return TensorFlowEngine(model, options, self.checkpoints)
+        check_files(export)
+        warn_of_version(export, options.warn)
+        content = export.content
+        if export.format == "ctranslate2":
+            is_learned = content["hparams"].get("position_encoding") == "learned"
+            return CTranslate2Engine(
+                export.path,
+                *self.vocabularies,
+                content["max_positions"],
+                LEARNED_POSITIONS if is_learned else "the limit of the export",
+                content["alignment_layer"],
+                options,
+                digest=content["files"]["model.bin"]["sha256"],
+                quantization=content.get("quantization"),
+            )
+        if export.format == "keras":
+            vocabularies = self.vocabularies
+            load_tensorflow()
+            from t2t_lite.decoding import tensorflow_engine
+
+            return tensorflow_engine.keras_engine(export, vocabularies, self.settings, options)
         raise UserError(
-            f"`checkpoint_path={checkpoint_path}` works with one run directory, not with {len(run_dirs)}; "
-            f"use best, last or average"
+            f"{export.path} is a SavedModel, which t2t-lite does not load; load it with TensorFlow (see "
+            f"{export.path / 'README.md'}), or export the run with --format=ctranslate2 or keras"
         )
-    checkpoints = [select(run_dir.path, checkpoint_path, warn).path for run_dir in run_dirs]
-    settings = search_settings(run_dirs[0].path, run_dirs[0].problem.decode_hparams, decode_hparams, warn)
-    first, *others = [
-        [open_vocabulary(path) for path in dict.fromkeys((run_dir.inputs_vocabulary, run_dir.vocabulary))]
-        for run_dir in run_dirs
-    ]
-    for other in others:
-        for mine, theirs in zip((first[0], first[-1]), (other[0], other[-1])):
-            if mine.sha256 != theirs.sha256:
-                raise UserError(f"{mine.path} and {theirs.path} differ; use models with the same vocabulary")
-    load_tensorflow()
-    from t2t_lite.decoding import tensorflow_engine
 
-    warn_if_unused(warn)
-    models = []
-    for run_dir, checkpoint in zip(run_dirs, checkpoints):
-        # Ignores the training precision: weights are float32, and results should not depend on the machine.
-        hparams = run_dir.hparams.replace(precision=settings.precision)
-        sizes = first[-1].size, first[0].size
-        models.append(tensorflow_engine.restored_model(hparams, *sizes, checkpoint, run_dir.alignment_layer))
-        models[-1].freeze()
-    vocabularies, problem = (first[-1], first[0]), run_dirs[0].problem
-    model = models[0] if len(models) == 1 else tensorflow_engine.Ensemble(models)
-    engine = tensorflow_engine.TensorFlowEngine(model, options, checkpoints)
-    return Loaded(engine, *vocabularies, settings, problem.name, problem.has_inputs, checkpoints)
-
-
-def load_export(path: Path, decode_hparams: str | Mapping[str, SettingValue], options: EngineOptions) -> Loaded:
-    """Loads an export directory; for arguments and errors see `Translator.from_export`."""
-    export = open_export(path)
-    warn_of_version(export, options.warn)
-    targets, *others = (open_vocabulary(file) for file in dict.fromkeys((export.vocabulary, export.inputs_vocabulary)))
-    vocabularies = targets, others[0] if others else targets
-    settings, content = export.decode_hparams.changed(decode_hparams), export.content
-    engine: Engine
-    if export.format == "ctranslate2":
-        is_learned = content["hparams"].get("position_encoding") == "learned"
-        engine = CTranslate2Engine(
-            path,
-            *vocabularies,
-            content["max_positions"],
-            LEARNED_POSITIONS if is_learned else "the limit of the export",
-            content["alignment_layer"],
-            options,
-            digest=content["files"]["model.bin"]["sha256"],
-            quantization=content.get("quantization"),
-        )
-    elif export.format == "keras":
+    def models(self, precision: str | None = None) -> "list[Seq2SeqModel]":
+        """Returns the model of each run with its weights. None: in the precision of its training."""
+        targets, inputs = self.vocabularies
         load_tensorflow()
-        from t2t_lite.decoding import tensorflow_engine
+        from t2t_lite.decoding.tensorflow_engine import restored_model
 
-        engine = tensorflow_engine.keras_engine(export, vocabularies, settings, options)
-    else:
-        raise UserError(
-            f"{path} is a SavedModel, which t2t-lite does not load; load it with TensorFlow (see "
-            f"{path / 'README.md'}), or export the run with --format=ctranslate2 or keras"
+        return [
+            restored_model(
+                run_dir.hparams.replace(precision=precision or run_dir.hparams.precision),
+                targets.size,
+                inputs.size,
+                selection.path,
+                run_dir.alignment_layer,
+            )
+            for run_dir, selection in zip(self.run_dirs, self.selections)
+        ]
+
+
+def open_model(
+    output_dir: str | PathLike | Sequence[str | PathLike] = (),
+    checkpoint_path: str | PathLike | Sequence[Path] | None = None,
+    decode_hparams: str | Mapping[str, SettingValue] = "",
+    *,
+    export_dir: str | PathLike | None = None,
+    ignored: Collection[str] = (),
+) -> ModelSource:
+    """Chooses a model, its checkpoint and its search settings, without TensorFlow.
+
+    Args:
+      output_dir: a run directory, or several with the same vocabularies.
+      checkpoint_path: see `select`; or the path of a checkpoint for each run.
+      decode_hparams: changes to the settings of the run, see `search_settings`, or of the export.
+      export_dir: an export, instead of runs.
+      ignored: tuned settings to leave out.
+
+    Raises:
+      UserError: if the run or export is unusable, there is no such checkpoint, or the vocabularies differ.
+    """
+    if export_dir is not None:
+        export = read_export(export_dir)
+        return ModelSource(
+            where=str(export.path),
+            settings=export.decode_hparams.changed(decode_hparams),
+            problem=export.content["problem"],
+            has_inputs=export.content["has_inputs"],
+            writes_trees=export.content["writes_trees"],
+            source_language=export.content.get("source_language") or "",
+            target_language=export.content.get("output_language") or "",
+            export=export,
         )
-    return Loaded(engine, *vocabularies, settings, content["problem"], content["has_inputs"])
+    given = [output_dir] if isinstance(output_dir, str | PathLike) else output_dir
+    run_dirs = [open_run_dir(Path(path)) for path in given]
+    if isinstance(checkpoint_path, str | PathLike | None):
+        if names_one_file(checkpoint_path) and len(run_dirs) > 1:
+            raise UserError(
+                f"`checkpoint_path={checkpoint_path}` works with one run directory, not with {len(run_dirs)}; "
+                f"use best, last or average"
+            )
+        asked: Sequence[str | PathLike | None] = [checkpoint_path] * len(run_dirs)
+    else:
+        asked = checkpoint_path
+    of_checkpoints: list[str] = []
+    of_settings: list[str] = []
+    selections = [
+        select(run_dir.path, each, of_checkpoints.append) for run_dir, each in zip(run_dirs, asked, strict=True)
+    ]
+    first, problem = run_dirs[0], run_dirs[0].problem
+    settings = search_settings(first.path, problem.decode_hparams, decode_hparams, of_settings.append, ignored)
+    for other in run_dirs[1:]:
+        for mine, its in ((first.inputs_vocabulary, other.inputs_vocabulary), (first.vocabulary, other.vocabulary)):
+            if file_sha256(mine) != file_sha256(its):
+                raise UserError(f"{mine} and {its} differ; use models with the same vocabulary")
+    return ModelSource(
+        where=",".join(map(str, given)),
+        settings=settings,
+        problem=problem.name,
+        has_inputs=problem.has_inputs,
+        writes_trees=problem.writes_trees,
+        source_language=problem.in_direction((problem.source_language, problem.target_language))[0],
+        target_language=problem.output_language,
+        run_dirs=tuple(run_dirs),
+        selections=tuple(selections),
+        checkpoint_remarks=tuple(of_checkpoints),
+        settings_remarks=tuple(of_settings),
+    )
 
 
 def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = None) -> "keras.Model":
@@ -119,12 +268,7 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
         from t2t_lite.models.loading import load_model_file  # under any backend of Keras
 
         return load_model_file(path)
-    run_dir = open_run_dir(path)
-    load_tensorflow()
-    from t2t_lite.decoding import tensorflow_engine
-
-    checkpoint = select(run_dir.path, checkpoint_path).path
-    targets, inputs = (open_vocabulary(path) for path in (run_dir.vocabulary, run_dir.inputs_vocabulary))
-    return tensorflow_engine.restored_model(
-        run_dir.hparams, targets.size, inputs.size, checkpoint, run_dir.alignment_layer
-    )
+    source = open_model(path, checkpoint_path)
+    for line in source.checkpoint_remarks:
+        LOG.warning(line)
+    return source.models()[0]

@@ -26,7 +26,6 @@ class ResumableWriter:
 
     Attributes:
       lines: number of input lines already processed.
-      notes: the JSON object stored with the last block; {} if there is none or the run starts over.
     """
 
     def __init__(self, paths: Sequence[Path], made_by: object) -> None:
@@ -41,7 +40,6 @@ class ResumableWriter:
         self._in_place = [path.exists() and not path.is_file() for path in paths]
         self._partials = [path if in_place else growing_path(path) for path, in_place in zip(paths, self._in_place)]
         self._files: list[BinaryIO] = []
-        self.notes: dict[str, Any] = {}
         self._digest = hashlib.sha256()
         self.lines = 0
 
@@ -59,7 +57,6 @@ class ResumableWriter:
                 for partial, size in zip(self._partials, before["sizes"]):
                     os.truncate(partial, size)
                 self._open()
-                self.notes = before.get("notes", {})
                 say(f"resuming after line {self.lines:,}: the output up to there is in {self._partials[0]}")
                 return lines
             say(f"starting over: {self._partials[0]} was made from another input")
@@ -71,10 +68,8 @@ class ResumableWriter:
         self._open()
         return read()
 
-    def append(
-        self, lines: Sequence[Line], outputs: Sequence[Sequence[str]], notes: dict[str, object] | None = None
-    ) -> None:
-        """Writes a block: to each file, one line per input line. `notes` is data about all blocks for a resumed run."""
+    def append(self, lines: Sequence[Line], outputs: Sequence[Sequence[str]]) -> None:
+        """Writes a block: to each file, one line per input line."""
         for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, outputs, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
             file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
@@ -88,7 +83,6 @@ class ResumableWriter:
                 "lines": self.lines,
                 "sha256": self._digest.hexdigest(),
                 "sizes": [partial.stat().st_size for partial in self._partials],
-                "notes": notes or {},
             }
             write_text(self._progress, json.dumps(state) + "\n")
 

@@ -18,12 +18,11 @@ from t2t_lite.decoding.engine import (
     Engine,
     EngineHypothesis,
     LineConstraint,
-    Loaded,
     Pairs,
     Request,
     check_process,
 )
-from t2t_lite.decoding.loading import load_export, load_runs
+from t2t_lite.decoding.loading import ModelSource, open_model
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
@@ -232,9 +231,8 @@ class Translator:
         Raises:
           UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
         """
-        paths = [Path(each) for each in ([path] if isinstance(path, str | os.PathLike) else path)]
-        options = EngineOptions(warn, xla_compile, num_threads)
-        return cls._of(load_runs(paths, decode_hparams, checkpoint_path, options), warn)
+        source = open_model(path, checkpoint_path, decode_hparams)
+        return cls.of(source, EngineOptions(warn, xla_compile, num_threads))
 
     @classmethod
     def from_export(
@@ -257,20 +255,15 @@ class Translator:
           UserError: if the directory is not an export, one of its files is missing or changed, or it is a SavedModel,
             which has its own search.
         """
-        return cls._of(load_export(Path(path), decode_hparams, EngineOptions(warn, xla_compile, num_threads)), warn)
+        source = open_model(export_dir=path, decode_hparams=decode_hparams)
+        return cls.of(source, EngineOptions(warn, xla_compile, num_threads))
 
     @classmethod
-    def _of(cls, loaded: Loaded, warn: Callable[[str], None]) -> "Translator":
-        return cls(
-            loaded.engine,
-            loaded.vocabulary,
-            loaded.decode_hparams,
-            warn,
-            loaded.checkpoints,
-            loaded.inputs_vocabulary,
-            problem=loaded.problem,
-            has_inputs=loaded.has_inputs,
-        )
+    def of(cls, source: ModelSource, options: EngineOptions) -> "Translator":
+        """Loads a model that `open_model` has chosen. Raises UserError if it is unusable, see `ModelSource.load`."""
+        engine, (targets, inputs) = source.load(options), source.vocabularies
+        of_problem = {"problem": source.problem, "has_inputs": source.has_inputs}
+        return cls(engine, targets, source.settings, options.warn, source.checkpoints, inputs, **of_problem)
 
     def __repr__(self) -> str:
         parts = [f"model={self.engine.model_name}", *(f"checkpoint={checkpoint}" for checkpoint in self.checkpoints)]

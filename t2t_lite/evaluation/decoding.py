@@ -1,6 +1,5 @@
 """Runs the model on a split, to get the outputs and the losses on the targets."""
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +9,7 @@ import tensorflow as tf
 from t2t_lite.data.manifest import Manifest, check_data
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.request import Request
+from t2t_lite.evaluation.request import EvalRequest
 from t2t_lite.files import file_sha256
 from t2t_lite.runs import checkpoints
 from t2t_lite.scoring.token_metrics import TokenSums
@@ -28,15 +27,12 @@ class Decoded(NamedTuple):
     members: list[int]  # the steps of the averaged checkpoints
 
 
-def decode(request: Request, inputs: Sequence[str]) -> Decoded:
+def decode(request: EvalRequest, inputs: Sequence[str]) -> Decoded:
     """Decodes a split and scores its targets, in float32 unless the search settings say otherwise."""
-    run_dir, problem = request.run_dir, request.run_dir.problem
+    run_dir, problem = request.source.run_dir, request.source.run_dir.problem
     manifest = check_data(request.data_dir, problem, request.split)
     _check_vocabularies(request, manifest)
-    settings = dataclasses.asdict(request.settings)
-    translator = Translator.from_run_dir(
-        run_dir.path, settings, request.selection.path, request.warn, xla_compile=request.xla_compile
-    )
+    translator = Translator.of(request.source, request.engine)
     strategy, options = tf.distribute.get_strategy(), TrainOptions(free_bytes=device_memory())
     sums = SplitLosses(run_dir, request.data_dir, request.split, strategy, translator.model, options)()
     decoder = make_decoder(problem, translator)
@@ -44,15 +40,15 @@ def decode(request: Request, inputs: Sequence[str]) -> Decoded:
     hypotheses = decode_lines(decoder, inputs) if problem.has_inputs else []
     seconds = time.perf_counter() - start
     only_trees = []
-    if problem.writes_trees and not request.settings.only_trees:
+    if problem.writes_trees and not request.source.settings.only_trees:
         only_trees = decode_lines(decoder, inputs, only_trees=True)
     return Decoded(
-        translator, hypotheses, only_trees, sums, seconds, checkpoints.average_members(request.selection.path)
+        translator, hypotheses, only_trees, sums, seconds, checkpoints.average_members(request.source.selection.path)
     )
 
 
-def _check_vocabularies(request: Request, manifest: Manifest) -> None:
-    run_dir = request.run_dir
+def _check_vocabularies(request: EvalRequest, manifest: Manifest) -> None:
+    run_dir = request.source.run_dir
     for entry, path in zip(
         run_dir.problem.in_direction(manifest.vocabularies), (run_dir.inputs_vocabulary, run_dir.vocabulary)
     ):

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.data.manifest import check_data
+from t2t_lite.decoding.loading import ModelSource, open_model
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation import heads
 from t2t_lite.evaluation.options import EvalOptions
@@ -15,9 +17,6 @@ from t2t_lite.evaluation.scoring import score
 from t2t_lite.metric import check_metric
 from t2t_lite.options import SettingValue
 from t2t_lite.runs.checkpoint_files import checkpoint_step
-from t2t_lite.runs.run_dir import open_run_dir
-from t2t_lite.runs.selection import select
-from t2t_lite.runs.tuned_settings import search_settings
 from t2t_lite.system.tensorflow import tensorflow_job
 from t2t_lite.training.options import TrainOptions, check_search
 
@@ -84,7 +83,8 @@ def evaluate(
     """
     if split not in ("dev", "test"):
         raise UserError(f"`split={split}` must be dev or test", status=2)
-    run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
+    source, data_dir = open_model(output_dir, checkpoint_path, decode_hparams), Path(data_dir)
+    run_dir = source.run_dir
     if decode_hparams and not decode:
         raise UserError("`decode_hparams` needs `decode=True`", status=2)
     if metrics and not decode:
@@ -100,11 +100,12 @@ def evaluate(
     with tensorflow_job():
         from t2t_lite.training import evaluation
 
-        checkpoint = select(run_dir.path, checkpoint_path).path
-        settings = dataclasses.asdict(search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams))
+        for line in source.remarks:
+            LOG.warning(line)
+        checkpoint = source.selection.path
         options = TrainOptions(
             eval_decode=decode,
-            decode_hparams=settings if decode else "",
+            decode_hparams=vars(source.settings) if decode else "",
             max_tokens_per_replica=max_tokens_per_replica,
         )
         figures = evaluation.evaluate_checkpoint(run_dir, data_dir, manifest, checkpoint, options, metrics, split)
@@ -132,9 +133,13 @@ def score_split(
       UserError: if the run, the checkpoint or the data is unusable, or a metric does not fit the problem.
     """
     checked = EvalOptions.of_keywords({"split": split, **options}, score_split)
-    run_dir = open_run_dir(Path(output_dir))
-    check_search(checked.decode_hparams, run_dir.problem)
-    return score(make_request(run_dir, checked), checked.metrics)
+    return score_model(open_model(output_dir, checked.checkpoint_path, checked.decode_hparams), checked)
+
+
+def score_model(source: ModelSource, options: EvalOptions) -> "SplitScores":
+    """Scores a run that `open_model` has chosen by the same options, see `score_split`."""
+    check_search(options.decode_hparams, source.run_dir.problem)
+    return score(make_request(source, options), options.metrics)
 
 
 def measure_heads(
@@ -161,5 +166,4 @@ def measure_heads(
       UserError: if the run, the checkpoint or the data is unusable, or the model provides no attention weights.
     """
     options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
-    request = make_request(open_run_dir(Path(output_dir)), options)
-    return heads.measure_heads(request, lines)
+    return heads.measure_heads(make_request(open_model(output_dir, checkpoint_path), options), lines)

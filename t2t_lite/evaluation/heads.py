@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.report import table
-from t2t_lite.evaluation.request import Request
+from t2t_lite.evaluation.request import EvalRequest
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.visualization.attention_data import statistics_json
 from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, make_map
@@ -57,7 +58,7 @@ class HeadsReport:
         return "\n".join(lines) + "\n"
 
 
-def measure_heads(request: Request, lines: int) -> HeadsReport:
+def measure_heads(request: EvalRequest, lines: int) -> HeadsReport:
     """Measures the heads of a checkpoint on at most `lines` lines of the split.
 
     Raises a UserError if the model has no attention weights, or the checkpoint cannot be read.
@@ -66,16 +67,16 @@ def measure_heads(request: Request, lines: int) -> HeadsReport:
     pairs = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:lines]
     if not pairs:
         raise UserError("cannot measure heads: no line has text on both sides; check the texts in `data_dir`")
-    run = request.run_dir
-    translator = Translator.from_run_dir(run.path, {}, request.selection.path, warn=lambda line: None)
-    model: HasAttention = Parser(translator) if run.problem.writes_trees else translator
+    source = request.source
+    translator = Translator.of(source, EngineOptions(lambda line: None))
+    model: HasAttention = Parser(translator) if source.writes_trees else translator
     measured = []
     for kind, numbers in chosen_layers(model).items():
         for layer in numbers:
             attentions = model.attention(*map(list, zip(*pairs)), kind, layer)
             maps = [make_map(kind, layer, *of_line) for of_line in attentions]
             measured.append(statistics_json(head_statistics(maps)))
-    about = {"run": run.path.name, "checkpoint": request.selection.path.name, "split": request.split}
+    about = {"run": source.run_dir.path.name, "checkpoint": source.checkpoint, "split": request.split}
     return HeadsReport({**about, "lines": len(pairs), "layers": measured})
 
 

@@ -19,7 +19,7 @@ from t2t_lite.evaluation.figures import (
     usual_metrics,
 )
 from t2t_lite.evaluation.report import evaluation_report
-from t2t_lite.evaluation.request import Request
+from t2t_lite.evaluation.request import EvalRequest
 from t2t_lite.evaluation.split_scores import (
     FORMAT,
     HYPOTHESES,
@@ -56,14 +56,14 @@ class _Outputs(NamedTuple):
     examples: Mapping[str, Any] | None  # see `make_examples`
 
 
-def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
+def score(request: EvalRequest, metrics: Sequence[str] = ()) -> SplitScores:
     """Returns the scores for a request. For the arguments see `t2t_lite.score_split`."""
-    problem = request.run_dir.problem
+    problem = request.source.run_dir.problem
     wanted = list(dict.fromkeys([*usual_metrics(problem), *requested_metrics(metrics, problem)]))
     stored = None if request.again else stored_scores(request)
     if stored is None:
         for name in [] if request.again else changed_texts(request.folder):
-            request.warn(f"{request.folder / name} was changed after it was scored; decoding the split again")
+            request.engine.warn(f"{request.folder / name} was changed after it was scored; decoding the split again")
         inputs, references = request.texts()
         return _scored(request, inputs, references, _decoded(request, inputs, references[0]), wanted, decoded_now=True)
     known = dict.fromkeys(figure.metric for figure in stored.figures if figure.metric)
@@ -107,26 +107,27 @@ def _stale(stored: SplitScores, metrics: Iterable[str], problem: Problem) -> set
     return changed
 
 
-def stored_scores(request: Request) -> SplitScores | None:
-    stored = read_scores(request.folder, request.run_dir.path, request.selection.path)
+def stored_scores(request: EvalRequest) -> SplitScores | None:
+    stored = read_scores(request.folder, request.source.run_dir.path, request.source.selection.path)
     return stored if stored and stored.content["decoded_by"] == request.decoded_by() else None
 
 
-def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str]) -> _Outputs:
+def _decoded(request: EvalRequest, inputs: Sequence[str], references: Sequence[str]) -> _Outputs:
     with tensorflow_job():
         from t2t_lite.evaluation.decoding import decode
 
         decoded = decode(request, inputs)
     examples = None
     try:
-        examples = make_examples(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
+        problem = request.source.run_dir.problem
+        examples = make_examples(problem, decoded.translator, inputs, decoded.hypotheses, references)
     except Exception as error:  # an error here must not lose the outputs, which took long to decode
-        request.warn(f"could not select the worst and best lines ({type(error).__name__}: {error})")
+        request.engine.warn(f"could not select the worst and best lines ({type(error).__name__}: {error})")
     return _Outputs(decoded.hypotheses, decoded.only_trees, decoded.sums, decoded.seconds, decoded.members, examples)
 
 
 def _scored(
-    request: Request,
+    request: EvalRequest,
     inputs: Sequence[str],
     references: Sequence[Sequence[str]],
     outputs: _Outputs,
@@ -135,7 +136,7 @@ def _scored(
     decoded_now: bool = False,
 ) -> SplitScores:
     """Computes the metrics without a valid stored score in `held`, writes the folder and returns its content."""
-    problem, figures = request.run_dir.problem, [*held]
+    problem, figures = request.source.run_dir.problem, [*held]
     for metric in metrics:
         if metric not in {figure.metric for figure in held}:
             figures.append(figure_of_outputs(metric, problem, outputs.hypotheses, references))
@@ -144,7 +145,7 @@ def _scored(
     words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
     for figure in figures:
         if figure.note and figure not in held:
-            request.warn(f"{figure.label}: {figure.note}")
+            request.engine.warn(f"{figure.label}: {figure.note}")
     figures += figures_of_tokens(outputs.sums, words, len(inputs))
     names = {figure.metric for figure in figures} - {""} | {*METRICS.having("needs", TOKENS)}
     codes = {metric: code_digest([(METRICS, metric)]) for metric in sorted(names)}
@@ -168,26 +169,26 @@ def _scored(
         write_text(folder / SCORES, as_json(content) + "\n")
         if outputs.examples:
             write_text(folder / EXAMPLES, examples_text(outputs.examples))
-        written = read_scores(folder, request.run_dir.path, request.selection.path, decoded_now)
+        written = read_scores(folder, request.source.run_dir.path, request.source.selection.path, decoded_now)
         assert written is not None
         write_text(folder / REPORT, evaluation_report(written))
     return dataclasses.replace(written, path=request.folder)
 
 
-def _about(request: Request, members: list[int]) -> dict[str, Any]:
-    checkpoint = request.selection.path
+def _about(request: EvalRequest, members: list[int]) -> dict[str, Any]:
+    checkpoint = request.source.selection.path
     paths = (request.text_paths[1], *request.references)
     return {
         "format": FORMAT,
         "version": t2t_lite.__version__,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "run": str(request.run_dir.path.absolute()),
+        "run": str(request.source.run_dir.path.absolute()),
         "data_dir": str(request.data_dir.absolute()),
         "checkpoint": {
             "path": str(checkpoint.absolute()),
             "step": checkpoint_step(checkpoint),
             "members": members,
-            "chosen": request.selection.reason,
+            "chosen": request.source.selection.reason,
         },
         "decoded_by": request.decoded_by(),
         "references": [

@@ -11,20 +11,19 @@ scores/<split>.<checkpoint>.<settings>/
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import read_lines
+from t2t_lite.decoding.loading import ModelSource
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.request import FOLDER, code_of_outputs, folder_name
 from t2t_lite.files import file_sha256, one_line
 from t2t_lite.runs.checkpoint_files import INDEX
 from t2t_lite.runs.run_dir import RunDir
-from t2t_lite.runs.selection import select
-from t2t_lite.runs.tuned_settings import search_settings
 
 SCORES, REPORT = "scores.json", "report.md"
 INPUTS, HYPOTHESES, TREES_ONLY = "inputs.txt", "hypotheses.txt", "hypotheses.only_trees.txt"
@@ -141,21 +140,21 @@ def changed_texts(folder: Path) -> list[str]:
         return []
 
 
-def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLike | None) -> SplitScores:
+def stored_evaluation(source: ModelSource, split: str) -> SplitScores:
     """Returns the stored evaluation of a checkpoint: the one with the run's own search settings, else the only one.
 
-    `checkpoint_path` selects the checkpoint, see `checkpoints.selection`. Raises a UserError if there is no evaluation,
-    or there are several and none has the run's own settings.
+    Raises a UserError if there is no evaluation, or there are several and none has the run's own settings.
     """
-    checkpoint = select(run_dir.path, checkpoint_path).path
+    run_dir, checkpoint = source.run_dir, source.selection.path
+    for line in source.checkpoint_remarks:
+        LOG.warning(line)
     stored = stored_evaluations(run_dir, split, checkpoint)
     if not stored:
         raise UserError(
             f"{run_dir.path} has no scores of {checkpoint.name} on {split}; run t2t-lite-eval "
             f"--output_dir={run_dir.path} --split={split} first"
         )
-    own = vars(search_settings(run_dir.path, run_dir.problem.decode_hparams, warn=lambda line: None))
-    of_own = [one for one in stored if one.decode_hparams == own]
+    of_own = [one for one in stored if one.decode_hparams == vars(source.settings)]
     if not of_own and len(stored) > 1:
         names = ", ".join(one.path.name for one in stored)
         raise UserError(

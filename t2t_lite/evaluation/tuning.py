@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.evaluation.request import FOLDER, Request, folder_name
+from t2t_lite.evaluation.request import FOLDER, EvalRequest, folder_name
 from t2t_lite.evaluation.scoring import score
 from t2t_lite.evaluation.tuning_report import tuning_report
 from t2t_lite.files import as_json, write_text, written_folder
@@ -97,20 +97,20 @@ class Tuned:
         return tuning_report(self.content, self.decides, self.earlier)
 
 
-def tune(request: Request, grid: Grid) -> Tuned:
+def tune(request: EvalRequest, grid: Grid) -> Tuned:
     """Tries the settings in a grid, and stores the best ones if they are significantly better than the problem's.
 
     Previously tuned settings are tried, too. If nothing is significantly better, they are removed, so that the settings
     in use are always among those compared. The request must be for the current checkpoint on dev. For the settings in
     the grid, it must have the problem's values, not previously tuned ones, so that repeated calls give the same result.
     """
-    problem, path = request.run_dir.problem, request.run_dir.path
-    _check(problem, request.settings)
+    problem, path = request.source.run_dir.problem, request.source.run_dir.path
+    _check(problem, request.source.settings)
     earlier = tuned_settings(path).only(grid)
     tried = _existing(grid, path)
     for name, value in earlier.settings.items():
         tried[name] = tuple(sorted({*tried[name], value}))
-    folder = path / FOLDER / folder_name("tune", request.selection.path, ",".join(tried))
+    folder = path / FOLDER / folder_name("tune", request.source.selection.path, ",".join(tried))
     key = {"decoded_by": request.decoded_by(), "grid": {name: list(values) for name, values in tried.items()}}
     content = None if request.again else _stored(folder, key)
     searched_now = content is None
@@ -119,14 +119,14 @@ def tune(request: Request, grid: Grid) -> Tuned:
         with written_folder(folder, "`output_dir`") as partial:
             write_text(partial / TUNE, as_json(content) + "\n")
     own = search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=grid)
-    tuned = Tuned(folder, content, request.settings == own, earlier, searched_now)
+    tuned = Tuned(folder, content, request.source.settings == own, earlier, searched_now)
     write_text(folder / REPORT, tuned.report)
     better = content["better"]
     if tuned.decides and (better or earlier.settings):
         others = {name: value for name, value in tuned_settings(path).settings.items() if name not in grid}
         about = {"tuned_on": request.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
         if better or others:
-            checkpoint = request.selection.path.name if better else earlier.checkpoint
+            checkpoint = request.source.selection.path.name if better else earlier.checkpoint
             remember(path, TunedSettings({**others, **better}, checkpoint), about)
         else:
             forget(path)
@@ -170,9 +170,9 @@ def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
 
 
-def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[str, Any]:
+def _search(request: EvalRequest, grid: Grid, earlier: Mapping[str, Any]) -> dict[str, Any]:
     """Decodes, runs the tests and chooses the best settings. Returns the results for tune.json."""
-    problem, current = request.run_dir.problem, score(request)
+    problem, current = request.source.run_dir.problem, score(request)
     with tensorflow_job():
         from t2t_lite.evaluation.tuning_search import tuning_candidates
 
@@ -191,11 +191,11 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
         {AVERAGE: each.average_checkpoints, BEAM_SIZE: each.beam_size, ALPHA: each.alpha, **figures, "p_corrected": p}
         for each, figures, p in zip(candidates, others, holm(p_values), strict=True)
     ]
-    settings = {BEAM_SIZE: request.settings.beam_size, ALPHA: request.settings.alpha}
+    settings = {BEAM_SIZE: request.source.settings.beam_size, ALPHA: request.source.settings.alpha}
     content = {
-        "run": str(request.run_dir.path.absolute()),
+        "run": str(request.source.run_dir.path.absolute()),
         "split": request.split,
-        "checkpoint": request.selection.path.name,
+        "checkpoint": request.source.selection.path.name,
         "metric": problem.metric,
         "higher_is_better": METRICS.fact(problem.metric, "higher_is_better", True),
         "current": {**settings, **first, "p_corrected": None},
@@ -204,7 +204,10 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
     decoded, chosen = [], {}
     for row in _to_confirm(content, earlier):
         its_settings = {name: row[name] for name in settings}
-        real = dataclasses.replace(request, settings=request.settings.replace(**its_settings))
+        real = dataclasses.replace(
+            request,
+            source=dataclasses.replace(request.source, settings=request.source.settings.replace(**its_settings)),
+        )
         _, figures = compared(score(real).hypotheses)
         of_others = [other["p_randomisation"] for other in rows if other is not row]
         corrected = holm([figures["p_randomisation"], *of_others])[0]
@@ -213,7 +216,7 @@ def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[st
             chosen = decoded[-1]
             break
     # The averages' rows with the current alpha come from real searches, so they need no confirmation.
-    averages = [row for row in rows if row[AVERAGE] is not None and row[ALPHA] == request.settings.alpha]
+    averages = [row for row in rows if row[AVERAGE] is not None and row[ALPHA] == request.source.settings.alpha]
     return {
         **content,
         "decoded": decoded,

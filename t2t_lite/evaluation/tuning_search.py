@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.translator import Hypothesis, Translator
-from t2t_lite.evaluation.request import Request
+from t2t_lite.evaluation.request import EvalRequest
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoints import write_mean
-from t2t_lite.runs.selection import members
+from t2t_lite.runs.selection import Selection, members
 from t2t_lite.runs.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE
 from t2t_lite.training.evaluation import make_decoder
 
@@ -28,29 +28,28 @@ class Candidate(NamedTuple):
 
 
 def tuning_candidates(
-    request: Request, inputs: Sequence[str], grid: Mapping[str, Sequence[Any]]
+    request: EvalRequest, inputs: Sequence[str], grid: Mapping[str, Sequence[Any]]
 ) -> Iterator[Candidate]:
     """Yields the outputs for every point in the grid and for the current alpha, beginning with the current checkpoint.
 
     The search itself uses the current alpha; its hypotheses are reranked for the other values.
     """
-    current = request.settings
+    current = request.source.settings
     search_alpha = current.alpha or _INSTEAD_OF_0
-    settings = dataclasses.asdict(current.replace(alpha=search_alpha))
-    now = request.selection.path
+    source = dataclasses.replace(request.source, settings=current.replace(alpha=search_alpha))
+    now = request.source.selection.path
     members_now = checkpoints.average_members(now)
     tried: list[tuple[int | None, list[tuple[int, Path]]]] = [(None, [])]
     for number in grid.get(AVERAGE, ()):  # averages of the last checkpoints, except the current checkpoint
-        chosen = list(members(request.run_dir.path, number))
+        chosen = list(members(request.source.run_dir.path, number))
         if [step for step, _ in chosen] != members_now and [each for _, each in chosen] != [now]:
             tried.append((number, chosen))
     of_averages: Translator | None = None
     for number, chosen in tried:
         with tempfile.TemporaryDirectory() as folder:  # the run's own average stays unchanged
             path = write_mean(Path(folder), chosen) if chosen else now
-            translator = of_averages or Translator.from_run_dir(
-                request.run_dir.path, settings, path, request.warn, xla_compile=request.xla_compile
-            )
+            of_path = dataclasses.replace(source, selections=(Selection(path),))
+            translator = of_averages or Translator.of(of_path, request.engine)
             model = translator.model
             assert isinstance(model, Seq2SeqModel)  # a single run is not an ensemble
             if of_averages is not None:
@@ -60,7 +59,7 @@ def tuning_candidates(
                 # old weights.
                 of_averages = translator
                 model.unfreeze()
-            decoder = make_decoder(request.run_dir.problem, translator)
+            decoder = make_decoder(request.source.run_dir.problem, translator)
             for beam_size in grid.get(BEAM_SIZE, (current.beam_size,)):
                 beams = decoder.n_best(inputs, beam_size=beam_size)
                 # A beam size of 1 gives one hypothesis per line, so there is nothing to rerank.

@@ -1,21 +1,19 @@
 """Exports trained models."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.export_dir import ExportDir, check_target, open_export, write_export
+from t2t_lite.decoding.loading import ModelSource, open_model
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.files import is_pattern
 from t2t_lite.runs.checkpoint_files import checkpoint_digest
-from t2t_lite.runs.run_dir import RunDir, open_run_dir
-from t2t_lite.runs.selection import select
-from t2t_lite.runs.tuned_settings import search_settings
 from t2t_lite.system.tensorflow import tensorflow_job
 
 
@@ -45,40 +43,35 @@ def export(
             f"`export_dir={export_dir}`: TensorFlow cannot load a SavedModel from this folder, because its path has a "
             f"bracket or a backslash; pass another one"
         )
-    run_dir = open_run_dir(Path(output_dir))
-    selection = select(run_dir.path, checked.checkpoint_path or None, warn)
-    settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, checked.decode_hparams, warn)
-    return _write(run_dir, selection.path, settings, checked.format, checked.quantization, export_dir)
+    source = open_model(output_dir, checked.checkpoint_path, checked.decode_hparams)
+    for line in source.remarks:
+        warn(line)
+    return _write(source, checked.format, checked.quantization, export_dir)
 
 
-def exported_run(
-    output_dir: str | PathLike,
-    checkpoint_path: str | PathLike | None,
-    settings: DecodeHParams,
-    warn: Callable[[str], None] = LOG.warning,
-) -> Path:
-    """Returns the path of a run's CTranslate2 export, in exports/ in the run directory. Writes it first if necessary.
+def exported_run(source: ModelSource, warn: Callable[[str], None] = LOG.warning) -> ModelSource:
+    """Returns a run with its CTranslate2 export, in exports/ in the run directory. Writes it first if necessary.
 
-    A new export stores `settings` as its search settings. See `export` for the other arguments. Raises UserError if the
-    run is unusable, or CTranslate2 does not support its model.
+    `warn` receives the remarks. A new export stores the search settings. Raises UserError if CTranslate2 is not
+    installed or does not support the model.
     """
     ExportOptions(format="ctranslate2")  # checks that CTranslate2 is installed
-    checkpoint = select(Path(output_dir), checkpoint_path, warn).path
-    path = Path(output_dir) / "exports" / f"ctranslate2.{checkpoint.name}"
+    for line in (*source.settings_remarks, *source.checkpoint_remarks):
+        warn(line)
+    checkpoint = source.selection.path
+    path = source.run_dir.path / "exports" / f"ctranslate2.{checkpoint.name}"
+    export = None
     with contextlib.suppress(UserError):
-        if open_export(path).content["checkpoint"].get("sha256") == checkpoint_digest(checkpoint):
-            return path
-    warn(f"exporting {checkpoint} to {path}")
-    _write(open_run_dir(Path(output_dir)), checkpoint, settings, "ctranslate2", None, path)
-    return path
+        export = open_export(path)
+    if export is None or export.content["checkpoint"].get("sha256") != checkpoint_digest(checkpoint):
+        warn(f"exporting {checkpoint} to {path}")
+        export = _write(source, "ctranslate2", None, path)
+    return dataclasses.replace(source, export=export, checkpoint_remarks=(), settings_remarks=())
 
 
-def _write(
-    run_dir: RunDir, checkpoint: Path, settings: DecodeHParams, format: str, quantization: str | None, path: Path
-) -> ExportDir:
+def _write(source: ModelSource, format: str, quantization: str | None, path: Path) -> ExportDir:
     """Writes an export and replaces an existing one."""
     with tensorflow_job():
         from t2t_lite.exporting import export_files
 
-        export = export_files.Export(run_dir, checkpoint, settings, format, quantization, path.name)
-        return write_export(path, export.write_files)
+        return write_export(path, export_files.Export(source, format, quantization, path.name).write_files)

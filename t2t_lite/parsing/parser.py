@@ -150,17 +150,6 @@ class Parser:
         kinds = ", ".join(f"{kind} {self.repairs[kind]}" for kind in REPAIRS if self.repairs[kind])
         return f"{self.repaired:,} of {self.parsed:,} trees ({share:.1f}%) needed repair{': ' + kinds if kinds else ''}"
 
-    def tally(self) -> dict[str, Forwarded]:
-        """Returns the counts of `report` as a JSON-compatible dict, for `add`."""
-        return {"parsed": self.parsed, "repaired": self.repaired, "repairs": dict(self.repairs)}
-
-    def add(self, tally: dict[str, Forwarded]) -> None:
-        """Adds the counts from `tally` of another parser or an earlier run."""
-        with self._counting:
-            self.parsed += tally["parsed"]
-            self.repaired += tally["repaired"]
-            self.repairs.update(tally["repairs"])
-
     def _cut(self, lines: Sequence[str], options: dict[str, Forwarded]) -> tuple[list[list[str]], list[str]]:
         """Returns (words of each line, lines in the model's input format). Raises UserError for unsupported options."""
         if options.pop("prefixes", None):

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from t2t_lite.decoding.loading import ModelSource
 from t2t_lite.errors import UserError
 from t2t_lite.serving import languages
 from t2t_lite.serving.metrics import Metrics
@@ -55,6 +56,7 @@ class ModelSet:
             raise UserError(
                 f"`translate_letterless={unknown[0]}`: the models are {', '.join(names)}; or pass *", status=2
             )
+        self._opened: dict[str, ModelSource] = {}
         self._models: dict[str, ServedModel] = {}
 
     @property
@@ -65,11 +67,19 @@ class ModelSet:
     def all(self) -> list[ServedModel]:
         return list(self._models.values())
 
+    def open(self) -> None:
+        """Chooses all models without loading them. Raises UserError if one cannot be served."""
+        self._opened = {place.source.name: place.source.open() for place in self._places}
+
     def load(self, on_loaded: Callable[[ServedModel], None] = lambda model: None) -> None:
         """Loads all models. Raises UserError if a model is unusable."""
+        if not self._opened:
+            self.open()
         for source, pair in self._places:
             on_batch = functools.partial(self._metrics.batch, source.name)
-            self._models[source.name] = model = ServedModel(source, pair, self._options, on_batch)
+            self._models[source.name] = model = ServedModel(
+                source, self._opened[source.name], pair, self._options, on_batch
+            )
             on_loaded(model)
         if len(self.sources) > 1:
             languages.detect("")  # loads the detector now rather than during the first request

@@ -41,7 +41,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
     paths, threads = split_paths(given["export_dir"]), int(given["num_cpus"])
     sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
     for source in sources:
-        source.about()  # checks the export before starting replicas
+        source.open()  # checks the export before starting replicas
     places = model_places(sources, given["languages"])
     hosts, letterless = (_listed(given[name]) for name in ("allowed_hosts", "translate_letterless"))
     options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts, translate_letterless=letterless)

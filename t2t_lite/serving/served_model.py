@@ -9,6 +9,7 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.decoding.loading import ModelSource
 from t2t_lite.decoding.translator import MAX_TOKEN_CHARACTERS, Hypothesis, Translator, has_letters
 from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
@@ -16,7 +17,7 @@ from t2t_lite.parsing.parser import Parser
 from t2t_lite.serving.batching import Batcher, Job
 from t2t_lite.serving.languages import canonical
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
-from t2t_lite.serving.sources import About, Source
+from t2t_lite.serving.sources import Source
 from t2t_lite.system.machine import num_cores
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers
@@ -74,6 +75,7 @@ class TooLong(Exception):
 class ServedModel:
     """A model that answers requests. Several threads may call its methods.
 
+    `opened` is what the source's `open` returned.
     `languages` are (source, target) and override the model's own; None: the model's own. For `on_batch`, see `Batcher`.
     The attribute `loaded_at` is the time at which the model was loaded, in seconds since 1970. Raises UserError if the
     model is unusable.
@@ -82,17 +84,19 @@ class ServedModel:
     def __init__(
         self,
         source: Source,
+        opened: ModelSource,
         languages: tuple[str, str] | None,
         options: ServingOptions,
         on_batch: Callable[[int, float], None],
     ) -> None:
         self.name, self._options = source.name, options
-        self.about: About = source.about()
-        self.translator: Translator = source.load()
+        self.source = opened
+        self.translator: Translator = source.load(opened)
+        self.engine = self.translator.engine.name
         self.loaded_at = time.time()
-        own = self.about.source_language, self.about.target_language
+        own = self.source.source_language, self.source.target_language
         self.source_language, self.target_language = map(canonical, languages or own)
-        self._parser = Parser(self.translator) if self.about.writes_trees else None
+        self._parser = Parser(self.translator) if self.source.writes_trees else None
         self.translator.warm_up(only_trees=False)
         self._attention = {
             kind: {"layers": number, "heads": len(self.translator.attention("a", "a", kind, 0)[0])}
@@ -101,7 +105,7 @@ class ServedModel:
         if self._parser is not None:
             self._parser.translate(["a b c d"])
         # How many batches are searched at the same time: for TensorFlow, one on a GPU, else one per core.
-        if self.about.engine == "ctranslate2":
+        if self.engine == "ctranslate2":
             parallel = self.translator.num_threads
         elif not (parallel := source.num_threads):
             import tensorflow as tf
@@ -110,7 +114,7 @@ class ServedModel:
         self._batcher = Batcher(
             self._run,
             lambda text: text.tokens,
-            options.batch_tokens or _BATCH_TOKENS[self.about.engine],
+            options.batch_tokens or _BATCH_TOKENS[self.engine],
             options.batch_delay_ms / 1000,
             options.max_waiting,
             parallel,
@@ -151,7 +155,7 @@ class ServedModel:
         for name in changes:
             if name not in self._options.request_settings:
                 raise UserError(f"a request cannot set {name}; it can set {', '.join(self._options.request_settings)}")
-        if self.about.engine != "tensorflow" and "random_seed" in changes:
+        if self.engine != "tensorflow" and "random_seed" in changes:
             raise UserError("random_seed has no effect with this model's engine; omit it")
         usual = self.translator.decode_hparams
         settings = usual.replace(**changes) if changes else usual
@@ -251,14 +255,14 @@ class ServedModel:
             "kind": "parsing" if self.writes_trees else "translation",
             "source": self.source_language,
             "target": self.target_language,
-            "engine": self.about.engine,
-            "problem": self.about.problem,
-            "checkpoint": self.about.checkpoint,
+            "engine": self.engine,
+            "problem": self.source.problem,
+            "checkpoint": self.source.checkpoint,
             "loaded_at": round(self.loaded_at, 3),
             "settings": {name: getattr(model.decode_hparams, name) for name in self._options.request_settings},
             "beam_size": model.decode_hparams.beam_size,
             "max_beam_size": self.max_beam_size,
-            "alignments": not self.writes_trees and (self.about.engine == "ctranslate2" or "cross" in self._attention),
+            "alignments": not self.writes_trees and (self.engine == "ctranslate2" or "cross" in self._attention),
             "attention": self._attention,
             "copies_letterless": self.copies_letterless,
         }

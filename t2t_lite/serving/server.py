@@ -33,8 +33,7 @@ def serve(
     """Serves models until SIGTERM or SIGINT, then finishes accepted requests. Port 0 means any free port."""
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     answering = Answering(places, options)
-    for place in places:
-        place.source.about()  # checks each model before the port is opened
+    answering.models.open()  # checks each model before the port is opened
     try:
         family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind)
@@ -114,4 +113,4 @@ class _Server(uvicorn.Server):
 def _loaded_line(model: ServedModel) -> str:
     pair = f"{model.source_language} to {model.target_language}, " if model.target_language else ""
     what = "parser, " if model.writes_trees else pair or "languages unknown, "
-    return f"{model.name}: {what}{model.about.checkpoint}, {model.about.engine}"
+    return f"{model.name}: {what}{model.source.checkpoint}, {model.engine}"

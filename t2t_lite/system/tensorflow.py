@@ -19,6 +19,7 @@ from typing import Any
 
 from t2t_lite.errors import UserError
 from t2t_lite.system.installed import install_command
+from t2t_lite.system.machine import keep_compiled, use_one_thread_per_operation
 
 # The number of open `_settings_restored` blocks, and the settings before the first of them.
 _jobs = 0
@@ -71,6 +72,14 @@ def import_tensorflow() -> None:
     _load()
     if not is_log_shown:
         sys.modules["tensorflow"].get_logger().setLevel("ERROR")
+
+
+def import_for_searches(xla_compile: bool | None = None) -> None:
+    """Imports TensorFlow and configures the process for searches; they are compiled, or batches run in parallel."""
+    keep_compiled()
+    if not xla_compile:
+        use_one_thread_per_operation()
+    import_tensorflow()
 
 
 @contextlib.contextmanager

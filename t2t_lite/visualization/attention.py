@@ -5,8 +5,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.errors import UserError
-from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.visualization.html import check_picture_file
 
 if TYPE_CHECKING:
@@ -60,11 +60,13 @@ def draw_attention(
     from t2t_lite.visualization.attention_picture import AttentionPicture
 
     if isinstance(model, str | PathLike):
+        from t2t_lite.decoding.loading import open_model
         from t2t_lite.decoding.translator import Translator
         from t2t_lite.parsing.parser import Parser
 
-        is_parser = open_run_dir(Path(model)).problem.writes_trees
-        model = (Parser if is_parser else Translator).from_run_dir(model)
+        source = open_model(model)
+        translator = Translator.of(source, EngineOptions())
+        model = Parser(translator) if source.writes_trees else translator
     outputs = model.translate(lines) if given is None else given
     picture = AttentionPicture(
         model,

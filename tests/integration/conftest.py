@@ -1,6 +1,8 @@
 """The example plug-in (tests/example_plugin), installed as users install a package."""
 
+import contextlib
 import importlib
+import itertools
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import t2t_lite as t2t
+from t2t_lite.decoding.resumable_writer import ResumableWriter
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import REGISTRIES, Origin
 
@@ -48,6 +51,26 @@ def example(example_site, command):
         for name in registry.names():
             if registry.origin(name) == Origin("package", "t2t-lite-example"):
                 registry.unregister(name)
+
+
+@pytest.fixture
+def stopped_after(monkeypatch):
+    """Stops decoding to files after some blocks: `with stopped_after(2): command("decoder", ...)`."""
+
+    @contextlib.contextmanager
+    def stopped(blocks):
+        written, append = itertools.count(1), ResumableWriter.append
+
+        def append_and_stop(self, *args):
+            append(self, *args)
+            if next(written) == blocks:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ResumableWriter, "append", append_and_stop)
+            yield
+
+    return stopped
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Pictures of attention: what is drawn, parsed back from the files, is what the model gives."""
 
-import argparse
 import json
 import re
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from support.attention_svg import SVG, groups_of, opacity
 
 import t2t_lite as t2t
-from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.visualization.attention_map import attention_map
 from t2t_lite.visualization.choices import MAX_SENTENCES
 
@@ -200,15 +198,32 @@ def test_an_export_for_ctranslate2_is_refused_before_it_translates(served_export
     assert "returns no attention weights of single heads" in result.stderr
 
 
-def test_a_resumed_run_draws_the_first_lines(translator):
-    """Also if the run before it was not asked for a picture."""
-    flags = argparse.Namespace(score_file=None, prefix_file=None, constraint_file=None, alignments=None)
-    first, second = OutputWriter(translator, flags), OutputWriter(translator, flags)
-    lines = [("The cat sleeps.",), ("",), ("The dog sleeps.",), (LINE,)]
-    first.outputs_of(lines[:2], 1)
-    second.restore_notes(json.loads(json.dumps(first.notes())))
-    second.outputs_of(lines[2:], 3)
-    assert [line for line, _ in second.pairs] == ["The cat sleeps.", "The dog sleeps.", LINE]
-    assert second.num_pairs == 3
-    second.outputs_of([("The cat sleeps.",)] * 30, 5)
-    assert (len(second.pairs), second.num_pairs) == (MAX_SENTENCES, 33)
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["best", "lists", "scores"])
+def test_a_resumed_run_draws_what_a_whole_one_draws(tmp_path, command, stopped_after, what):
+    """Also if the run before it was not asked for a picture, or was one of an earlier version."""
+    pairs = [("The cat sleeps.", "Die Katze."), ("", ""), (LINE, "Der Mann."), *[("The dog sleeps.", "Der Hund.")] * 30]
+    lines = ["\t".join(pair) if what == "scores" else pair[0] for pair in pairs]
+    (tmp_path / "in.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    settings = "beam_size=2,extra_length=5,return_beams=" + str(what == "lists")
+
+    def decode(name, *flags):
+        source = "score_file" if what == "scores" else "decode_from_file"
+        flags += (f"--{source}={tmp_path / 'in.txt'}", f"--decode_to_file={tmp_path / name}")
+        flags += (f"--decode_hparams={settings}", "--batch_lines=3", "--xla_compile=False")
+        return command("decoder", f"--output_dir={TIED}", *flags)
+
+    whole = decode("whole.txt", f"--draw_attention={tmp_path / 'whole.html'}")
+    with stopped_after(2):
+        assert decode("out.txt").returncode == 130
+    progress = tmp_path / "out.txt.progress"
+    notes = {"notes": {"pairs": [["no", "nein"]], "num_pairs": 1}}
+    progress.write_text(json.dumps(json.loads(progress.read_text()) | notes))
+    resumed = decode("out.txt", f"--draw_attention={tmp_path / 'out.html'}")
+    assert "resuming after line 6" in resumed.stderr
+    assert resumed.stderr.splitlines()[-1] == whole.stderr.splitlines()[-1].replace("whole.html", "out.html")
+    assert (
+        f"drew the attention of {MAX_SENTENCES} lines" in resumed.stderr and "; 12 more are left out" in resumed.stderr
+    )
+    assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
+    assert (tmp_path / "out.html").read_bytes() == (tmp_path / "whole.html").read_bytes()

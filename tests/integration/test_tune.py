@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 import t2t_lite as t2t
+from t2t_lite.decoding.loading import open_model
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.evaluation.request import make_request
 from t2t_lite.evaluation.tuning_search import tuning_candidates
-from t2t_lite.runs.run_dir import open_run_dir
 
 SEARCH = "extra_length=2"
 
@@ -69,7 +69,7 @@ def test_averages_are_tried_without_replacing_that_of_the_run(run, tune, command
 def test_an_average_that_is_tried_is_the_one_that_would_be_written(run, command, grammar_data):
     inputs = (grammar_data / "grammar_ende-dev.inputs.txt").read_text().splitlines()
     options = EvalOptions("ckpt-2", "beam_size=2", data_dir=grammar_data, xla_compile=False)
-    request = make_request(open_run_dir(run), options)
+    request = make_request(open_model(run, options.checkpoint_path, options.decode_hparams), options)
     grid = {"average_checkpoints": (1, 2, 3)}
     tried = {each.average_checkpoints: each.hypotheses for each in tuning_candidates(request, inputs, grid)}
     for number in (1, 2, 3):
