@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 
 from t2t_lite.bin import cli
-from t2t_lite.decoding.engine import ENGINES
-from t2t_lite.decoding.options import DecodeOptions, EngineOptions
+from t2t_lite.decoding.options import ENGINES, DecodeOptions, EngineOptions
 from t2t_lite.options import option
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.record import ACCESS_LOG

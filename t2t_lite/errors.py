@@ -9,7 +9,7 @@ class UserError(Exception):
     """An error that the user can fix. The message is one line: what is wrong, where, and what to do.
 
     A message puts arguments of the Python API in backquotes, with their values if these matter: `data_dir=x`. Commands
-    print it without a traceback, with arguments rewritten as flags (`as_flags`), and exit with `status`.
+    print it without a traceback, with arguments rewritten as flags (`as_flags` in `bin/cli`), and exit with `status`.
 
     Args:
       message: one line.
@@ -19,12 +19,6 @@ class UserError(Exception):
     def __init__(self, message: str, status: int = 1) -> None:
         super().__init__(message)
         self.status = status
-
-
-def as_flags(message: str) -> str:
-    """Rewrites the arguments in a message as flags: `data_dir=x` becomes --data_dir=x."""
-    first, end, others = message.partition("\n")  # later lines are not ours, for example a plug-in's traceback
-    return re.sub("`([a-z][a-z0-9_]*(?:=[^`]*)?)`", r"--\1", first) + end + others
 
 
 def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:

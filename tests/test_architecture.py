@@ -37,7 +37,7 @@ LOADED = {
         *("data.problem", "data.mixture", "data.manifest", "data.text_files", "data.generation.options"),
         *("data.generation.generate_data", "data.generation.sources", "data.generation.text_checks"),
         *("runs.run_dir", "runs.checkpoint_files", "runs.selection", "runs.evaluations", "runs.tuned_settings"),
-        *("decoding.engine", "decoding.export_dir"),
+        *("decoding.export_dir",),
         *("decoding.options", "visualization.attention", "visualization.choices", "visualization.figures"),
         *("visualization.html", "training.callbacks", "training.launcher", "training.options"),
         "training.cluster",
@@ -49,7 +49,7 @@ LOADED = {
     "numpy": (
         *("scoring", "visualization", "report", "reproduce", "serving", "evaluation", "data.vocab", "data.bpe_dropout"),
         *("run_training", "benchmark.layers"),
-        *("data.token_statistics", "decoding.alignment", "decoding.batching", "decoding.ctranslate2_engine"),
+        *("data.token_statistics", "decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
         *(
             "benchmark.engines",

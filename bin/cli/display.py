@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import rich.console
 import rich.progress
 
+from t2t_lite.bin.cli.flags import as_flags
 from t2t_lite.display import Display
-from t2t_lite.errors import as_flags
 
 if TYPE_CHECKING:
     from t2t_lite.data.generation.text_checks import TextChecks

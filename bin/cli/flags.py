@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
 from t2t_lite.aliases import PROGRAMS, alias_hint
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX
-from t2t_lite.errors import as_flags, nearest
+from t2t_lite.errors import nearest
 from t2t_lite.files import split_paths
 from t2t_lite.options import Option, Options, option, parse_bool
 from t2t_lite.plugins import load_all, trust
@@ -65,6 +65,12 @@ class RunFlags(Flags):
         "permanently trust the folder of --t2t_usr_dir and the folders that the run names: their code runs whenever a "
         "run names them",
     )
+
+
+def as_flags(message: str) -> str:
+    """Rewrites the arguments in a message as flags: `data_dir=x` becomes --data_dir=x."""
+    first, end, others = message.partition("\n")  # later lines are not ours, for example a plug-in's traceback
+    return re.sub("`([a-z][a-z0-9_]*(?:=[^`]*)?)`", r"--\1", first) + end + others
 
 
 def given(arguments: argparse.Namespace, kind: type[Options]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from t2t_lite.bin.cli.flags import PROGRAM
+from t2t_lite.bin.cli.flags import PROGRAM, as_flags
 from t2t_lite.display import LOG
-from t2t_lite.errors import UserError, as_flags
+from t2t_lite.errors import UserError
 from t2t_lite.system.installed import missing_package
 from t2t_lite.system.tensorflow import keep_freed_memory, prepare_process
 

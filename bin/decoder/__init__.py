@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.decoding.engine import ENGINES
-from t2t_lite.decoding.options import DecodeOptions, EngineOptions
+from t2t_lite.decoding.options import ENGINES, DecodeOptions, EngineOptions
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_outputs
 from t2t_lite.options import option

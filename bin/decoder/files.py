@@ -16,14 +16,13 @@ from rich import progress
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.decoder.attention import check_model, draw_attention
-from t2t_lite.bin.decoder.outputs import OutputWriter
+from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter
 from t2t_lite.bin.decoder.streams import decode_interactively, decode_stream
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines
 from t2t_lite.decoding.ctranslate2_engine import check_settings
 from t2t_lite.decoding.loading import ModelSource, open_model
 from t2t_lite.decoding.options import EngineOptions
-from t2t_lite.decoding.resumable_writer import ResumableWriter
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.exporting.export import exported_run

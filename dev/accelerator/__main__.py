@@ -10,8 +10,9 @@ from pathlib import Path
 from dev.accelerator.page import as_page
 from dev.accelerator.processes import BACKENDS, Wanted, measure
 from dev.accelerator.stored_batches import read_batches, write_batches
+from t2t_lite.bin.cli.flags import as_flags
 from t2t_lite.decoding.export_dir import open_keras_export
-from t2t_lite.errors import UserError, as_flags
+from t2t_lite.errors import UserError
 from t2t_lite.files import check_outputs, write_text
 from t2t_lite.plugins import load_all
 from t2t_lite.system.installed import check_installed

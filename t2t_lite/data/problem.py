@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.metric import LANGUAGE_CODE, TOKENS, TREES, metric_needs
+from t2t_lite.metric import LANGUAGE_CODE, TOKENS, TREES
 from t2t_lite.registry import METRICS, PROBLEMS, snake_case
 
 SPLITS = ("train", "dev", "test")
@@ -153,7 +153,7 @@ class Problem:
     @property
     def writes_trees(self) -> bool:
         """Whether the metric scores trees, so that outputs are trees."""
-        return metric_needs(self.metric) == TREES
+        return METRICS.fact(self.metric, "needs", None) == TREES
 
     @property
     def output_language(self) -> str:
@@ -355,7 +355,7 @@ def _checked(problem: Problem) -> Problem:
     if problem.metric not in METRICS:
         hint = nearest(problem.metric, METRICS)
         raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown{hint}")
-    if metric_needs(problem.metric) == TOKENS:
+    if METRICS.fact(problem.metric, "needs", None) == TOKENS:
         raise UserError(
             f"problem '{problem.name}': metric='{problem.metric}' scores no outputs; use one that does, such as bleu"
         )

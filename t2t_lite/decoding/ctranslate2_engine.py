@@ -13,8 +13,7 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding.batching import by_length, output_scores
-from t2t_lite.decoding.engine import EngineHypothesis, Outcome, Pairs, Request
+from t2t_lite.decoding.engine import EngineHypothesis, Outcome, Pairs, Request, by_length, output_scores
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError

@@ -1,25 +1,26 @@
 """The interface of engines, which turn token ids and search settings into hypotheses and do not handle text.
 
-All engines share everything else (tokenization, files, text prefixes, trees, n-best output).
+All engines share everything else (tokenization, files, text prefixes, trees, n-best output), and the functions here,
+which group sentences of similar length into batches and score given outputs.
 """
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
+
 from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import PAD_ID
+from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from t2t_lite.data.vocab import Vocabulary
     from t2t_lite.decoding.search.constraints import Constraint
     from t2t_lite.decoding.search.scorer_terms import ScorerTerm
 
-# The values of `--engine`.
-ENGINES = ("tensorflow", "ctranslate2")
 # The name of a model's limit `max_positions` in messages.
 LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
 
@@ -136,7 +137,7 @@ class Engine(Protocol):
         """Returns (log-probability / length penalty, log-probability) for each pair."""
         ...
 
-    def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> "list[np.ndarray]":
+    def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
 
         The result is float32 [output tokens, source tokens] for each pair. `layer=None` selects the layer closest to a
@@ -145,7 +146,7 @@ class Engine(Protocol):
         """
         ...
 
-    def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> "list[np.ndarray]":
+    def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         """Returns the attention weights of one layer for each pair: float32 [heads, queries, keys].
 
         For `kind` and `layer` see `Translator.attention`, for the other arguments `cross_attention`.
@@ -167,3 +168,39 @@ def check_process(loaded_in: int) -> None:
             "the model was loaded before this process was forked, and its threads are missing here; load it in each "
             "process, which multiprocessing must start with get_context('spawn')"
         )
+
+
+def by_length(
+    rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callable[[int], int], most: int | None = None
+) -> Iterator[list[int]]:
+    """Groups rows (indices into `lengths`) into batches of similar length, longest first.
+
+    `batch_size_of` maps the longest length in a batch to the maximum number of rows; `most` is a limit for all batches.
+    """
+    batch: list[int] = []
+    for row in sorted(rows, key=lambda row: -lengths[row]):
+        if batch and len(batch) >= min(batch_size_of(lengths[batch[0]]), most or len(rows)):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    ids = np.full([len(sequences), max((len(sequence) for sequence in sequences), default=0)], PAD_ID, np.int32)
+    for row, sequence in zip(ids, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return ids
+
+
+def output_scores(
+    outputs: Sequence[Sequence[int]], log_probs: Callable[[], Iterable[float]], alpha: float
+) -> list[tuple[float, float]]:
+    """Returns (log-probability / length penalty, log-probability) for each output.
+
+    Raises ValueError if an output contains padding, which cannot be scored.
+    """
+    if any(PAD_ID in output for output in outputs):
+        raise ValueError(f"an output to score contains id {PAD_ID}, which is padding; remove it")
+    return [(each / length_penalty(len(output), alpha), each) for each, output in zip(log_probs(), outputs)]

@@ -7,6 +7,9 @@ from os import PathLike
 from t2t_lite.display import LOG
 from t2t_lite.options import Options, SettingValue, option
 
+# The values of `--engine`.
+ENGINES = ("tensorflow", "ctranslate2")
+
 
 @dataclasses.dataclass(frozen=True)
 class DecodeOptions(Options):

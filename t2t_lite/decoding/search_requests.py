@@ -14,8 +14,7 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding.batching import padded
-from t2t_lite.decoding.engine import LineConstraint, LineTerm, Request
+from t2t_lite.decoding.engine import LineConstraint, LineTerm, Request, padded
 from t2t_lite.decoding.search.beam_search import BeamSearch, Sampling
 from t2t_lite.decoding.search.beam_state import SearchInputs
 from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram, Prefix

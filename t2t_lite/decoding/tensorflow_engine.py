@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from t2t_lite.config import WIDE_BEAM, DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding.batching import by_length, output_scores, padded
 from t2t_lite.decoding.engine import (
     LEARNED_POSITIONS,
     Engine,
@@ -20,7 +19,10 @@ from t2t_lite.decoding.engine import (
     Outcome,
     Pairs,
     Request,
+    by_length,
     check_process,
+    output_scores,
+    padded,
 )
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.export_dir import ExportDir

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.data.vocab import PAD_ID
-from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.decoding.engine import by_length, padded
 
 # case: (rows, lengths, tokens of a batch, batches)
 CASES = {

@@ -20,7 +20,7 @@ from support.resumable_runs import (
     work,
 )
 
-from t2t_lite.decoding.resumable_writer import ResumableWriter
+from t2t_lite.bin.decoder.outputs import ResumableWriter
 from t2t_lite.errors import UserError
 
 NAMES = pytest.mark.parametrize("names", [["out"], ["out.gz"], ["out", "links"], ["out.gz", "links"], ["a", "b.gz"]])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.decoding.resumable_writer import ResumableWriter
+from t2t_lite.bin.decoder.outputs import ResumableWriter
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import REGISTRIES, Origin
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from t2t_lite.bin.cli.display import CommandDisplay
-from t2t_lite.errors import as_flags
+from t2t_lite.bin.cli.flags import as_flags
 
 
 class Terminal(io.StringIO):

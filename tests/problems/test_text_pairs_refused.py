@@ -2,10 +2,11 @@
 
 import pytest
 
+from t2t_lite.bin.cli.flags import as_flags
 from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, get_problem
-from t2t_lite.errors import UserError, as_flags
+from t2t_lite.errors import UserError
 from t2t_lite.problems.text_pairs import TextPairs
 
 

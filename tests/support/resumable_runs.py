@@ -2,7 +2,7 @@
 
 import itertools
 
-from t2t_lite.decoding.resumable_writer import ResumableWriter
+from t2t_lite.bin.decoder.outputs import ResumableWriter
 
 MADE_BY = {"model": "a", "beam": 4}
 LINES = ["one", "", "drei ä", "one", "five \ud800", "6\r", "seven\u2028", "", "nine", "ten"]
