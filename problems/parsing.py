@@ -41,11 +41,9 @@ class Parsing(Problem):
     normalize_whitespace = False  # a word of a treebank may contain a no-break space
     targets_vocab_kind = "words"
     metric = "parseval"
+    file_lists = frozenset({"*"})  # every flag names treebanks
     tags: tuple[str, ...] = ()  # tags that the model writes in place of XX
     decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300, min_length=0)
-
-    def __init_subclass__(cls) -> None:
-        cls.file_lists = frozenset(cls.flags)  # every flag names treebanks
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         if is_reversed:

@@ -245,7 +245,7 @@ def parse_with_problem(parser: CommandParser, argv: Sequence[str]) -> argparse.N
     group = parser.add_argument_group(f"data of {name}") if flags else parser
     for flag, text in flags.items():
         nargs, const = ("?", "True") if flag in switches else (None, None)
-        kind = _joined_paths if flag in PROBLEMS[name].file_lists else str
+        kind = _joined_paths if PROBLEMS[name].file_lists & {flag, "*"} else str
         group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
     arguments = parser.parse_args(argv)
     arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}

@@ -118,7 +118,8 @@ class Problem:
     published_counts: Mapping[str, int] = {}  # number of pairs per split; a test split must match exactly
     flags: Mapping[str, str] = {}  # additional flags for t2t-lite-datagen, each with its help text
     switches: frozenset[str] = frozenset()  # flags that may be given without a value, which is then "True"
-    file_lists: frozenset[str] = frozenset()  # flags that take several files, separated by commas or in several flags
+    # flags that take several files, separated by commas or in several flags; {"*"}: all flags
+    file_lists: frozenset[str] = frozenset()
     train_only: bool = False  # as a part of a mixture: whether only the training split is used
     checks_text: bool = False  # whether to check the text for common defects and report them
     tmp_dir: Path | None = None  # `--tmp_dir` during data generation, for anything that a problem fetches itself
