@@ -217,22 +217,30 @@ class BeamSearch:
             logits = constraint.apply(logits, unconstrained, state, inputs)
 
         groups: list[_Group] = []
-        length, width, guide = state.position + 1, self.beam_size // self.groups, self.guide
+        length, width = state.position + 1, self.beam_size // self.groups
+        guide, features = self.guide, self.features
         for start in range(0, self.beam_size, width):
             beams = slice(start, start + width)
             taken = tf.concat([earlier.taken for earlier in groups], 1) if groups else None
             candidates = self._extend(logits[:, beams], normalizer[:, beams], state, beams, inputs, taken)
             extended = {
-                name: feature.extended(state, candidates, attention, inputs) for name, feature in self.features.items()
+                name: feature.extended(state, candidates, attention, inputs) for name, feature in features.items()
             }
 
-            # [batch, candidates]; every hypothesis ends at the length limit of its sentence
-            ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]
-            new = self._scored(candidates, state, extended, inputs)
+            # Those that ended compete for the finished set. At its length limit, a sentence's hypotheses all end.
+            ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]  # [batch, candidates]
+            scores = candidates.log_probs / length_penalty(length, self.alpha)  # as if all of them ended here
+            for name, feature in features.items():
+                scores += feature.score(extended[name], inputs)
+            ids, lengths = _appended(state, candidates.parents, candidates.tokens), tf.fill(tf.shape(scores), length)
+            for each in self.terms:
+                scores += tf.minimum(each.term(ids, lengths, inputs), 0.0)
             finished = SearchResult(*(part[:, beams] for part in state.finished))
+            new = SearchResult(ids, lengths, candidates.log_probs, scores)
             done = state.done[:, len(groups), tf.newaxis]  # [batch, 1]
             finished = merge_finished(finished, new, ended & tf.logical_not(done))
 
+            # The best of the others stay alive. If there are too few, those that ended leave empty slots.
             merits = tf.where(ended, NONE, candidates.merits)
             if guide:
                 kept = guide.kept(merits, extended[guide.name], inputs, width)  # [batch, width]
@@ -242,6 +250,7 @@ class BeamSearch:
             chosen, extended, has_ended = tf.nest.map_structure(of_kept, (candidates, extended, ended))
             log_probs = tf.where(has_ended, NONE, chosen.log_probs)  # [batch, width]
 
+            # The sentence is done when none of them can still enter the finished set.
             wanted = min(self.num_wanted or width, width)
             final = is_final(finished, wanted, log_probs, inputs.limits, self.alpha)
             groups.append(
@@ -254,6 +263,7 @@ class BeamSearch:
                 )
             )
 
+        # The groups side by side, [batch, beam].
         whole = tf.nest.map_structure(lambda *parts: tf.concat(parts, 1), *groups)
         alive = whole.alive
         return BeamState(
@@ -294,19 +304,6 @@ class BeamSearch:
             proposed = self.guide.proposals(allowed, state, inputs)
             candidates = with_proposals(candidates, proposed, allowed, normalizer, log_probs)
         return candidates._replace(parents=candidates.parents + beams.start)
-
-    def _scored(
-        self, candidates: Candidates, state: BeamState, extended: dict[str, Array], inputs: SearchInputs
-    ) -> SearchResult:
-        """Returns the candidates as if all of them ended here: SearchResult [batch, candidates]."""
-        scores = candidates.log_probs / length_penalty(state.position + 1, self.alpha)
-        for name, feature in self.features.items():
-            scores += feature.score(extended[name], inputs)
-        lengths = tf.fill(tf.shape(scores), state.position + 1)  # [batch, candidates]
-        ids = _appended(state, candidates.parents, candidates.tokens)
-        for each in self.terms:
-            scores += tf.minimum(each.term(ids, lengths, inputs), 0.0)
-        return SearchResult(ids, lengths, candidates.log_probs, scores)
 
 
 class _Group(NamedTuple):

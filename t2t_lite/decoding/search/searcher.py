@@ -137,7 +137,15 @@ class Searcher:
         if self._xla_compile:
             size, room = self.padded_shape(source_ids)
             source_ids = np.pad(source_ids, [(0, size - count), (0, room - source_ids.shape[1])])
-            inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
+
+            def padded(array: np.ndarray) -> np.ndarray:
+                """Pads an array [batch, ..., length] to the size of the batch and to a padded length."""
+                more = [(0, size - count)] + [(0, 0)] * (array.ndim - 1)
+                if array.ndim > 1:
+                    more[-1] = (0, _padded_length(array.shape[-1]) - array.shape[-1])
+                return np.pad(array, more)
+
+            inputs = tf.nest.map_structure(padded, inputs)
         if self._search.coverage_beta:
             inputs = inputs._replace(source_mask=source_ids != 0)
         check_search_memory(self._model, self._search, size, self._capacity)
@@ -394,14 +402,6 @@ def _smallest(size: int, count: int) -> int:
 
 def _padded_length(length: int) -> int:
     return max(MIN_SOURCE_LENGTH, 2 ** int(np.ceil(np.log2(max(1, length)))))
-
-
-def _pad_batch(array: np.ndarray, size: int) -> np.ndarray:
-    """Pads an array [batch, ..., length] with zeros to `size` rows and to a padded length."""
-    more = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
-    if array.ndim > 1:
-        more[-1] = (0, _padded_length(array.shape[-1]) - array.shape[-1])
-    return np.pad(array, more)
 
 
 def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int) -> int:
