@@ -21,6 +21,7 @@ from t2t_lite.bin.decoder.streams import decode_interactively, decode_stream
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines
 from t2t_lite.decoding.ctranslate2_engine import check_settings
+from t2t_lite.decoding.export_dir import check_loadable
 from t2t_lite.decoding.loading import ModelSource, open_model
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import Translator
@@ -109,6 +110,8 @@ def decode(
 
 def loaded(model: ModelSource, arguments: argparse.Namespace) -> Translator | Parser:
     """Loads and checks a model; if it writes trees, returns a parser with the tokenizer that the flags select."""
+    if model.export is not None:  # before TensorFlow, which takes seconds
+        model = dataclasses.replace(model, export=check_loadable(model.export))
     if model.engine == "tensorflow":
         import_for_searches(arguments.xla_compile)
     translator = Translator.of(model, EngineOptions(cli.warn, arguments.xla_compile))

@@ -48,8 +48,9 @@ class LineTerm:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Lines to decode, as texts and as ids, with their search settings. All sequences have one entry per line.
+    """Lines to decode, as texts and as ids, with their search settings.
 
+    Texts, sources, prefixes and phrases have one entry per line.
     `Translator` makes it, engines search for its outputs, and registered constraints and scorers read it.
     """
 
@@ -93,7 +94,7 @@ class Engine(Protocol):
     """A model that decodes lines, scores outputs and returns attention weights. Its methods are thread-safe.
 
     Attributes:
-      name: its name in `ENGINES`.
+      name: its name in `ENGINES`, see `options.py`.
       model_name: the name of the model in reports.
       max_positions: the longest sequence on either side, in tokens; None: unlimited.
       positions_limit: the name of that limit in messages.

@@ -96,6 +96,17 @@ def check_files(export: ExportDir) -> ExportDir:
     return dataclasses.replace(export, is_checked=True)
 
 
+def check_loadable(export: ExportDir) -> ExportDir:
+    """Does what `check_files` does. Raises UserError also for a SavedModel, which has its own search."""
+    export = check_files(export)
+    if export.format == "saved_model":
+        raise UserError(
+            f"{export.path} is a SavedModel, which t2t-lite does not load; load it with TensorFlow (see "
+            f"{export.path / MODEL_CARD}), or export the run with --format=ctranslate2 or keras"
+        )
+    return export
+
+
 def open_keras_export(path: str | os.PathLike) -> ExportDir:
     """Opens an export as `open_export` does. Raises UserError also if its format is not keras."""
     export = open_export(path)

@@ -11,7 +11,7 @@ from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
 from t2t_lite.decoding.engine import LEARNED_POSITIONS, Engine
-from t2t_lite.decoding.export_dir import MANIFEST, ExportDir, check_files, read_export, warn_of_version
+from t2t_lite.decoding.export_dir import MANIFEST, ExportDir, check_loadable, read_export, warn_of_version
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
@@ -48,7 +48,7 @@ class ModelSource:
     run_dirs: tuple[RunDir, ...] = ()
     selections: tuple[Selection, ...] = ()  # the checkpoint of each run
     export: ExportDir | None = None
-    # What the user should know about the checkpoints and the tuned settings; () once it was said.
+    # What the user should know about the checkpoints and the tuned settings; () once it was shown.
     checkpoint_remarks: tuple[str, ...] = ()
     settings_remarks: tuple[str, ...] = ()
 
@@ -59,7 +59,7 @@ class ModelSource:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """All remarks; `load` says them."""
+        """All remarks; `load` shows them."""
         return *self.checkpoint_remarks, *self.settings_remarks
 
     @property
@@ -136,7 +136,7 @@ class ModelSource:
                 model.freeze()
             model = models[0] if len(models) == 1 else Ensemble(models)
             return TensorFlowEngine(model, options, self.checkpoints)
-        check_files(export)
+        check_loadable(export)
         warn_of_version(export, options.warn)
         content = export.content
         if export.format == "ctranslate2":
@@ -151,16 +151,10 @@ class ModelSource:
                 digest=content["files"]["model.bin"]["sha256"],
                 quantization=content.get("quantization"),
             )
-        if export.format == "keras":
-            vocabularies = self.vocabularies
-            load_tensorflow()
-            from t2t_lite.decoding import tensorflow_engine
+        load_tensorflow()
+        from t2t_lite.decoding.tensorflow_engine import keras_engine
 
-            return tensorflow_engine.keras_engine(export, vocabularies, self.settings, options)
-        raise UserError(
-            f"{export.path} is a SavedModel, which t2t-lite does not load; load it with TensorFlow (see "
-            f"{export.path / 'README.md'}), or export the run with --format=ctranslate2 or keras"
-        )
+        return keras_engine(export, self.vocabularies, self.settings, options)
 
     def models(self, precision: str | None = None) -> "list[Seq2SeqModel]":
         """Returns the model of each run with its weights. None: in the precision of its training."""
@@ -183,7 +177,7 @@ class ModelSource:
 def open_model(
     output_dir: str | PathLike | Sequence[str | PathLike] = (),
     checkpoint_path: str | PathLike | Sequence[Path] | None = None,
-    decode_hparams: str | Mapping[str, SettingValue] = "",
+    decode_hparams: str | Mapping[str, SettingValue] | None = "",
     *,
     export_dir: str | PathLike | None = None,
     ignored: Collection[str] = (),
@@ -193,7 +187,8 @@ def open_model(
     Args:
       output_dir: a run directory, or several with the same vocabularies.
       checkpoint_path: see `select`; or the path of a checkpoint for each run.
-      decode_hparams: changes to the settings of the run, see `search_settings`, or of the export.
+      decode_hparams: changes to the settings of the run, see `search_settings`, or of the export. None: the settings of
+        a run's problem, even if others were tuned, for those who do not search.
       export_dir: an export, instead of runs.
       ignored: tuned settings to leave out.
 
@@ -229,7 +224,9 @@ def open_model(
         select(run_dir.path, each, of_checkpoints.append) for run_dir, each in zip(run_dirs, asked, strict=True)
     ]
     first, problem = run_dirs[0], run_dirs[0].problem
-    settings = search_settings(first.path, problem.decode_hparams, decode_hparams, of_settings.append, ignored)
+    settings = problem.decode_hparams
+    if decode_hparams is not None:
+        settings = search_settings(first.path, settings, decode_hparams, of_settings.append, ignored)
     for other in run_dirs[1:]:
         for mine, its in ((first.inputs_vocabulary, other.inputs_vocabulary), (first.vocabulary, other.vocabulary)):
             if file_sha256(mine) != file_sha256(its):
@@ -268,7 +265,7 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
         from t2t_lite.models.loading import load_model_file  # under any backend of Keras
 
         return load_model_file(path)
-    source = open_model(path, checkpoint_path)
-    for line in source.checkpoint_remarks:
+    source = open_model(path, checkpoint_path, decode_hparams=None)
+    for line in source.remarks:
         LOG.warning(line)
     return source.models()[0]

@@ -5,7 +5,6 @@ functions of a `Request` that return a `LineConstraint` or a `LineTerm`. The set
 select them by name.
 """
 
-import functools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -30,14 +29,17 @@ _PART = "\N{REPLACEMENT CHARACTER}"
 LinesToDecode = Request
 
 
-def make_constraints(request: Request, with_phrases: bool = False) -> list[LineConstraint]:
-    """Returns the constraints for decoding lines, in the order of application; phrases only if asked for."""
+def make_constraints(request: Request, phrases: "PhraseVocabulary | None" = None) -> list[LineConstraint]:
+    """Returns the constraints for decoding lines, in the order of application.
+
+    `phrases` makes the constraint of the request's phrases; None: its phrases are ignored.
+    """
     settings, prefixes, whole_words = request.decode_hparams, request.prefixes, request.whole_words
     of_settings = [name for name in CONSTRAINTS if getattr(settings, CONSTRAINTS.fact(name, "setting", ""), None)]
     constraints = [CONSTRAINTS[name](request) for name in (*of_settings, *names_in(settings.constraints))]
     constraints += request.constraints
-    if with_phrases:
-        constraints.append(_phrase_vocabulary(request.vocabulary).constraint(request.phrases or (), request.first_line))
+    if phrases:
+        constraints.append(phrases.constraint(request.phrases or (), request.first_line))
     if prefixes is not None:
         never = _never(settings, request.vocabulary)
         prefix = Prefix(never, request.vocabulary.word_starts if whole_words else b"")
@@ -103,10 +105,6 @@ class PhraseVocabulary:
 def _is_in_word(character: str) -> bool:
     is_letter = re.fullmatch(r"\w", character) or character == _PART
     return bool(character) and bool(is_letter or unicodedata.category(character).startswith("M"))
-
-
-# Reading the tokens of a large vocabulary takes a tenth of a second.
-_phrase_vocabulary = functools.lru_cache(maxsize=4)(PhraseVocabulary)
 
 
 def make_beam_search(

@@ -34,6 +34,7 @@ from t2t_lite.decoding.search.searcher import AdaptiveSearcher, Searcher, tokens
 from t2t_lite.decoding.search_requests import (
     LineConstraint,
     LineTerm,
+    PhraseVocabulary,
     make_beam_search,
     make_constraints,
     make_score_terms,
@@ -85,6 +86,7 @@ class TensorFlowEngine:
         self._options = options
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the most recently used one at the end
         self._lock = threading.Lock()
+        self._phrases: PhraseVocabulary | None = None  # of the target vocabulary, made for the first phrases
         self._graphs: dict[Hashable, Callable[..., tf.Tensor]] = {}  # of scores and attention, by name
         self._graphs_lock = threading.Lock()  # tracing takes a second, in which searches can start
 
@@ -205,7 +207,9 @@ class TensorFlowEngine:
             rows = [row for row in request.rows if bool(phrases[row]) == with_phrases]
             if not rows and (with_phrases or request.rows):
                 continue
-            constraints = make_constraints(request, with_phrases)
+            if with_phrases and self._phrases is None:
+                self._phrases = PhraseVocabulary(request.vocabulary)  # reads all tokens, so once
+            constraints = make_constraints(request, self._phrases if with_phrases else None)
             searcher = self._searcher(request, constraints, terms)
             share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
             parts = by_length(rows, lengths, searcher.batch_size_of, share)

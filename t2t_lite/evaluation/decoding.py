@@ -32,7 +32,7 @@ def decode(request: EvalRequest, inputs: Sequence[str]) -> Decoded:
     run_dir, problem = request.source.run_dir, request.source.run_dir.problem
     manifest = check_data(request.data_dir, problem, request.split)
     _check_vocabularies(request, manifest)
-    translator = Translator.of(request.source, request.engine)
+    translator = Translator.of(request.source, request.options)
     strategy, options = tf.distribute.get_strategy(), TrainOptions(free_bytes=device_memory())
     sums = SplitLosses(run_dir, request.data_dir, request.split, strategy, translator.model, options)()
     decoder = make_decoder(problem, translator)

@@ -83,12 +83,12 @@ def evaluate(
     """
     if split not in ("dev", "test"):
         raise UserError(f"`split={split}` must be dev or test", status=2)
-    source, data_dir = open_model(output_dir, checkpoint_path, decode_hparams), Path(data_dir)
-    run_dir = source.run_dir
     if decode_hparams and not decode:
         raise UserError("`decode_hparams` needs `decode=True`", status=2)
     if metrics and not decode:
         raise UserError("`metrics` needs `decode=True`", status=2)
+    source, data_dir = open_model(output_dir, checkpoint_path, decode_hparams), Path(data_dir)
+    run_dir = source.run_dir
     for name in metrics:
         check_metric(name, run_dir.problem, "metrics")
     if decode and not run_dir.problem.has_inputs:

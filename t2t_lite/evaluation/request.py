@@ -27,12 +27,14 @@ _MAX_NAME = 150  # in characters; file systems allow 255 bytes
 
 @dataclasses.dataclass(frozen=True)
 class EvalRequest:
-    source: ModelSource  # the run with its checkpoint and search settings; its remarks are said
+    """What to evaluate: a run with its checkpoint and search settings, on a split."""
+
+    source: ModelSource  # its remarks were shown
     split: str  # "dev" or "test"
     data_dir: Path  # the folder with the data of the run's problem
     references: tuple[Path, ...]  # additional reference files
     again: bool  # whether to decode even if the outputs are stored
-    engine: EngineOptions
+    options: EngineOptions
 
     @property
     def folder(self) -> Path:

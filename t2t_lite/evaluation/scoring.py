@@ -63,7 +63,7 @@ def score(request: EvalRequest, metrics: Sequence[str] = ()) -> SplitScores:
     stored = None if request.again else stored_scores(request)
     if stored is None:
         for name in [] if request.again else changed_texts(request.folder):
-            request.engine.warn(f"{request.folder / name} was changed after it was scored; decoding the split again")
+            request.options.warn(f"{request.folder / name} was changed after it was scored; decoding the split again")
         inputs, references = request.texts()
         return _scored(request, inputs, references, _decoded(request, inputs, references[0]), wanted, decoded_now=True)
     known = dict.fromkeys(figure.metric for figure in stored.figures if figure.metric)
@@ -122,7 +122,7 @@ def _decoded(request: EvalRequest, inputs: Sequence[str], references: Sequence[s
         problem = request.source.run_dir.problem
         examples = make_examples(problem, decoded.translator, inputs, decoded.hypotheses, references)
     except Exception as error:  # an error here must not lose the outputs, which took long to decode
-        request.engine.warn(f"could not select the worst and best lines ({type(error).__name__}: {error})")
+        request.options.warn(f"could not select the worst and best lines ({type(error).__name__}: {error})")
     return _Outputs(decoded.hypotheses, decoded.only_trees, decoded.sums, decoded.seconds, decoded.members, examples)
 
 
@@ -145,7 +145,7 @@ def _scored(
     words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
     for figure in figures:
         if figure.note and figure not in held:
-            request.engine.warn(f"{figure.label}: {figure.note}")
+            request.options.warn(f"{figure.label}: {figure.note}")
     figures += figures_of_tokens(outputs.sums, words, len(inputs))
     names = {figure.metric for figure in figures} - {""} | {*METRICS.having("needs", TOKENS)}
     codes = {metric: code_digest([(METRICS, metric)]) for metric in sorted(names)}

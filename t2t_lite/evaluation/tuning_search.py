@@ -49,7 +49,7 @@ def tuning_candidates(
         with tempfile.TemporaryDirectory() as folder:  # the run's own average stays unchanged
             path = write_mean(Path(folder), chosen) if chosen else now
             of_path = dataclasses.replace(source, selections=(Selection(path),))
-            translator = of_averages or Translator.of(of_path, request.engine)
+            translator = of_averages or Translator.of(of_path, request.options)
             model = translator.model
             assert isinstance(model, Seq2SeqModel)  # a single run is not an ensemble
             if of_averages is not None:

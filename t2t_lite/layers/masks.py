@@ -1,4 +1,4 @@
-"""Attention masks stand in `t2t_lite.layers.attention`; plug-ins import them from here."""
+"""The attention masks of `t2t_lite.layers.attention`, which plug-ins may import from here."""
 
 from t2t_lite.layers.attention import causal_mask, padding_mask
 

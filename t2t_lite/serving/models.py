@@ -78,7 +78,7 @@ class ModelSet:
         for source, pair in self._places:
             on_batch = functools.partial(self._metrics.batch, source.name)
             self._models[source.name] = model = ServedModel(
-                source, self._opened[source.name], pair, self._options, on_batch
+                source, self._opened.pop(source.name), pair, self._options, on_batch
             )
             on_loaded(model)
         if len(self.sources) > 1:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from t2t_lite.layers.attention import causal_mask, padding_mask
+from t2t_lite.layers.masks import causal_mask, padding_mask  # the path that plug-ins import
 
 
 def test_the_padding_mask_hides_padding_only():

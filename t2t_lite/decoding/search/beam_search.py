@@ -101,6 +101,12 @@ class BeamSearch:
             raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
         if self.guide and self.groups > 1:
             raise ValueError(f"a search with {self.guide.name} must have one group")
+        guides = [rule.name for rule in self.constraints if isinstance(rule, GuidingConstraint)]
+        if len(guides) > 1:
+            raise ValueError(f"one constraint can guide a search, not {' and '.join(guides)}")
+        names = [rule.name for rule in self.constraints if isinstance(rule, Feature)]
+        if len({*names, "coverage"}) <= len(names):
+            raise ValueError(f"constraints keep data as {', '.join(names)}; each needs a name of its own, not coverage")
 
     @property
     def guide(self) -> GuidingConstraint | None:

@@ -69,7 +69,7 @@ class Batch(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What of a batch another batch continues with."""
+    """What a batch takes over from the batch that it continues."""
 
     capacity: Array | int  # number of positions for which there is room
     rows: Array  # int32 [rows], in order; -1, after all others, for a row of padding

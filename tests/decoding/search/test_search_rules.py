@@ -163,6 +163,9 @@ def test_a_constraint_may_add_extensions_and_choose_those_that_stay_alive():
     assert (search_with(model, rule, beam_size=1).ids[:, 0, : LENGTH - 1].numpy() == 3).all()  # the last one ends
     with pytest.raises(ValueError, match="a search with twos must have one group"):
         search_with(model, rule, beam_size=4, groups=2)
+    for rules, message in (((rule, ManyThrees(1)), "one constraint can guide"), ((AtMost(1), AtMost(2)), "of its own")):
+        with pytest.raises(ValueError, match=message):
+            search_with(model, rule, beam_size=4, constraints=rules)
 
 
 def plain_diverse_search(model, sentence, width, groups, strength):
