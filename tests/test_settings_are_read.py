@@ -42,8 +42,10 @@ def reads_of(tree):
     """The same for one file; after `settings = self.decode_hparams` the object's name is the longer one."""
     renamed = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and object_name(node.value).endswith("hparams"):
-            renamed.update({object_name(target): object_name(node.value) for target in node.targets})
+        if isinstance(node, ast.Assign):
+            (target,), value = node.targets[:1], node.value
+            parts = zip(target.elts, value.elts) if isinstance(value, ast.Tuple) else [(target, value)]
+            renamed.update({object_name(a): object_name(b) for a, b in parts if object_name(b).endswith("hparams")})
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and object_name(node.func) == "stored_setting":
