@@ -44,7 +44,8 @@ def reads_of(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             (target,), value = node.targets[:1], node.value
-            parts = zip(target.elts, value.elts) if isinstance(value, ast.Tuple) else [(target, value)]
+            are_pairs = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            parts = zip(target.elts, value.elts) if are_pairs else [(target, value)]
             renamed.update({object_name(a): object_name(b) for a, b in parts if object_name(b).endswith("hparams")})
     found = set()
     for node in ast.walk(tree):
