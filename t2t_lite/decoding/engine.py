@@ -27,10 +27,14 @@ LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
 
 @dataclasses.dataclass(frozen=True)
 class LineConstraint:
-    """A constraint and its inputs for each line."""
+    """A constraint and its inputs for each line.
+
+    What differs between requests belongs into the inputs: a search is made, and compiled, for each constraint.
+    """
 
     constraint: "Constraint"
-    # its `constraint_inputs` by name, with an int or a list of ints for each line
+    # its `constraint_inputs` by name, unique in a search, with an int or a list of ints for each line; lists are padded
+    # with 0
     inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     # for each line, a lower bound on the output's length limit, in tokens with the end symbol; None: no bound
     min_limits: Sequence[int] | None = None
@@ -41,7 +45,7 @@ class LineTerm:
     """A term of the score and its inputs for each line."""
 
     term: "ScorerTerm"
-    # its `constraint_inputs` by name, with an int or a list of ints for each line
+    # as those of a `LineConstraint`
     inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     min_limits: None = None
 

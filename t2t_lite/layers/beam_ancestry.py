@@ -78,8 +78,13 @@ class Cache(NamedTuple):
 class BeamAncestry(NamedTuple):
     """The ancestry of the hypotheses at one position, `beam` hypotheses per sentence.
 
-    `entries` states by cache entry what `ancestors` states by position. Caches have one entry per beam and position,
-    except those that `compact_ancestry` left out because no hypothesis needs them.
+    `entries` states by cache entry what `ancestors` states by position: full attention reads the first as its mask,
+    local attention the second, and layers that keep one state per hypothesis gather it by `parents`. Caches have one
+    entry per beam and position, except those that `compact_ancestry` left out because no hypothesis needs them.
+
+    An example of two beams: position 0 wrote the entries 0 and 1. If both hypotheses at position 1 extend beam 1
+    (parents 1, 1), they see the entries {1, 2} and {1, 3}. If those at position 2 extend the beams 1 and 0, they see
+    {1, 3, 4} and {1, 2, 5}, and their ancestors are (1, 1, 0) and (1, 0, 1).
     """
 
     parents: Array  # int [batch, beam], the beam of the previous position that each hypothesis extends
@@ -105,7 +110,7 @@ def initial_ancestry(batch: int | Array, beam_size: int, max_length: int | Array
         ops.full((batch, beam_size, max_length), -1, dtype="int32"),
         ops.zeros((batch, beam_size, entries), "bool"),
         ops.zeros((batch, entries), "int32"),
-        ops.convert_to_tensor(-beam_size, "int32"),
+        ops.convert_to_tensor(-beam_size, "int32"),  # position 0 then begins at entry 0
     )
 
 

@@ -237,7 +237,7 @@ class BeamSearch:
             ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]  # [batch, candidates]
             scores = candidates.log_probs / length_penalty(length, self.alpha)  # as if all of them ended here
             for name, feature in features.items():
-                scores += feature.score(extended[name], inputs)
+                scores += tf.minimum(feature.score(extended[name], inputs), 0.0)  # see `is_final`
             ids, lengths = _appended(state, candidates.parents, candidates.tokens), tf.fill(tf.shape(scores), length)
             for each in self.terms:
                 scores += tf.minimum(each.term(ids, lengths, inputs), 0.0)
@@ -253,7 +253,7 @@ class BeamSearch:
             else:
                 kept = tf.math.top_k(merits, width)[1]
             of_kept = functools.partial(tf.gather, indices=kept, batch_dims=1)
-            chosen, extended, has_ended = tf.nest.map_structure(of_kept, (candidates, extended, ended))
+            chosen, its_features, has_ended = tf.nest.map_structure(of_kept, (candidates, extended, ended))
             log_probs = tf.where(has_ended, NONE, chosen.log_probs)  # [batch, width]
 
             # The sentence is done when none of them can still enter the finished set.
@@ -263,7 +263,7 @@ class BeamSearch:
                 _Group(
                     alive=chosen._replace(log_probs=log_probs),
                     taken=tf.where(chosen.log_probs > EXISTS, chosen.tokens, -1),
-                    features=extended,
+                    features=its_features,
                     finished=finished,
                     done=done | final[:, tf.newaxis],
                 )
