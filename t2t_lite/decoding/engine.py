@@ -29,7 +29,7 @@ LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
 class LineConstraint:
     """A constraint and its inputs for each line.
 
-    What differs between requests belongs into the inputs: a search is made, and compiled, for each constraint.
+    What differs between requests belongs in the inputs: a search is made, and compiled, for each constraint.
     """
 
     constraint: "Constraint"
@@ -54,8 +54,8 @@ class LineTerm:
 class Request:
     """Lines to decode, as texts and as ids, with their search settings.
 
-    Texts, sources, prefixes and phrases have one entry per line.
-    `Translator` makes it, engines search for its outputs, and registered constraints and scorers read it.
+    Texts, sources, prefixes and phrases have one entry per line. `Translator` makes it, engines search for its
+    outputs, and registered constraints and scorers read it.
     """
 
     texts: Sequence[str]

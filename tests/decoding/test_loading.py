@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.decoding import export_dir
-from t2t_lite.decoding.loading import open_model
+from t2t_lite.decoding.loading import load_model, open_model
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
@@ -56,6 +56,13 @@ def test_a_model_says_its_remarks_once_before_it_is_loaded(runs):
     Translator.of(source, EngineOptions(said.append))
     assert said == list(source.remarks)
     assert "is older than" in said[0] and said[1].startswith("alpha=0.3 was tuned on dev")
+
+
+def test_a_model_without_a_search_needs_no_search_settings(runs):
+    (runs[0] / "decode_hparams.json").write_text('{"settings": {"alpha": "x"}}')
+    assert load_model(runs[0]).count_params() == load_model(runs[1]).count_params()
+    with pytest.raises(UserError, match=r"decode_hparams\.json is damaged"):
+        open_model(runs[0])
 
 
 def test_models_with_other_vocabularies_form_no_ensemble(runs):

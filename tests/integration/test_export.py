@@ -233,8 +233,10 @@ def test_what_an_export_cannot_do_is_said_before_it_starts(exports, command, sou
     assert "using" not in result.stderr
 
 
-def test_a_saved_model_has_its_own_search(exports, command, source):
-    result = command("decoder", f"--export_dir={exports / 'saved_model'}", f"--decode_from_file={source}")
+def test_a_saved_model_has_its_own_search_which_is_said_without_tensorflow(exports, source):
+    program = "import sys; sys.modules['tensorflow'] = None; from t2t_lite.bin.decoder import main; sys.exit(main())"
+    flags = (f"--export_dir={exports / 'saved_model'}", f"--decode_from_file={source}")
+    result = subprocess.run([sys.executable, "-c", program, *flags], capture_output=True, text=True, check=False)
     assert result.returncode == 1 and "is a SavedModel, which t2t-lite does not load" in result.stderr
 
 
