@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,11 @@ from t2t_lite.options import option
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.runs.tuned_settings import FILE, forget
 from t2t_lite.system.machine import keep_compiled
-from t2t_lite.visualization.figures import check_plot_file
 
 if TYPE_CHECKING:
     from t2t_lite.data.problem import Problem
-    from t2t_lite.evaluation.comparison import RunComparison
-    from t2t_lite.evaluation.split_scores import SplitScores
+    from t2t_lite.evaluation.comparison import Comparison
+    from t2t_lite.evaluation.stored import SplitScores
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,12 +40,11 @@ class Flags(cli.RunFlags):
     )
     tune: str | None = option(
         None,
-        "instead, try values of alpha, beam_size and average_checkpoints on dev (alpha=0:2:0.2,beam_size=4/8), and "
-        "make the best ones the run's defaults if they are significantly better; forget: remove these defaults",
+        "instead, try values of alpha and beam_size on dev (alpha=0:2:0.2,beam_size=4/8), and make the best ones the "
+        "run's defaults if they are significantly better; forget: remove these defaults",
         group="search settings",
         metavar="NAME[=VALUES],...",
     )
-    plot_file: PathLike | None = option(None, "with --tune: plot the scores (.png, .svg or .pdf)", metavar="FILE.png")
 
 
 def make_parser() -> cli.CommandParser:
@@ -93,8 +90,9 @@ def _run(flags: Sequence[str]) -> None:
     for run in arguments.output_dir:
         source = open_model(run, options.checkpoint_path, options.decode_hparams)
         cli.warn(f"using {source}")
-        problems.append(source.run_dir.problem)
-        scores.append(evaluate.score_model(source, options))
+        request = evaluate.make_request(source, options)
+        problems.append(request.problem)
+        scores.append(evaluate.score(request))
         cli.warn(f"{'wrote' if scores[-1].decoded_now else 'answered from'} {scores[-1].path}")
     if arguments.json:
         _print_json(
@@ -114,8 +112,6 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
         names = ("metrics", "references", "tune", "decode_hparams", "again")
         parser.refuse(arguments, names, "--heads and {} cannot be combined")
     if not arguments.tune:
-        if arguments.plot_file:
-            parser.error("--plot_file needs --tune")
         return
     if arguments.split == "test":
         parser.error("--tune only works on dev, because choosing settings on test would make its scores meaningless")
@@ -124,7 +120,7 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
         parser.error("--tune takes one run directory, --output_dir=RUN")
 
 
-def _compared(scores: Sequence["SplitScores"], problem: "Problem") -> "RunComparison | None":
+def _compared(scores: Sequence["SplitScores"], problem: "Problem") -> "Comparison | None":
     if len(scores) == 1:
         return None
     from t2t_lite.evaluation import comparison as comparing
@@ -138,26 +134,20 @@ def _compared(scores: Sequence["SplitScores"], problem: "Problem") -> "RunCompar
 def _tune(arguments: argparse.Namespace) -> None:
     """Tunes search settings on dev and prints the report, or deletes the tuned settings."""
     from t2t_lite.decoding.loading import open_model
-    from t2t_lite.evaluation import request, tuning
+    from t2t_lite.evaluation import evaluate, tuning
 
     if arguments.tune == tuning.FORGET:
         run = open_run_dir(Path(arguments.output_dir[0])).path
         print(f"removed {run / FILE}" if forget(run) else f"{run / FILE} does not exist; nothing was tuned")
         return
     grid = tuning.parse_grid(arguments.tune)
-    if arguments.plot_file:
-        check_plot_file(Path(arguments.plot_file))
     options = EvalOptions(**cli.given(arguments, EvalOptions))
     (run,) = arguments.output_dir
     source = open_model(run, options.checkpoint_path, options.decode_hparams, ignored=grid)
-    asked = request.make_request(source, options, cli.warn)
+    request = evaluate.make_request(source, options)
     cli.warn(f"using {source}")
-    tuned = tuning.tune(asked, grid)
+    tuned = tuning.tune(request, grid)
     cli.warn(f"{'wrote' if tuned.searched_now else 'answered from'} {tuned.path}")
-    if arguments.plot_file:
-        from t2t_lite.evaluation.tuning_report import plot_tuning
-
-        plot_tuning(tuned.content, Path(arguments.plot_file))
     if arguments.json:
         _print_json({"path": str(tuned.path), **tuned.content, "earlier": tuned.earlier._asdict()})
     else:

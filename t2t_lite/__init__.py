@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Hypothesis, Translator
     from t2t_lite.display import Display, log_to_stdout
     from t2t_lite.errors import UserError
-    from t2t_lite.evaluation.evaluate import EvaluationResult, evaluate, measure_heads, score_split
-    from t2t_lite.evaluation.split_scores import SplitScores
+    from t2t_lite.evaluation.evaluate import EvaluationResult, evaluate, score_split
+    from t2t_lite.evaluation.heads import measure_heads
+    from t2t_lite.evaluation.stored import SplitScores
     from t2t_lite.exporting.export import export
     from t2t_lite.importing.import_model import import_data, import_model
     from t2t_lite.parsing.parser import Parser
@@ -44,8 +45,9 @@ _NAMES = {
     "decoding.translator": "Hypothesis Translator",
     "display": "Display log_to_stdout",
     "errors": "UserError",
-    "evaluation.evaluate": "EvaluationResult evaluate measure_heads score_split",
-    "evaluation.split_scores": "SplitScores",
+    "evaluation.evaluate": "EvaluationResult evaluate score_split",
+    "evaluation.heads": "measure_heads",
+    "evaluation.stored": "SplitScores",
     "exporting.export": "export",
     "importing.import_model": "import_data import_model",
     "layers": "layers",

@@ -361,7 +361,7 @@ for _name, _class, _summary, _facts in (
 for _name, _class, _summary, _facts in (
     (
         "bleu",
-        "sacrebleu_metrics:Bleu",
+        "text_metrics:Bleu",
         "Matching word n-grams (up to 4), by sacreBLEU; the language determines the tokens, usually 13a; 0 to 100.",
         {
             "label": "BLEU",
@@ -372,19 +372,19 @@ for _name, _class, _summary, _facts in (
     ),
     (
         "chrf",
-        "sacrebleu_metrics:Chrf",
+        "text_metrics:Chrf",
         "Matching character n-grams (up to 6), sacreBLEU's chrF2; 0 to 100.",
         {"label": "chrF2", **_SEVERAL, **_CASE},
     ),
     (
         "ter",
-        "sacrebleu_metrics:Ter",
+        "text_metrics:Ter",
         "Edits as a percentage of the reference's words, by sacreBLEU; lower is better.",
         {"label": "TER", "options": ("language",), **_SEVERAL, **_LOWER},
     ),
     (
         "paper_bleu",
-        "paper_bleu:PaperBleu",
+        "text_metrics:PaperBleu",
         "BLEU as in the paper: Moses tokenization, compounds split; not comparable with bleu; 0 to 100.",
         {
             "label": "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)",
@@ -397,7 +397,7 @@ for _name, _class, _summary, _facts in (
     ),
     (
         "exact_match",
-        "exact_match:ExactMatch",
+        "text_metrics:ExactMatch",
         "Percentage of outputs that equal a reference; 0 to 100.",
         {**_SEVERAL, **_CASE},
     ),

@@ -34,7 +34,7 @@ _PAGES = {
     "Options of `t2t-lite-trainer` and `t2t_lite.train`": TrainOptions,
     "Options of `t2t-lite-decoder` and `t2t-lite-serve`": DecodeOptions,
     "Options of engines: `t2t_lite.Translator.from_run_dir`, `from_export`": EngineOptions,
-    "Options of `t2t-lite-eval` and `t2t_lite.score_split`": EvalOptions,
+    "Options of `t2t-lite-eval` and `t2t_lite.evaluate`": EvalOptions,
     "Options of `t2t-lite-export` and `t2t_lite.export`": ExportOptions,
     "Options of `t2t-lite-import` and `t2t_lite.import_model`": ImportOptions,
     "Options of `t2t-lite-serve`": ServingOptions,

@@ -1,169 +1,475 @@
-"""Evaluates checkpoints of a run."""
+"""Scores a checkpoint on a split: decodes it once, keeps outputs and scores in the run directory, answers from them."""
 
+import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+import datetime
+import hashlib
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
+import t2t_lite
+from t2t_lite.config import DecodeHParams
 from t2t_lite.data.manifest import check_data
+from t2t_lite.data.problem import SIDES, Problem
+from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.loading import ModelSource, open_model
+from t2t_lite.decoding.options import EngineOptions
+from t2t_lite.decoding.translator import Translator
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation import heads
+from t2t_lite.evaluation.examples import EXAMPLES, examples_text, make_examples, read_examples
 from t2t_lite.evaluation.options import EvalOptions
-from t2t_lite.evaluation.request import make_request
-from t2t_lite.evaluation.scoring import score
-from t2t_lite.metric import check_metric
-from t2t_lite.options import SettingValue
+from t2t_lite.evaluation.report import evaluation_report
+from t2t_lite.evaluation.stored import (
+    FOLDER,
+    FORMAT,
+    HYPOTHESES,
+    INPUTS,
+    NOTE,
+    REPORT,
+    SCORES,
+    TREES_ONLY,
+    Figure,
+    SplitScores,
+    changed_texts,
+    code_of_outputs,
+    folder_name,
+    read_scores,
+    reference_names,
+    write_lines,
+)
+from t2t_lite.files import as_json, file_sha256, write_text, written_folder
+from t2t_lite.metric import (
+    TOKENS,
+    check_language,
+    compute_score,
+    figure_label,
+    figure_name,
+    knows_language,
+    make_metric,
+    metric_named,
+    metric_needs,
+    options_for,
+    references_taken,
+    with_companions,
+)
+from t2t_lite.plugins import code_digest
+from t2t_lite.registry import METRICS
 from t2t_lite.runs.checkpoint_files import checkpoint_step
+from t2t_lite.scoring.significance import interval
+from t2t_lite.scoring.text_metrics import has_hardly_a_blank
+from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 from t2t_lite.system.tensorflow import tensorflow_job
-from t2t_lite.training.options import TrainOptions, check_search
+from t2t_lite.training.options import check_search
 
-if TYPE_CHECKING:
-    from t2t_lite.evaluation.heads import HeadsReport
-    from t2t_lite.evaluation.split_scores import SplitScores
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluationResult:
-    """The metrics of a checkpoint on one split.
-
-    Args:
-      checkpoint: its path, without suffix.
-      step: its step.
-      split: the split.
-      loss: in nats per non-padding target token, with label smoothing, as in training.
-      nll_loss: the same without label smoothing.
-      perplexity: exp(nll_loss).
-      accuracy: the share of target tokens that the model ranks first, given the previous ones; 0 to 1.
-      bleu: sacreBLEU of the translations, 0 to 100; None for parsing or without decoding.
-      f1: labelled bracketing F1 of the trees, 0 to 100; None for translation or without decoding.
-      scores: all metrics by name: those above and others, such as "chrf".
-    """
-
-    checkpoint: Path
-    step: int
-    split: str
-    loss: float
-    nll_loss: float
-    perplexity: float
-    accuracy: float
-    bleu: float | None = None
-    f1: float | None = None
-    scores: Mapping[str, float] = dataclasses.field(default_factory=dict, hash=False)
+PER_WORD = "perplexity_per_word"
+ONLY_TREES = "_only_trees"  # the name suffix of scores after a search among trees only
+# The parts of a signature that may differ between equal scores.
+_VERSIONS = re.compile(r"nrefs:\d+\||\|version:[^|]*|(?<=sacremoses)-[\d.]+")
+# Settings that a folder's name always contains.
+_NAMED = ("beam_size", "alpha")
+_MOST_BUCKETS = 6
 
 
 def evaluate(
-    output_dir: str | PathLike,
-    data_dir: str | PathLike,
-    *,
-    split: str = "dev",
-    checkpoint_path: str | PathLike | None = None,
-    decode: bool = True,
-    metrics: Sequence[str] = (),
-    decode_hparams: str | Mapping[str, SettingValue] = "",
-    max_tokens_per_replica: int | None = None,
-) -> EvaluationResult:
-    """Evaluates a checkpoint on a split, on one device, as the trainer does after each checkpoint.
+    output_dir: str | PathLike, data_dir: str | PathLike | None = None, *, decode: bool = True, **options: Any
+) -> SplitScores:
+    """Scores a checkpoint on a split, as t2t-lite-eval does, and keeps outputs and scores in the run directory.
+
+    The split is decoded, and the losses on its targets are computed in float32 on one device. A later call with the
+    same checkpoint, settings and texts returns the stored scores without TensorFlow. With other metrics or references,
+    it scores the stored outputs.
 
     Args:
       output_dir: the run directory.
-      data_dir: the folder with the data of the run's problem.
-      split: "dev" or "test".
-      checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
-        one, else the last checkpoint.
-      decode: whether to also translate (or parse) the split and compute the problem's metric: BLEU (or F1).
-      metrics: further metrics of the translations (or trees), such as ("chrf", "ter").
-      decode_hparams: changes to the run's search settings, as a dict or "name=value,...".
-      max_tokens_per_replica: see `TrainOptions`; None: as many as fit in memory.
+      data_dir: the folder with the data of the run's problem; None: the folder that the training used.
+      decode: whether to decode the split; otherwise, only the losses are computed.
+      options: `EvalOptions`: split ("dev" or "test"), checkpoint_path ("best", "last", "average", "ckpt-2000" or a
+        path), decode_hparams (a dict or "name=value,..."), metrics (such as ("chrf", "ter")), references (files),
+        again, xla_compile.
 
-    Raises:
-      UserError: if the run, the checkpoint or the data is unusable.
-    """
-    if split not in ("dev", "test"):
-        raise UserError(f"`split={split}` must be dev or test", status=2)
-    if decode_hparams and not decode:
-        raise UserError("`decode_hparams` needs `decode=True`", status=2)
-    if metrics and not decode:
-        raise UserError("`metrics` needs `decode=True`", status=2)
-    source, data_dir = open_model(output_dir, checkpoint_path, decode_hparams), Path(data_dir)
-    run_dir = source.run_dir
-    for name in metrics:
-        check_metric(name, run_dir.problem, "metrics")
-    if decode and not run_dir.problem.has_inputs:
-        raise UserError(
-            f"'{run_dir.problem.name}' has no inputs, so there are no outputs to score; pass `decode=False`"
-        )
-    check_search(decode_hparams, run_dir.problem)
-    manifest = check_data(data_dir, run_dir.problem, split)
-    with tensorflow_job():
-        from t2t_lite.training import evaluation
-
-        for line in source.remarks:
-            LOG.warning(line)
-        checkpoint = source.selection.path
-        options = TrainOptions(
-            eval_decode=decode,
-            decode_hparams=vars(source.settings) if decode else "",
-            max_tokens_per_replica=max_tokens_per_replica,
-        )
-        figures = evaluation.evaluate_checkpoint(run_dir, data_dir, manifest, checkpoint, options, metrics, split)
-    fields = {field.name for field in dataclasses.fields(EvaluationResult)}
-    of_fields = {name: figure for name, figure in figures.items() if name in fields}
-    return EvaluationResult(checkpoint, checkpoint_step(checkpoint), split, scores=figures, **of_fields)
-
-
-def score_split(
-    output_dir: str | PathLike,
-    split: str = "dev",
-    **options: Any,
-) -> "SplitScores":
-    """Scores a checkpoint on a split, as t2t-lite-eval does, and stores outputs and scores in the run directory.
-
-    A later call with the same checkpoint, settings and texts returns the stored scores without TensorFlow. With further
-    metrics or other references, it scores the stored outputs.
-
-    Args:
-      output_dir: the run directory.
-      split: "dev" or "test".
-      options: `EvalOptions`: data_dir, checkpoint_path, decode_hparams, metrics, references, again ...
+    Returns:
+      the scores with their intervals and signatures, the outputs and the texts.
 
     Raises:
       UserError: if the run, the checkpoint or the data is unusable, or a metric does not fit the problem.
     """
-    checked = EvalOptions.of_keywords({"split": split, **options}, score_split)
-    return score_model(open_model(output_dir, checked.checkpoint_path, checked.decode_hparams), checked)
+    checked = EvalOptions.of_keywords({"data_dir": data_dir, **options}, evaluate)
+    for name in () if decode else ("decode_hparams", "metrics"):
+        if getattr(checked, name):
+            raise UserError(f"`{name}` needs `decode=True`", status=2)
+    source = open_model(output_dir, checked.checkpoint_path, checked.decode_hparams)
+    return score(make_request(source, dataclasses.replace(checked, decode=decode)))
 
 
-def score_model(source: ModelSource, options: EvalOptions) -> "SplitScores":
-    """Scores a run that `open_model` has chosen by the same options, see `score_split`."""
-    check_search(options.decode_hparams, source.run_dir.problem)
-    return score(make_request(source, options), options.metrics)
+def score_split(output_dir: str | PathLike, split: str = "dev", **options: Any) -> SplitScores:
+    """`evaluate`, as it was called up to version 0.10."""
+    return evaluate(output_dir, split=split, **options)
 
 
-def measure_heads(
-    output_dir: str | PathLike,
-    split: str = "dev",
-    *,
-    data_dir: str | PathLike | None = None,
-    checkpoint_path: str | PathLike | None = None,
-    lines: int = 500,
-) -> "HeadsReport":
-    """Measures the attention heads of a checkpoint on a split, as t2t-lite-eval --heads does.
+EvaluationResult = SplitScores  # the class of results up to version 0.10
 
-    The measures are how far and how sharply each head attends, and how much weight each neighbour receives, compared
-    with uniform attention.
 
-    Args:
-      output_dir: the run directory.
-      split: "dev" or "test"; the decoder reads its references (teacher forcing).
-      data_dir: the folder with the data of the run's problem; None: the folder that the training used.
-      checkpoint_path: which checkpoint, see `score_split`.
-      lines: the maximum number of lines to measure, from the start of the split.
+@dataclasses.dataclass(frozen=True)
+class EvalRequest:
+    """What to evaluate: a run with its checkpoint and search settings, on a split."""
 
-    Raises:
-      UserError: if the run, the checkpoint or the data is unusable, or the model provides no attention weights.
+    source: ModelSource  # its remarks were shown
+    options: EvalOptions
+    data_dir: Path  # the folder with the data of the run's problem
+    references: tuple[Path, ...]  # the files with the sets of references, the split's own first
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the run."""
+        return self.source.run_dir.problem
+
+    @property
+    def inputs(self) -> Path:
+        """The file with the split's inputs, in the direction of the problem."""
+        return self.data_dir / self.problem.text_filename(self.options.split, self.problem.in_direction(SIDES)[0])
+
+    @property
+    def folder(self) -> Path:
+        """The folder in the run directory for the scores, named after split, checkpoint and settings."""
+        usual, settings = DecodeHParams(), "losses"
+        if self.options.decode:
+            values = dataclasses.asdict(self.source.settings)
+            named = {name: value for name, value in values.items() if name in _NAMED or value != getattr(usual, name)}
+            settings = ",".join(
+                f"{name}={value:g}" if type(value) is float else f"{name}={value}" for name, value in named.items()
+            )
+        name = folder_name(self.options.split, self.source.selection.path, settings)
+        return self.source.run_dir.path / FOLDER / name
+
+    def decoded_by(self) -> dict[str, Any]:
+        """Returns everything that outputs depend on, as JSON data; equal data means equal outputs."""
+        code = code_of_outputs(self.source.run_dir, self.source.settings)
+        return {
+            "problem": self.problem.name,
+            "split": self.options.split,
+            "checkpoint": self.source.fingerprint()[0],
+            "decode_hparams": dataclasses.asdict(self.source.settings),
+            "inputs": file_sha256(self.inputs),
+            "targets": file_sha256(self.references[0]),
+            **({"plugins": code} if code else {}),  # without plug-ins, the keys are the same as in earlier versions
+        }
+
+    def stored(self) -> SplitScores | None:
+        """Returns the stored scores of the outputs, whatever their metrics and references; None if there are none."""
+        run, checkpoint = self.source.run_dir.path, self.source.selection.path
+        found = None if self.options.again else read_scores(self.folder, run, checkpoint)
+        return found if found and found.content["decoded_by"] == self.decoded_by() else None
+
+    def about(self, metrics: Sequence[str], held: Mapping[str, str]) -> dict[str, Any]:
+        """Returns the beginning of scores.json, with the digest of all that outputs and scores depend on.
+
+        `held` is what stored scores depend on that are not computed again, by the names of their metrics.
+        """
+        codes = {name: code_digest([(METRICS, name)]) for name in (*metrics, *METRICS.having("needs", TOKENS))}
+        codes |= held
+        for name in metrics:
+            signature = make_metric(name, **options_for(name, self.problem)).signature()
+            codes[name] = " ".join(filter(None, (codes[name], _VERSIONS.sub("", signature))))
+        checkpoint = self.source.selection.path
+        depends = {
+            "decoded_by": self.decoded_by(),
+            "references": [{"file": str(path.absolute()), "sha256": file_sha256(path)} for path in self.references],
+            "scored_by": dict(sorted(codes.items())),
+        }
+        digests = depends | {"references": [each["sha256"] for each in depends["references"]]}
+        return {
+            "format": FORMAT,
+            "version": t2t_lite.__version__,
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "run": str(self.source.run_dir.path.absolute()),
+            "data_dir": str(self.data_dir.absolute()),
+            "checkpoint": {
+                "path": str(checkpoint.absolute()),
+                "step": checkpoint_step(checkpoint),
+                "members": [],
+                "chosen": self.source.selection.reason,
+            },
+            **depends,
+            "digest": hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest(),
+            **({} if self.options.decode else {"decoded": False}),
+        }
+
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Returns the inputs and the sets of references."""
+        inputs, *references = (list(read_lines(path)) for path in (self.inputs, *self.references))
+        for path, lines in zip(self.references, references):
+            if len(lines) != len(inputs):
+                raise UserError(
+                    f"{path} has {len(lines)} lines, but {self.inputs} has {len(inputs)}; line n of one must "
+                    f"correspond to line n of the other"
+                )
+        return inputs, references
+
+
+def make_request(source: ModelSource, options: EvalOptions) -> EvalRequest:
+    """Checks the options for a run that `open_model` has chosen by them, and shows its remarks."""
+    run_dir, problem = source.run_dir, source.run_dir.problem
+    check_search(options.decode_hparams, problem)
+    for line in source.settings_remarks:
+        LOG.warning(line)
+    references = list(map(Path, options.references))
+    for path in references:
+        if not path.is_file():
+            raise UserError(f"`references`: no such file: {path}")
+    for line in source.checkpoint_remarks:
+        LOG.warning(line)
+    source = dataclasses.replace(source, settings_remarks=(), checkpoint_remarks=())
+    folder = run_dir.data_dir if options.data_dir is None else Path(options.data_dir)
+    if folder is None:
+        raise UserError(
+            f"{run_dir.path} does not record where its data is, because it is older than version 0.5; pass `data_dir`"
+        )
+    if options.data_dir is None and not folder.is_dir():
+        raise UserError(f"the data of {run_dir.path} is no longer in {folder}; pass its folder with `data_dir`")
+    targets = folder / problem.text_filename(options.split, problem.in_direction(SIDES)[1])
+    request = EvalRequest(source, options, folder, (targets, *references))
+    for path in (request.inputs, targets):
+        if not path.exists():
+            raise UserError(
+                f"{path} is missing: `data_dir={folder}` has no complete data for '{source.problem}'; pass the folder "
+                f"that t2t-lite-datagen wrote"
+            )
+    return request
+
+
+class _Outputs(NamedTuple):
+    hypotheses: list[str]  # [] if the problem has no outputs, or without decoding
+    only_trees: list[str]  # the outputs of a search among well-formed trees only; [] if there was none
+    sums: TokenSums
+    seconds: float  # time of the search, including compilation
+    members: list[int]  # the steps of the averaged checkpoints
+    examples: Mapping[str, Any] | None  # see `make_examples`
+
+
+def score(request: EvalRequest) -> SplitScores:
+    """Returns the scores for a request: those that are stored, or new ones of the stored outputs or of a search."""
+    options, problem = request.options, request.problem
+    wanted = [*usual_metrics(problem), *requested_metrics(options.metrics, problem)] if options.decode else []
+    folder, stored = request.folder, request.stored()
+    # Scores that cannot be computed now stay, if they are of the same references: those of a plug-in that is not
+    # loaded, and paper_bleu of an unknown language, which versions up to 0.10 computed.
+    known = [figure.metric for figure in stored.figures if figure.metric] if stored else []
+    unknown = {name for name in known if name not in METRICS or not knows_language(name, problem)}
+    metrics = list(dict.fromkeys([*wanted, *(name for name in known if name not in unknown)]))
+    held: list[Figure] = []
+    if stored and stored.reference_digests == [file_sha256(path) for path in request.references]:
+        held = [figure for figure in stored.figures if figure.metric in unknown]
+    codes = {each.metric: stored.content.get("scored_by", {}).get(each.metric, "") for each in held} if stored else {}
+    about = request.about(metrics, codes)
+    if stored and stored.content.get("digest") == about["digest"] and set(wanted) <= set(known):
+        return stored
+    inputs, references = request.texts()
+    if stored:
+        sums, seconds = TokenSums(**stored.content["tokens"]), stored.content["seconds"]
+        kept = stored.hypotheses, stored.only_trees
+        outputs = _Outputs(*kept, sums, seconds, stored.members, read_examples(stored.path))
+    else:
+        for name in [] if options.again else changed_texts(folder):
+            LOG.warning(f"{folder / name} was changed after it was scored; decoding the split again")
+        outputs = _outputs_of_model(request, inputs, references[0])
+    about["checkpoint"]["members"] = outputs.members
+    figures = [*held, *_figures(problem, metrics, outputs, inputs, references)]
+    texts = {INPUTS: inputs, HYPOTHESES: outputs.hypotheses}
+    texts |= {TREES_ONLY: outputs.only_trees} if outputs.only_trees else {}
+    texts |= dict(zip(reference_names(len(references)), references, strict=True))
+    buckets = None
+    if outputs.hypotheses:
+        scorer = make_metric(problem.metric, **options_for(problem.metric, problem))
+        buckets = by_length(
+            inputs,
+            outputs.hypotheses,
+            references_taken(problem.metric, references),
+            lambda ours, theirs: compute_score(problem.metric, scorer, ours, *theirs),
+            has_words=not (problem.writes_trees or has_hardly_a_blank(references[0])),
+        )
+    with written_folder(folder, "`output_dir`") as partial:
+        for name, lines in texts.items():
+            write_lines(partial / name, lines)
+        content = {
+            **about,
+            "lines": len(inputs),
+            "seconds": round(outputs.seconds, 3),
+            "lines_per_second": round(len(inputs) / outputs.seconds, 3) if outputs.seconds else None,
+            "tokens": outputs.sums._asdict(),
+            "figures": [dataclasses.asdict(figure) for figure in figures],
+            "by_length": buckets,
+            "texts": {path.name: file_sha256(path) for path in sorted(partial.iterdir())},
+        }
+        write_text(partial / SCORES, as_json(content) + "\n")
+        if outputs.examples:
+            write_text(partial / EXAMPLES, examples_text(outputs.examples))
+        run_dir, checkpoint = request.source.run_dir, request.source.selection.path
+        written = read_scores(partial, run_dir.path, checkpoint, decoded_now=stored is None)
+        assert written is not None
+        write_text(partial / REPORT, evaluation_report(written))
+    return dataclasses.replace(written, path=folder)
+
+
+def _outputs_of_model(request: EvalRequest, inputs: Sequence[str], references: Sequence[str]) -> _Outputs:
+    source, options, problem = request.source, request.options, request.problem
+    manifest = check_data(request.data_dir, problem, options.split)
+    vocabularies = source.run_dir.inputs_vocabulary, source.run_dir.vocabulary
+    for entry, path in zip(problem.in_direction(manifest.vocabularies), vocabularies):
+        if file_sha256(path) != entry["sha256"]:
+            raise UserError(
+                f"the data in {request.data_dir} was made with a vocabulary other than {path}; pass the folder with "
+                f"the run's training data as `data_dir`"
+            )
+    with tensorflow_job():
+        from t2t_lite.runs import checkpoints
+        from t2t_lite.training import evaluation
+
+        translator = Translator.of(source, EngineOptions(LOG.warning, options.xla_compile))
+        # The losses are those of float32, whatever the precision of the search.
+        is_float32 = source.settings.precision == "float32"
+        model: Any = translator.model if is_float32 else source.models("float32")[0]
+        sums = evaluation.split_losses(source.run_dir, request.data_dir, options.split, model)
+        members = checkpoints.average_members(source.selection.path)
+        decoder = evaluation.make_decoder(problem, translator)
+        start, hypotheses, only_trees = time.perf_counter(), [], []
+        if problem.has_inputs and options.decode:
+            hypotheses = evaluation.decode_lines(decoder, inputs)
+        seconds = time.perf_counter() - start if hypotheses else 0.0
+        if hypotheses and problem.writes_trees and not source.settings.only_trees:
+            only_trees = evaluation.decode_lines(decoder, inputs, only_trees=True)
+    examples = None
+    try:
+        examples = make_examples(problem, translator, inputs, hypotheses, references)
+    except Exception as error:  # an error here must not lose the outputs, which took long to decode
+        LOG.warning(f"could not select the worst and best lines ({type(error).__name__}: {error})")
+    return _Outputs(hypotheses, only_trees, sums, seconds, members, examples)
+
+
+def _figures(
+    problem: Problem,
+    metrics: Sequence[str],
+    outputs: _Outputs,
+    inputs: Sequence[str],
+    references: Sequence[Sequence[str]],
+) -> list[Figure]:
+    """Computes the scores, and says what makes one mean less than it seems."""
+    figures = []
+    for name in metrics:
+        figures.append(figure_of_outputs(name, problem, outputs.hypotheses, references))
+        if outputs.only_trees:
+            figures.append(figure_of_outputs(name, problem, outputs.only_trees, references, ONLY_TREES))
+    for figure in figures:
+        if figure.note:
+            LOG.warning(f"{figure.label}: {figure.note}")
+    # Words are meaningless in trees.
+    words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
+    return [*figures, *figures_of_tokens(outputs.sums, words, len(inputs))]
+
+
+def usual_metrics(problem: Problem) -> list[str]:
+    """Returns the output metrics in every evaluation of a problem: its own and those that accompany it."""
+    if not problem.has_inputs:
+        return []
+    check_language(problem.metric, problem)
+    others = METRICS.fact(problem.metric, "evaluated_with", ())
+    own = [name for name in others if problem.name in METRICS.fact(name, "evaluated_for", (problem.name,))]
+    return with_companions([problem.metric, *(name for name in own if knows_language(name, problem))])
+
+
+def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
+    """Returns the requested output metrics, given their own names or their names in evaluations, such as "f1".
+
+    Metrics of tokens are left out, because every evaluation has them.
     """
-    options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
-    return heads.measure_heads(make_request(open_model(output_dir, checkpoint_path), options), lines)
+    metrics = []
+    for name in names:
+        metric = metric_named(name, "metric")
+        needs = metric_needs(metric)
+        if needs == TOKENS:
+            continue
+        if not problem.has_inputs or needs != metric_needs(problem.metric):
+            own = f"is scored by {figure_name(problem.metric)}" if problem.has_inputs else "has no outputs to score"
+            raise UserError(f"`metric={name}`: '{problem.name}' {own}; omit this metric", status=2)
+        check_language(metric, problem)
+        metrics.append(metric)
+    return with_companions(metrics)
+
+
+def figure_of_outputs(
+    metric: str, problem: Problem, hypotheses: Sequence[str], references: Sequence[Sequence[str]], suffix: str = ""
+) -> Figure:
+    """Returns the score of outputs by a metric. One that takes a single set of references gets the first.
+
+    `suffix` is ONLY_TREES if the search was among trees only.
+    """
+    references = references_taken(metric, references)
+    options: dict[str, Any] = {**options_for(metric, problem)}
+    scorer = make_metric(metric, **options)
+    known = interval(metric, hypotheses, *references, **options)
+    return Figure(
+        figure_name(metric) + suffix,
+        figure_label(figure_name(metric)) + (" among well-formed trees only" if suffix else ""),
+        " ".join([METRICS.summary(metric), *(f"{NOTE}{each}." for each in scorer.remarks(hypotheses, *references))]),
+        compute_score(metric, scorer, hypotheses, *references),
+        scorer.signature(len(references)),
+        known.low if known else None,
+        known.high if known else None,
+        metric,
+    )
+
+
+def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Figure]:
+    """Returns the scores with teacher forcing. `words` is None if words are meaningless, as in trees."""
+    figures = []
+    for name, score in scores_of_tokens(sums).items():
+        figures.append(Figure(figure_name(name), figure_label(figure_name(name)), METRICS.summary(name), score))
+    if words is not None:
+        score = math.exp(min(sums.plain / (words + lines), 700.0))
+        meaning = (
+            f"exp of the nats per word: the sum over all {sums.tokens:,.0f} target tokens, including end symbols, "
+            f"divided by {words:,} whitespace-separated words plus {lines:,} line ends."
+        )
+        figures.append(Figure(PER_WORD, "perplexity per word", meaning, score))
+    return figures
+
+
+def by_length(
+    inputs: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    score: Callable[[Sequence[str], Sequence[Sequence[str]]], float],
+    has_words: bool = True,
+) -> list[dict[str, Any]]:
+    """Returns a row for each bucket of lines, by the number of whitespace-separated source words: 1-10, 11-20, ...
+
+    Buckets are 5 words wide if no source has more than 20. Rows are {"words", "lines", "score", "length_ratio"}. The
+    length ratio is the number of output words divided by the number of words in the first set of references, or None if
+    `has_words` is False, as for trees.
+    """
+    lengths = [len(line.split()) for line in inputs]
+    width = 10 if max(lengths, default=0) > 20 else 5
+    rows: dict[int, list[int]] = collections.defaultdict(list)
+    for row, length in enumerate(lengths):
+        rows[min(max(length - 1, 0) // width, _MOST_BUCKETS - 1)].append(row)
+    bucket_rows = []
+    for bucket, chosen in sorted(rows.items()):
+        outputs = [hypotheses[row] for row in chosen]
+        theirs = [[lines[row] for row in chosen] for lines in references]
+        is_last = bucket == _MOST_BUCKETS - 1
+        ratio = len(" ".join(outputs).split()) / max(1, len(" ".join(theirs[0]).split())) if has_words else None
+        bucket_rows.append(
+            {
+                "words": f"{bucket * width + 1}+" if is_last else f"{bucket * width + 1}-{(bucket + 1) * width}",
+                "lines": len(chosen),
+                "score": score(outputs, theirs),
+                "length_ratio": ratio,
+            }
+        )
+    return bucket_rows

@@ -19,10 +19,10 @@ from typing import Any
 from t2t_lite.data.problem import Problem
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.comparison import scores_of_lines
 from t2t_lite.files import as_json
 from t2t_lite.metric import figure_label, figure_name, options_for
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.scoring.changes import scores_of_lines
 from t2t_lite.visualization.attention_data import attention_data, paper_layer
 
 EXAMPLES = "examples.json"

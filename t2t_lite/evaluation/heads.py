@@ -2,13 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
+from t2t_lite.decoding.loading import open_model
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.evaluate import make_request
+from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.evaluation.report import table
-from t2t_lite.evaluation.request import EvalRequest
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.visualization.attention_data import statistics_json
 from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, make_map
@@ -58,11 +61,31 @@ class HeadsReport:
         return "\n".join(lines) + "\n"
 
 
-def measure_heads(request: EvalRequest, lines: int) -> HeadsReport:
-    """Measures the heads of a checkpoint on at most `lines` lines of the split.
+def measure_heads(
+    output_dir: str | PathLike,
+    split: str = "dev",
+    *,
+    data_dir: str | PathLike | None = None,
+    checkpoint_path: str | PathLike | None = None,
+    lines: int = 500,
+) -> HeadsReport:
+    """Measures the attention heads of a checkpoint on a split, as t2t-lite-eval --heads does.
 
-    Raises a UserError if the model has no attention weights, or the checkpoint cannot be read.
+    The measures are how far and how sharply each head attends, and how much weight each neighbour receives, compared
+    with uniform attention.
+
+    Args:
+      output_dir: the run directory.
+      split: "dev" or "test"; the decoder reads its references (teacher forcing).
+      data_dir: the folder with the data of the run's problem; None: the folder that the training used.
+      checkpoint_path: which checkpoint, see `evaluate`.
+      lines: the maximum number of lines to measure, from the start of the split.
+
+    Raises:
+      UserError: if the run, the checkpoint or the data is unusable, or the model provides no attention weights.
     """
+    options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
+    request = make_request(open_model(output_dir, checkpoint_path), options)
     inputs, (targets, *_) = request.texts()
     pairs = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:lines]
     if not pairs:
@@ -76,7 +99,7 @@ def measure_heads(request: EvalRequest, lines: int) -> HeadsReport:
             attentions = model.attention(*map(list, zip(*pairs)), kind, layer)
             maps = [make_map(kind, layer, *of_line) for of_line in attentions]
             measured.append(statistics_json(head_statistics(maps)))
-    about = {"run": source.run_dir.path.name, "checkpoint": source.checkpoint, "split": request.split}
+    about = {"run": source.run_dir.path.name, "checkpoint": source.checkpoint, "split": split}
     return HeadsReport({**about, "lines": len(pairs), "layers": measured})
 
 

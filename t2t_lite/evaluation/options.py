@@ -1,4 +1,4 @@
-"""Options of an evaluation, which are keywords of `t2t_lite.score_split` and flags of t2t-lite-eval."""
+"""Options of an evaluation, which are keywords of `t2t_lite.evaluate` and flags of t2t-lite-eval."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -29,3 +29,4 @@ class EvalOptions(DecodeOptions):
     )
     again: bool = option(False, "decode even if the outputs are stored")
     xla_compile: bool | None = EngineOptions.field("xla_compile")
+    decode: bool = True  # no flag: whether to decode the split, or only compute the losses

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from t2t_lite.evaluation.figures import Figure
-from t2t_lite.evaluation.split_scores import SplitScores
+from t2t_lite.evaluation.stored import Figure, SplitScores
 
 
 def evaluation_report(scores: SplitScores) -> str:
@@ -17,7 +16,9 @@ def evaluation_report(scores: SplitScores) -> str:
         "",
         f"- run: {content['run']}",
         f"- checkpoint: {scores.checkpoint.name}{chosen}{members}",
-        f"- search: beam_size={settings['beam_size']}, alpha={settings['alpha']:g}; all settings are in scores.json",
+        f"- search: beam_size={settings['beam_size']}, alpha={settings['alpha']:g}; all settings are in scores.json"
+        if content.get("decoded", True)
+        else "- search: none, only losses",
         f"- {content['lines']:,} lines in {content['seconds']:.1f} s{speed}",
         f"- references: {', '.join(each['file'] for each in content['references'])}",
         f"- version {content['version']}, {content['date']}",

@@ -1,152 +1,108 @@
-"""Tunes search settings on dev, and stores the best ones only if they are significantly better."""
+"""Tunes search settings on dev, and makes the best ones the run's defaults only if they are significantly better."""
 
 import dataclasses
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.problem import Problem
+from t2t_lite.decoding.options import EngineOptions
+from t2t_lite.decoding.search.length_penalty import length_penalty
+from t2t_lite.decoding.translator import Hypothesis, Translator
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.evaluation.request import FOLDER, EvalRequest, folder_name
-from t2t_lite.evaluation.scoring import score
-from t2t_lite.evaluation.tuning_report import tuning_report
+from t2t_lite.evaluation.evaluate import EvalRequest, score
+from t2t_lite.evaluation.report import format_interval, format_p_value, table
+from t2t_lite.evaluation.stored import FOLDER, REPORT, folder_name
 from t2t_lite.files import as_json, write_text, written_folder
-from t2t_lite.metric import make_metric, options_for, references_taken
+from t2t_lite.metric import figure_label, figure_name, make_metric, options_for, references_taken
+from t2t_lite.parsing.parser import Parser
 from t2t_lite.registry import METRICS
-from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.tuned_settings import (
     ALPHA,
-    AVERAGE,
     BEAM_SIZE,
+    FILE,
     TunedSettings,
     forget,
     remember,
     search_settings,
     tuned_settings,
 )
-from t2t_lite.scoring.significance import compare_by_both_tests, holm
+from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, RANDOMISATION, TESTS, compare, holm
 from t2t_lite.system.tensorflow import tensorflow_job
 
 FORGET = "forget"
-SIGNIFICANT = 0.05
-TUNE, REPORT = "tune.json", "report.md"
-# The values to try for each setting; for average_checkpoints, how many of the last checkpoints to average. A missing
-# setting keeps its current value.
-Grid: TypeAlias = dict[str, tuple[Any, ...]]
-_USUAL: Grid = {
-    ALPHA: tuple(round(0.2 * number, 1) for number in range(11)),
-    BEAM_SIZE: (1, 2, 4, 8),
-    AVERAGE: (1, 5, 10),
-}
+TUNE = "tune.json"
+Grid: TypeAlias = dict[str, tuple[Any, ...]]  # the values to try; a missing setting keeps its current value
+_USUAL: Grid = {ALPHA: tuple(round(0.2 * number, 1) for number in range(11)), BEAM_SIZE: (1, 2, 4, 8)}
 _SYNTAX = "write values as alpha=0/0.6/1, or a range with a step as alpha=0:2:0.2"
 _MOST = 200  # maximum number of values for a setting
-_FORMAT = 2
-_MOST_DECODED = 4  # maximum number of real searches to confirm a choice, not counting previously tuned settings
+_FORMAT = 3
+_SIGNIFICANT = 0.05
+# The search uses this instead of an alpha of 0, because the ratio of log-probability to score must give the length.
+_INSTEAD_OF_0 = 0.6
 
 
 def parse_grid(text: str) -> Grid:
-    """Parses the value of --tune, which names settings, with or without values."""
-    values: Grid = {}
-    for part in (part.strip() for part in text.split(",")):
+    """Parses the value of --tune: settings, with values ("a/b/c" or "first:last:step") or without."""
+    found: Grid = {}
+    for part in text.split(","):
         name, equals, given = (each.strip() for each in part.partition("="))
         if name not in _USUAL:
             raise UserError(f"`tune={text}`: '{name}' cannot be tuned{nearest(name, [*_USUAL, FORGET])}", status=2)
-        if name in values:
+        if name in found:
             raise UserError(f"`tune={text}`: {name} is given twice; give it once", status=2)
-        values[name] = _values(text, name, given) if equals else _USUAL[name]
-    return {name: values[name] for name in _USUAL if name in values}
-
-
-def _values(text: str, name: str, given: str) -> tuple[float, ...]:
-    """Returns the values "a/b/c" or "first:last:step" in ascending order."""
-    kind = float if name == ALPHA else int
-    try:
-        if ":" in given:
-            first, last, step = (kind(number) for number in given.split(":"))
-            if step <= 0 or last < first or (last - first) / step > _MOST:
+        kind = float if name == ALPHA else int
+        try:
+            if ":" in given:
+                first, last, step = (kind(number) for number in given.split(":"))
+                if step <= 0 or last < first or (last - first) / step > _MOST:
+                    raise ValueError
+                number = int((last - first) / step + 1e-9) + 1
+                values = tuple(round(first + place * step, 6) for place in range(number))  # 0.1 + 0.2 is 0.3
+            else:
+                values = tuple(kind(number) for number in given.split("/")) if equals else _USUAL[name]
+            if not all((0 if name == ALPHA else 1) <= value < 2**31 for value in values):  # also rejects NaN
                 raise ValueError
-            # Rounded, so that 0.1 + 0.2 is 0.3.
-            numbers = (round(first + number * step, 6) for number in itertools.count())
-            values = list(itertools.takewhile(lambda value: value <= last + 1e-9, numbers))
-        else:
-            values = [kind(number) for number in given.split("/")]
-        least = 0 if name == ALPHA else 1
-        if not all(least <= value < 2**31 for value in values):  # also rejects NaN
-            raise ValueError
-    except ValueError as error:
-        raise UserError(f"`tune={text}`: '{given}' are not values of {name}; {_SYNTAX}", status=2) from error
-    return tuple(sorted(set(values)))
+        except ValueError as error:
+            raise UserError(f"`tune={text}`: '{given}' are not values of {name}; {_SYNTAX}", status=2) from error
+        found[name] = tuple(sorted(set(values)))
+    return {name: found[name] for name in _USUAL if name in found}
 
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    path: Path  # the folder with tune.json and report.md
-    content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)  # everything in tune.json
-    # Whether this result sets the run's default settings: the better ones, or the problem's if none are better. False
-    # if the search did not start from the run's own settings; the defaults then stay unchanged.
-    decides: bool
-    # The previously tuned settings, which the grid includes.
-    earlier: TunedSettings = dataclasses.field(hash=False)
-    searched_now: bool  # whether this call decoded anything
+    """The result of tuning.
 
-    @property
-    def report(self) -> str:
-        return tuning_report(self.content, self.decides, self.earlier)
+    Args:
+      path: the folder with tune.json and report.md.
+      content: everything in tune.json.
+      earlier: the previously tuned settings, which the grid includes.
+      report: the report in Markdown.
+      searched_now: whether this call decoded anything.
+    """
+
+    path: Path
+    content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
+    earlier: TunedSettings = dataclasses.field(hash=False)
+    report: str = dataclasses.field(repr=False)
+    searched_now: bool
 
 
 def tune(request: EvalRequest, grid: Grid) -> Tuned:
-    """Tries the settings in a grid, and stores the best ones if they are significantly better than the problem's.
+    """Tries the settings in a grid, and keeps the best ones if they are significantly better than the problem's.
 
-    Previously tuned settings are tried, too. If nothing is significantly better, they are removed, so that the settings
-    in use are always among those compared. The request must be for the current checkpoint on dev. For the settings in
-    the grid, it must have the problem's values, not previously tuned ones, so that repeated calls give the same result.
+    Each beam size is searched once, and its hypotheses are reranked for each alpha, which approximates a search with
+    that alpha. The best row must also be significantly better in a real search. Previously tuned settings are tried,
+    too, and given up if nothing is significantly better, so that the settings in use are always among those compared.
+
+    Args:
+      request: for the current checkpoint on dev. For the settings in the grid, it must have the problem's values, not
+        previously tuned ones, so that repeated calls give the same result.
+      grid: see `parse_grid`.
     """
-    problem, path = request.source.run_dir.problem, request.source.run_dir.path
-    _check(problem, request.source.settings)
-    earlier = tuned_settings(path).only(grid)
-    tried = _existing(grid, path)
-    for name, value in earlier.settings.items():
-        tried[name] = tuple(sorted({*tried[name], value}))
-    folder = path / FOLDER / folder_name("tune", request.source.selection.path, ",".join(tried))
-    key = {"decoded_by": request.decoded_by(), "grid": {name: list(values) for name, values in tried.items()}}
-    content = None if request.again else _stored(folder, key)
-    searched_now = content is None
-    if content is None:
-        content = {"format": _FORMAT, **key, **_search(request, tried, earlier.settings)}
-        with written_folder(folder, "`output_dir`") as partial:
-            write_text(partial / TUNE, as_json(content) + "\n")
-    own = search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=grid)
-    tuned = Tuned(folder, content, request.source.settings == own, earlier, searched_now)
-    write_text(folder / REPORT, tuned.report)
-    better = content["better"]
-    if tuned.decides and (better or earlier.settings):
-        others = {name: value for name, value in tuned_settings(path).settings.items() if name not in grid}
-        about = {"tuned_on": request.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
-        if better or others:
-            checkpoint = request.source.selection.path.name if better else earlier.checkpoint
-            remember(path, TunedSettings({**others, **better}, checkpoint), about)
-        else:
-            forget(path)
-    return tuned
-
-
-def _existing(grid: Grid, directory: Path) -> Grid:
-    """Returns a grid without averages of more checkpoints than exist. Raises UserError if the user requested one."""
-    available = len(list_checkpoints(directory))
-    numbers = grid.get(AVERAGE, ())
-    kept = tuple(number for number in numbers if number <= available)
-    if numbers not in (kept, _USUAL[AVERAGE]):
-        first = min(set(numbers) - set(kept))
-        raise UserError(
-            f"`tune`: average_checkpoints={first}, but {directory} has {available} checkpoints; pass a smaller number"
-        )
-    return {name: values for name, values in {**grid, AVERAGE: kept}.items() if values}
-
-
-def _check(problem: Problem, settings: DecodeHParams) -> None:
+    problem, path, settings = request.problem, request.source.run_dir.path, request.source.settings
     if not problem.has_inputs:
         raise UserError(f"`tune`: '{problem.name}' has no outputs to score")
     if make_metric(problem.metric, **options_for(problem.metric, problem)).resampled() is None:
@@ -158,104 +114,152 @@ def _check(problem: Problem, settings: DecodeHParams) -> None:
                 f"`tune` reranks hypotheses only by log-probability and length penalty, so it cannot be combined with "
                 f"{name}={value}"
             )
-
-
-def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the content of tune.json if it is for the same checkpoint, settings, text and grid."""
+    earlier = tuned_settings(path).only(grid)
+    tried = {name: tuple(sorted({*values, *earlier.only([name]).settings.values()})) for name, values in grid.items()}
+    folder = path / FOLDER / folder_name("tune", request.source.selection.path, ",".join(tried))
+    key = {"format": _FORMAT, "decoded_by": request.decoded_by(), "grid": {name: [*tried[name]] for name in tried}}
+    content = None
     try:
-        content = json.loads((folder / TUNE).read_text(encoding="utf-8"))
-        same = content["format"] == _FORMAT and all(content[name] == value for name, value in key.items())
-        return content if same and {"rows", "metric", "better"} <= set(content) else None
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+        stored = {} if request.options.again else json.loads((folder / TUNE).read_text(encoding="utf-8"))
+        if all(stored.get(name) == value for name, value in key.items()) and "better" in stored:
+            content = stored
+    except (OSError, ValueError, AttributeError):
+        pass
+    searched_now = content is None
+    if content is None:
+        content = {**key, **_search(request, tried)}
+        with written_folder(folder, "`output_dir`") as partial:
+            write_text(partial / TUNE, as_json(content) + "\n")
+    # The defaults stay as they are if the search did not start from the run's own settings.
+    decides = settings == search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=grid)
+    better = content["better"]
+    report = _report(content, decides, earlier)
+    write_text(folder / REPORT, report)
+    if decides and (better or earlier.settings):
+        others = {name: value for name, value in tuned_settings(path).settings.items() if name not in grid}
+        about = {"tuned_on": request.options.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
+        if better or others:
+            checkpoint = request.source.selection.path.name if better else earlier.checkpoint
+            remember(path, TunedSettings({**others, **better}, checkpoint), about)
+        else:
+            forget(path)
+    return Tuned(folder, content, earlier, report, searched_now)
 
 
-def _search(request: EvalRequest, grid: Grid, earlier: Mapping[str, Any]) -> dict[str, Any]:
+def _search(request: EvalRequest, grid: Grid) -> dict[str, Any]:
     """Decodes, runs the tests and chooses the best settings. Returns the results for tune.json."""
-    problem, current = request.source.run_dir.problem, score(request)
+    problem, settings, now = request.problem, request.source.settings, score(request)
+    search_alpha = settings.alpha or _INSTEAD_OF_0
+    source = dataclasses.replace(request.source, settings=settings.replace(alpha=search_alpha))
+    tried, outputs = [], [now.hypotheses]
     with tensorflow_job():
-        from t2t_lite.evaluation.tuning_search import tuning_candidates
+        translator = Translator.of(source, EngineOptions(LOG.warning, request.options.xla_compile))
+        decoder = Parser(translator) if problem.writes_trees else translator
+        for beam_size in grid.get(BEAM_SIZE, (settings.beam_size,)):
+            beams = decoder.n_best(now.inputs, beam_size=beam_size)
+            # A beam size of 1 gives one hypothesis per line, so there is nothing to rerank.
+            for alpha in sorted({settings.alpha, *grid.get(ALPHA, ())} if beam_size > 1 else {settings.alpha}):
+                tried.append({BEAM_SIZE: beam_size, ALPHA: alpha})
+                outputs.append([rescored(each, search_alpha, alpha).text for each in beams])
 
-        candidates = list(tuning_candidates(request, current.inputs, grid))
+    def compared(outputs: Sequence[list[str]]) -> list[dict[str, Any]]:
+        systems = {str(number): lines for number, lines in enumerate(outputs)}
+        more: dict[str, Any] = {"tests": tuple(TESTS), **options_for(problem.metric, problem)}
+        scores = compare(problem.metric, systems, *references_taken(problem.metric, now.references), **more)
+        return [{name: value for name, value in each._asdict().items() if name != "name"} for each in scores]
 
-    def compared(*outputs: list[str]) -> list[dict[str, Any]]:
-        systems = {str(number): lines for number, lines in enumerate((current.hypotheses, *outputs))}
-        references = references_taken(problem.metric, current.references)
-        options: dict[str, Any] = {**options_for(problem.metric, problem)}
-        comparisons = compare_by_both_tests(problem.metric, systems, *references, **options)
-        return [{name: value for name, value in each._asdict().items() if name != "name"} for each in comparisons]
-
-    first, *others = compared(*(each.hypotheses for each in candidates))
+    first, *others = compared(outputs)
     p_values = [each["p_randomisation"] for each in others]
     rows = [
-        {AVERAGE: each.average_checkpoints, BEAM_SIZE: each.beam_size, ALPHA: each.alpha, **figures, "p_corrected": p}
-        for each, figures, p in zip(candidates, others, holm(p_values), strict=True)
+        {**settings, **figures, "p_corrected": p}
+        for settings, figures, p in zip(tried, others, holm(p_values), strict=True)
     ]
-    settings = {BEAM_SIZE: request.source.settings.beam_size, ALPHA: request.source.settings.alpha}
-    content = {
+    current = {BEAM_SIZE: settings.beam_size, ALPHA: settings.alpha, **first, "p_corrected": None}
+    higher = METRICS.fact(problem.metric, "higher_is_better", True)
+    best, decoded = best_row(rows, current, higher), None
+    if best is not None:
+        its_settings = {BEAM_SIZE: best[BEAM_SIZE], ALPHA: best[ALPHA]}
+        real = dataclasses.replace(request.source, settings=settings.replace(**its_settings))
+        _, figures = compared([now.hypotheses, score(dataclasses.replace(request, source=real)).hypotheses])
+        of_others = [row["p_randomisation"] for row in rows if row is not best]
+        decoded = {**its_settings, **figures, "p_corrected": holm([figures["p_randomisation"], *of_others])[0]}
+    chosen = best_row([decoded] if decoded else [], current, higher) or {}
+    return {
         "run": str(request.source.run_dir.path.absolute()),
-        "split": request.split,
+        "split": request.options.split,
         "checkpoint": request.source.selection.path.name,
         "metric": problem.metric,
-        "higher_is_better": METRICS.fact(problem.metric, "higher_is_better", True),
-        "current": {**settings, **first, "p_corrected": None},
+        "current": current,
         "rows": rows,
-    }
-    decoded, chosen = [], {}
-    for row in _to_confirm(content, earlier):
-        its_settings = {name: row[name] for name in settings}
-        real = dataclasses.replace(
-            request,
-            source=dataclasses.replace(request.source, settings=request.source.settings.replace(**its_settings)),
-        )
-        _, figures = compared(score(real).hypotheses)
-        of_others = [other["p_randomisation"] for other in rows if other is not row]
-        corrected = holm([figures["p_randomisation"], *of_others])[0]
-        decoded.append({**its_settings, **figures, "p_corrected": corrected})
-        if _is_better(decoded[-1], content):
-            chosen = decoded[-1]
-            break
-    # The averages' rows with the current alpha come from real searches, so they need no confirmation.
-    averages = [row for row in rows if row[AVERAGE] is not None and row[ALPHA] == request.source.settings.alpha]
-    return {
-        **content,
         "decoded": decoded,
-        "better": {
-            name: chosen[name] for name, value in settings.items() if name in grid and chosen.get(name, value) != value
-        },
-        "better_average": best_row(averages, content),
+        "better": {name: chosen[name] for name in grid if name in chosen and chosen[name] != current[name]},
     }
 
 
-def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the rows to confirm by real searches, in order: the best row, then some closer to the current alpha.
+def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> Hypothesis:
+    """Returns the best hypothesis of a line for another length penalty.
 
-    The farther an alpha is from that of the search, the less its reranked rows say about a real search. The previously
-    tuned settings come last if they are significantly better, so that they are kept if no other row is confirmed.
+    The scores are log_prob / length_penalty(length, search_alpha); search_alpha is above 0.
     """
-    rows = [row for row in content["rows"] if row[AVERAGE] is None and _is_better(row, content)]
-    best = best_row(rows, content)
-    if best is None:
-        return []
-    current = content["current"][ALPHA]
-    low, high = sorted((current, best[ALPHA]))
-    nearer = [row for row in rows if row[BEAM_SIZE] == best[BEAM_SIZE] and low <= row[ALPHA] <= high]
-    nearer.sort(key=lambda row: abs(row[ALPHA] - current))
-    places = [len(nearer) - 1]
-    while places[-1] > 0 and len(places) < _MOST_DECODED:
-        places.append(places[-1] // 2)
-    chosen = [nearer[place] for place in places]
-    known = {**content["current"], **earlier}
-    is_known = [row for row in rows if all(row[name] == known[name] for name in (BEAM_SIZE, ALPHA))]
-    return chosen + [row for row in is_known if row not in chosen]
+
+    def score(hypothesis: Hypothesis) -> float:
+        if not hypothesis.log_prob or hypothesis.score in (0.0, float("-inf")):
+            return hypothesis.score
+        length = 6 * (hypothesis.log_prob / hypothesis.score) ** (1 / search_alpha) - 5  # the inverse of the penalty
+        return hypothesis.log_prob / length_penalty(max(1, round(length)), alpha)
+
+    # In a tie, `max` returns the first, so that the order of the search is kept.
+    return max(beams, key=score)
 
 
-def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the best of the rows that are significantly better than the current settings of `content`, or None."""
-    sign = 1 if content["higher_is_better"] else -1
-    return max((row for row in rows if _is_better(row, content)), key=lambda row: sign * row["score"], default=None)
+def best_row(
+    rows: Sequence[dict[str, Any]], current: Mapping[str, Any], higher_is_better: bool
+) -> dict[str, Any] | None:
+    """Returns the best of the rows that are significantly better than the current settings, or None."""
+    sign = 1 if higher_is_better else -1
+    better = [row for row in rows if row["p_corrected"] < _SIGNIFICANT and sign * (row["score"] - current["score"]) > 0]
+    return max(better, key=lambda row: sign * row["score"], default=None)
 
 
-def _is_better(row: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
-    difference = row["score"] - content["current"]["score"]
-    return row["p_corrected"] < SIGNIFICANT and (difference > 0) == content["higher_is_better"]
+def _report(content: Mapping[str, Any], decides: bool, earlier: TunedSettings) -> str:
+    current, better, decoded = content["current"], content["better"], content["decoded"]
+
+    def cells(row: Mapping[str, Any], name: str = "") -> list[str]:
+        p_values = [format_p_value(row[name]) for name in ("p_randomisation", "p_corrected", "p_bootstrap")]
+        interval = format_interval((row["low"], row["high"]))
+        return [name, str(row[BEAM_SIZE]), f"{row[ALPHA]:g}", f"{row['score']:.2f}", interval, *p_values]
+
+    label = figure_label(figure_name(content["metric"]))
+    titles = ["", BEAM_SIZE, ALPHA, label, "95% interval", "p, randomisation", "p, corrected", "p, bootstrap"]
+    rows = [cells(current, "current"), *map(cells, content["rows"])]
+    lines = [
+        f"# {Path(content['run']).name}: search settings of {content['checkpoint']} on {content['split']}",
+        "",
+        *table(titles, [*rows, cells(decoded, "best, real search")] if decoded else rows),
+        "",
+        f"p: the p-value of the difference from the first row, which has the problem's settings. p, randomisation: by "
+        f"{EXPLANATIONS[RANDOMISATION]}. p, corrected: the p-value by randomisation, corrected for the "
+        f"{len(content['rows'])} rows (Holm 1979); it decides. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
+        f"Each beam size was searched once, with alpha={current[ALPHA] or _INSTEAD_OF_0:g}. Its hypotheses were "
+        f"reranked for every other alpha, which approximates a search with that alpha.",
+        "",
+    ]
+    if earlier.settings and (earlier.settings, earlier.checkpoint) != (better, content["checkpoint"]):
+        checkpoint = earlier.checkpoint or "an unknown checkpoint"
+        other = "" if checkpoint == content["checkpoint"] else f", not {content['checkpoint']}"
+        then = "is replaced" if better else "is no longer used"
+        if not decides:
+            then = f"stays the run's default, in {FILE}"
+        elif better == earlier.settings:
+            then = "is the best again"
+        lines += [f"{earlier} was tuned earlier with {checkpoint}{other}. It is among the rows and {then}.", ""]
+    if better:
+        values = ",".join(f"{name}={value:g}" for name, value in better.items())
+        kept = f"and now the run's defaults, in {FILE}" if decides else "but not remembered, because decode_hparams"
+        then = kept if decides else f"{kept} changed the settings used for comparison"
+        lines.append(f"{values}: significantly better (corrected p < {_SIGNIFICANT}), {then}.")
+    else:
+        confirmed = " in a real search" if decoded else ""
+        then = "the settings of the problem are used" if earlier.settings and decides else "nothing is changed"
+        lines.append(f"No settings are significantly better (corrected p < {_SIGNIFICANT}){confirmed}: {then}.")
+    return "\n".join(lines) + "\n"

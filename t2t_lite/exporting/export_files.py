@@ -12,7 +12,7 @@ from t2t_lite.decoding.ctranslate2_engine import check_settings
 from t2t_lite.decoding.export_dir import MODEL_CARD
 from t2t_lite.decoding.loading import ModelSource
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.split_scores import stored_evaluations
+from t2t_lite.evaluation.stored import stored_evaluations
 from t2t_lite.exporting.model_card import model_card
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.runs import checkpoints

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t2t_lite.evaluation.report import figure_table
-from t2t_lite.evaluation.split_scores import SplitScores
+from t2t_lite.evaluation.stored import SplitScores
 
 # `str.format` replaces the placeholders here and in `_USE`.
 _WITH_T2T_LITE = """\

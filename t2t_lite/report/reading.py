@@ -17,10 +17,8 @@ from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.examples import read_examples
-from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.options import SPLITS
-from t2t_lite.evaluation.request import FOLDER
-from t2t_lite.evaluation.split_scores import SplitScores, read_scores
+from t2t_lite.evaluation.stored import FOLDER, Figure, SplitScores, read_scores
 from t2t_lite.files import encodable
 from t2t_lite.runs.checkpoint_files import list_checkpoints, recorded_members
 from t2t_lite.runs.evaluations import kept_reports, read_evaluations, read_log

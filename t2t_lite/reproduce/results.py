@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.data.problem import get_problem
-from t2t_lite.evaluation.split_scores import stored_evaluations
+from t2t_lite.evaluation.stored import stored_evaluations
 from t2t_lite.reproduce.cost import training_figures
 from t2t_lite.reproduce.runs import Run
 from t2t_lite.reproduce.seeds import Seeds

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.display import Display
-from t2t_lite.evaluation.evaluate import evaluate, score_split
+from t2t_lite.evaluation.evaluate import evaluate
 from t2t_lite.files import write_text
 from t2t_lite.metric import figure_name
 from t2t_lite.recipes import Recipe
@@ -19,7 +19,7 @@ from t2t_lite.runs.run_dir import RunDir, open_run_dir
 from t2t_lite.runs.selection import average_checkpoints
 
 if TYPE_CHECKING:
-    from t2t_lite.evaluation.split_scores import SplitScores
+    from t2t_lite.evaluation.stored import SplitScores
 
 # The paper's test sets by problem: the column of table 2 or the row of table 4.
 _TEST_SETS = {
@@ -111,10 +111,10 @@ def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | 
         steps = average_checkpoints(output_dir, min(wanted, len(checkpoints))).steps
         display.say(f"averaged the last {len(steps)} checkpoints (steps {', '.join(map(str, steps))})")
     display.say(f"evaluating the {recipe.split} split; if interrupted, run the same command again to continue here")
-    scores = score_split(
+    scores = evaluate(
         output_dir,
-        recipe.split,
-        data_dir=data_dir,
+        data_dir,
+        split=recipe.split,
         checkpoint_path="average" if recipe.averages else "last",
         # Use the paper's settings, not tuned ones. The paper mentions no minimum length.
         decode_hparams=dataclasses.asdict(run.problem.decode_hparams.replace(min_length=0)),

@@ -12,8 +12,7 @@ from t2t_lite.files import write_text
 from t2t_lite.options import SettingValue
 
 FILE = "decode_hparams.json"
-# The settings that --tune tries. It measures the effect of average_checkpoints, but does not store it.
-ALPHA, BEAM_SIZE, AVERAGE = "alpha", "beam_size", "average_checkpoints"
+ALPHA, BEAM_SIZE = "alpha", "beam_size"  # the settings that --tune tries
 
 
 class TunedSettings(NamedTuple):

@@ -5,7 +5,8 @@ those of the command `sacrebleu` with --confidence, --paired-bs and --paired-ar.
 never significantly different from itself, and randomisation also counts samples with exactly the observed difference.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from sacrebleu.utils import sum_of_lists
 
 from t2t_lite.errors import UserError
 from t2t_lite.metric import SummedStatistics, check_lines, check_references, make_metric
-from t2t_lite.scoring.sacrebleu_metrics import summed
+from t2t_lite.scoring.text_metrics import summed
 
 BOOTSTRAP, RANDOMISATION = "bootstrap", "randomisation"
 # The paired tests, with sacreBLEU's numbers of samples.
@@ -29,31 +30,19 @@ _CHUNK = 2**24  # numbers per chunk of samples; limits the memory
 _ROUNDING = 1e-9  # tolerance when comparing differences between scores
 
 
-class Interval(NamedTuple):
-    score: float
-    low: float
-    high: float
+class SystemScore(NamedTuple):
+    """A system's score with its 95% confidence interval, and p-values of its difference from the first system.
 
-
-class Comparison(NamedTuple):
-    """A system's score with its 95% confidence interval, and the p-value of its difference from the first system."""
+    A p-value is the probability of a difference this large by chance; None: for the first system, or not computed. An
+    interval that is not known is NaN.
+    """
 
     name: str
     score: float
-    low: float
-    high: float
-    p_value: float | None  # the probability of a difference this large by chance; None for the first system
-
-
-class ComparisonByBothTests(NamedTuple):
-    """Like `Comparison`, with the p-values of both tests."""
-
-    name: str
-    score: float
-    low: float
-    high: float
-    p_bootstrap: float | None
-    p_randomisation: float | None
+    low: float = math.nan
+    high: float = math.nan
+    p_bootstrap: float | None = None
+    p_randomisation: float | None = None
 
 
 def interval(
@@ -63,49 +52,65 @@ def interval(
     num_samples: int = TESTS[BOOTSTRAP],
     seed: int = 12345,
     **options: object,
-) -> Interval | None:
+) -> SystemScore | None:
     """Returns the score by a metric, given by name, with its confidence interval; None if it cannot be resampled.
 
     Lines are drawn with replacement `num_samples` times, with `seed`. `options` go to the metric's constructor.
     """
-    sums = _resampled(metric, len(references), options)
-    return _System(sums, hypotheses, references, num_samples, seed).interval() if sums else None
+    if make_metric(metric, **options).resampled() is None:
+        check_references(metric, len(references))
+        return None
+    more: dict[str, Any] = {"num_samples": num_samples, "seed": seed, **options}
+    return compare(metric, {"": hypotheses}, *references, **more)[0]
 
 
 def compare(
     metric: str,
     systems: Mapping[str, Sequence[str]],
     *references: Sequence[str],
-    test: str = BOOTSTRAP,
+    tests: Collection[str] = (BOOTSTRAP,),
     num_samples: int | None = None,
     seed: int = 12345,
     **options: object,
-) -> list[Comparison]:
+) -> list[SystemScore]:
     """Compares systems, given as hypotheses by name, with the first one. For the other arguments see `interval`.
 
     The p-value is 1 for a system whose lines all have the same statistics as those of the first system.
 
     Args:
-      test: "bootstrap", paired bootstrap resampling (Koehn 2004), or "randomisation", paired approximate randomisation
-        (Riezler and Maxwell 2005, W05-0908).
-      num_samples: number of samples of the test; None: 1,000 for bootstrap, 10,000 for randomisation. Confidence
-        intervals use the same number with bootstrap, and 1,000 with randomisation.
+      tests: "bootstrap", paired bootstrap resampling (Koehn 2004), "randomisation", paired approximate randomisation
+        (Riezler and Maxwell 2005, W05-0908), or both.
+      num_samples: number of samples of each test; None: 1,000 for bootstrap, 10,000 for randomisation. Confidence
+        intervals use the same number with bootstrap, and 1,000 with randomisation alone.
+
+    Raises:
+      UserError: if there is no such test, no system, or the metric cannot be resampled.
     """
-    if test not in TESTS:
-        raise UserError(f"`test={test}` is unknown; use {' or '.join(TESTS)}", status=2)
-    samples = num_samples or TESTS[test]
-    of_interval = samples if test == BOOTSTRAP else TESTS[BOOTSTRAP]
-    return [
-        Comparison(*row) for row in _compared(metric, systems, references, {test: samples}, of_interval, seed, options)
-    ]
-
-
-def compare_by_both_tests(
-    metric: str, systems: Mapping[str, Sequence[str]], *references: Sequence[str], seed: int = 12345, **options: object
-) -> list[ComparisonByBothTests]:
-    """Compares systems with the first one by both tests. Arguments and errors are the same as for `compare`."""
-    rows = _compared(metric, systems, references, TESTS, TESTS[BOOTSTRAP], seed, options)
-    return [ComparisonByBothTests(*row) for row in rows]
+    for test in tests:
+        if test not in TESTS:
+            raise UserError(f"`test={test}` is unknown; use {' or '.join(TESTS)}", status=2)
+    if not systems:
+        raise UserError("`systems` is empty; pass at least one")
+    check_references(metric, len(references))
+    resampled = make_metric(metric, **options).resampled()
+    if resampled is None:
+        raise UserError(
+            f"metric '{metric}' cannot be resampled for a paired test, because it has no sums over lines; use another"
+        )
+    of_interval = num_samples if num_samples and BOOTSTRAP in tests else TESTS[BOOTSTRAP]
+    drawn = [_System(summed(resampled), lines, references, of_interval, seed) for lines in systems.values()]
+    scores = []
+    for name, system in zip(systems, drawn):
+        samples = np.sort(system.samples)
+        outside = len(samples) // 40  # 2.5% on each side
+        low, high = float(samples[outside]), float(samples[len(samples) - outside - 1])
+        p_values = (
+            {}
+            if system is drawn[0]
+            else {f"p_{test}": _p_value(drawn[0], system, test, num_samples or TESTS[test], seed) for test in tests}
+        )
+        scores.append(SystemScore(name, system.score, low, high, **p_values))
+    return scores
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -118,37 +123,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
         corrected[place] = largest
     return corrected
-
-
-def _compared(
-    metric: str,
-    systems: Mapping[str, Sequence[str]],
-    references: Sequence[Sequence[str]],
-    tests: Mapping[str, int],
-    num_samples: int,
-    seed: int,
-    options: Mapping[str, object],
-) -> Iterator[tuple[Any, ...]]:
-    """Yields (name, score, low, high, the p-value by each of `tests`) for each system. Errors: see `compare`."""
-    if not systems:
-        raise UserError("`systems` is empty; pass at least one")
-    sums = _resampled(metric, len(references), options)
-    if sums is None:
-        raise UserError(
-            f"metric '{metric}' cannot be resampled for a paired test, because it has no sums over lines; use another"
-        )
-    resampled = [_System(sums, hypotheses, references, num_samples, seed) for hypotheses in systems.values()]
-    for name, system in zip(systems, resampled):
-        p_values = (
-            None if system is resampled[0] else _p_value(resampled[0], system, *test, seed) for test in tests.items()
-        )
-        yield name, *system.interval(), *p_values
-
-
-def _resampled(metric: str, num_references: int, options: Mapping[str, object]) -> SummedStatistics | None:
-    check_references(metric, num_references)
-    sums = make_metric(metric, **options).resampled()
-    return None if sums is None else summed(sums)
 
 
 class _System:
@@ -178,11 +152,6 @@ class _System:
 
     def scores(self, sums: Iterable[np.ndarray]) -> np.ndarray:
         return np.array([self._metric.score_of_sums(list(each)) for each in sums])
-
-    def interval(self) -> Interval:
-        scores = np.sort(self.samples)
-        outside = len(scores) // 40  # 2.5% on each side
-        return Interval(self.score, float(scores[outside]), float(scores[len(scores) - outside - 1]))
 
 
 def _p_value(first: _System, other: _System, test: str, num_samples: int, seed: int) -> float:

@@ -1,6 +1,6 @@
 """The path under which plug-ins import `SummedStatistics`."""
 
 from t2t_lite.metric import SummedStatistics
-from t2t_lite.scoring.sacrebleu_metrics import summed
+from t2t_lite.scoring.text_metrics import summed
 
 __all__ = ["SummedStatistics", "summed"]

@@ -5,19 +5,18 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.manifest import FILENAME, Manifest, check_data, manifest_of_file
+from t2t_lite.data.manifest import FILENAME, check_data, manifest_of_file
 from t2t_lite.data.pipeline import batches, reading_shards
 from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import EOS_ID, open_vocabulary
-from t2t_lite.decoding.tensorflow_engine import restored_model
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.display import LOG, Display
 from t2t_lite.errors import UserError
@@ -141,7 +140,7 @@ def decode_lines(decoder: Translator | Parser, lines: Sequence[str], **options: 
 
 
 class Evaluator:
-    """Evaluates a model, built on the devices of `strategy`, on all pairs in a split, whatever their length.
+    """Evaluates a model, built on the devices of `strategy`, on all pairs in dev, whatever their length.
 
     `samples` are some `Sample`s from the last evaluation, if it decoded.
 
@@ -149,7 +148,6 @@ class Evaluator:
       options: with eval_decode, one device of the chief also translates or parses the split, controlled by
         decode_hparams and eval_lines; eval_metric is computed in addition to the problem's metric.
       limit: the limit on the size of micro-batches, as in training; None: derived from the options.
-      metrics: additional output metrics.
     """
 
     def __init__(
@@ -160,19 +158,16 @@ class Evaluator:
         model: Seq2SeqModel,
         options: TrainOptions,
         limit: MicroBatches | None = None,
-        metrics: Collection[str] = (),
-        split: str = "dev",
         interruption: Interruption | None = None,
         is_chief: bool = True,
     ) -> None:
         self.samples: list[Sample] = []
         self._model = model
-        self._losses = SplitLosses(run_dir, data_dir, split, strategy, model, limit or options)
+        self._losses = SplitLosses(run_dir, data_dir, "dev", strategy, model, limit or options)
         self._interruption = interruption or Interruption(strategy, None)
         self._decodes, self._translation = options.eval_decode, None
         if options.eval_decode and is_chief:
-            metrics = metrics_of_outputs(run_dir.problem, options.eval_metric, *metrics)
-            self._translation = _Translation(run_dir, data_dir, metrics, options, split)
+            self._translation = _Translation(run_dir, data_dir, options)
 
     def __call__(self, show: Show = lambda done, total, what: None) -> dict[str, float]:
         """Returns the scores by name: all registered token metrics and, on the chief with eval_decode, output metrics.
@@ -200,15 +195,14 @@ class Evaluator:
 
 
 class _Translation:
-    """Translates or parses a split as t2t-lite-decoder does: in float32, with the problem's search settings."""
+    """Translates or parses dev as t2t-lite-decoder does: in float32, with the problem's search settings."""
 
-    def __init__(
-        self, run_dir: RunDir, data_dir: Path, metrics: Collection[str], options: TrainOptions, split: str
-    ) -> None:
+    def __init__(self, run_dir: RunDir, data_dir: Path, options: TrainOptions) -> None:
         problem = run_dir.problem
-        self._metrics = {name: make_metric(name, **options_for(name, problem)) for name in metrics}
+        names = metrics_of_outputs(problem, options.eval_metric)
+        self._metrics = {name: make_metric(name, **options_for(name, problem)) for name in names}
         self._sources, self._references = (
-            list(itertools.islice(read_lines(Path(data_dir) / problem.text_filename(split, side)), options.eval_lines))
+            list(itertools.islice(read_lines(Path(data_dir) / problem.text_filename("dev", side)), options.eval_lines))
             for side in problem.in_direction(SIDES)
         )
         for name, metric in self._metrics.items():
@@ -256,21 +250,10 @@ class _Translation:
         return figures, samples
 
 
-def evaluate_checkpoint(
-    run_dir: RunDir,
-    data_dir: Path,
-    manifest: Manifest,
-    checkpoint: Path,
-    options: TrainOptions,
-    metrics: Sequence[str],
-    split: str,
-) -> dict[str, float]:
-    """Returns the figures of a checkpoint on a split, computed on one device. `manifest` is that of the data."""
-    inputs_size, targets_size = manifest.vocab_sizes(run_dir.problem)
-    model = restored_model(run_dir.hparams, targets_size, inputs_size, checkpoint, run_dir.alignment_layer)
-    options = dataclasses.replace(options, free_bytes=device_memory())
-    strategy = tf.distribute.get_strategy()
-    return Evaluator(run_dir, data_dir, strategy, model, options, metrics=metrics, split=split)()
+def split_losses(run_dir: RunDir, data_dir: Path, split: str, model: Seq2SeqModel) -> TokenSums:
+    """Returns the losses of a model on a split, computed on one device with as much of its memory as is free."""
+    options = TrainOptions(free_bytes=device_memory())
+    return SplitLosses(run_dir, data_dir, split, tf.distribute.get_strategy(), model, options)()
 
 
 # Seconds between two scans of the run directory.

@@ -1,6 +1,6 @@
 """Scores by the lengths of sources, on literal lines."""
 
-from t2t_lite.evaluation.scoring import by_length
+from t2t_lite.evaluation.evaluate import by_length
 
 
 def test_lines_are_grouped_by_the_number_of_source_words():

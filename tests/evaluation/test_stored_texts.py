@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.data.text_files import read_lines
-from t2t_lite.evaluation.split_scores import HYPOTHESES, write_lines
+from t2t_lite.evaluation.stored import HYPOTHESES, write_lines
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "0.1" / "bytes"
 SAMPLING = "sampling_method=random,sampling_temp=8.0,beam_size=1,random_seed={}"

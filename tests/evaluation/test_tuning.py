@@ -7,8 +7,7 @@ import pytest
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.translator import Hypothesis
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.tuning import best_row, parse_grid
-from t2t_lite.evaluation.tuning_search import rescored
+from t2t_lite.evaluation.tuning import best_row, parse_grid, rescored
 from t2t_lite.runs.tuned_settings import TunedSettings, forget, remember, search_settings, tuned_settings
 
 
@@ -17,7 +16,7 @@ from t2t_lite.runs.tuned_settings import TunedSettings, forget, remember, search
     [
         ("alpha=0/1/0.6", {"alpha": (0.0, 0.6, 1.0)}),
         ("alpha=0.2:0.6:0.2,beam_size=4", {"alpha": (0.2, 0.4, 0.6), "beam_size": (4,)}),
-        ("beam_size=2:8:3, average_checkpoints", {"beam_size": (2, 5, 8), "average_checkpoints": (1, 5, 10)}),
+        ("beam_size=2:8:3, alpha=1", {"beam_size": (2, 5, 8), "alpha": (1.0,)}),
         ("beam_size", {"beam_size": (1, 2, 4, 8)}),
         ("alpha", {"alpha": (0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)}),
     ],
@@ -30,6 +29,7 @@ def test_a_grid_is_parsed(text, grid):
     ("text", "said"),
     [
         ("alfa", "'alfa' cannot be tuned; did you mean 'alpha'"),
+        ("average_checkpoints", "'average_checkpoints' cannot be tuned"),
         ("alpha,alpha=1", "given twice"),
         *(
             (f"alpha={value}", "are not values of alpha; write")
@@ -64,11 +64,11 @@ def test_hypotheses_are_ranked_by_the_equation_of_the_penalty(search_alpha, alph
 
 @pytest.mark.parametrize(("sign", "higher_is_better"), [(1, True), (-1, False)])
 def test_a_row_of_a_higher_score_by_chance_does_not_hide_one_that_is_significantly_better(sign, higher_is_better):
-    content = {"current": {"score": 30.0 * sign}, "higher_is_better": higher_is_better}
+    current = {"score": 30.0 * sign}
     figures = [(31.0, 0.04), (31.5, 0.03), (31.6, 0.06), (29.0, 0.001)]
     rows = [{"score": sign * score, "p_corrected": p_value} for score, p_value in figures]
-    assert best_row(rows, content) == rows[1]
-    assert best_row(rows[2:], content) is None
+    assert best_row(rows, current, higher_is_better) == rows[1]
+    assert best_row(rows[2:], current, higher_is_better) is None
 
 
 def test_tuned_settings_are_the_defaults_and_given_ones_win(tmp_path):

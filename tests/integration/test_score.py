@@ -146,9 +146,10 @@ def test_files_are_compared_with_the_first(score, files, paths):
     lines = printed.splitlines()
     for name in ("bleu", "chrf"):
         systems = {paths["a"]: files["a"], paths["b"]: files["b"], f"{paths['a']} (2)": files["a"]}
-        for system in compare(name, systems, files["r"], files["q"], test="randomisation"):
+        for system in compare(name, systems, files["r"], files["q"], tests=("randomisation",)):
             cells = [f"{system.score:.2f}", f"{system.low:.2f}", "to", f"{system.high:.2f}"]
-            row = [*system.name.split(), *cells, "-" if system.p_value is None else f"{system.p_value:.4f}"]
+            p_value = "-" if system.p_randomisation is None else f"{system.p_randomisation:.4f}"
+            row = [*system.name.split(), *cells, p_value]
             assert row in [line.split() for line in lines]
     assert "paired approximate randomisation (10,000 samples" in printed
     assert [line.split(":")[0] for line in lines if line.startswith("line ")] == ["line 2", "line 5", "line 8"]

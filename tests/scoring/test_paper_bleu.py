@@ -10,10 +10,10 @@ import pytest
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.figures import requested_metrics, usual_metrics
+from t2t_lite.evaluation.evaluate import requested_metrics, usual_metrics
 from t2t_lite.metric import check_metric, make_metric, options_for, report, with_companions
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.scoring.paper_bleu import tokens_with_split_compounds
+from t2t_lite.scoring.text_metrics import tokens_with_split_compounds
 
 LABEL = "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)"
 RESULTS = [(pair, lower_cased) for pair in ("ende", "enfr", "deen") for lower_cased in (False, True)]

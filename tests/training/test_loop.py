@@ -23,7 +23,7 @@ from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.evaluations import best_steps, read_evaluations
 from t2t_lite.runs.run_dir import open_run_dir
-from t2t_lite.scoring.sacrebleu_metrics import Bleu, Chrf
+from t2t_lite.scoring.text_metrics import Bleu, Chrf
 from t2t_lite.training.evaluation import evaluate_continuously
 from t2t_lite.training.loss import LossSums
 from t2t_lite.training.options import TrainOptions

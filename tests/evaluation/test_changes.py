@@ -4,9 +4,9 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.comparison import most_changed
 from t2t_lite.metric import Metric
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.changes import most_changed
 
 REFERENCES = ["She sings a song.", "Two dogs play.", "The old man sleeps.", "It rains.", "No."]
 FIRST = ["She sings a song.", "Two dogs plays.", "Old man.", "It rains.", "Yes."]

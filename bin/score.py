@@ -1,21 +1,43 @@
 """t2t-lite-score: scores files of translations or trees by registered metrics, and compares them."""
 
 import argparse
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
-from t2t_lite.metric import TOKENS, check_references, metric_named, metric_needs, with_companions
+from t2t_lite.files import as_json
+from t2t_lite.metric import (
+    TOKENS,
+    TREES,
+    check_lines,
+    check_references,
+    figure_label,
+    figure_name,
+    make_metric,
+    metric_named,
+    metric_needs,
+    options_taken,
+    references_taken,
+    report,
+    with_companions,
+)
 from t2t_lite.options import option
 from t2t_lite.registry import METRICS
+
+if TYPE_CHECKING:
+    from t2t_lite.evaluation.comparison import Comparison
 
 # The flags that are arguments of metrics.
 _OPTIONS = ("lowercase", "language", "tokenize", "tokenized", "per_sentence", "roots_as_top")
 # The flags that need several hypothesis files.
 _OF_COMPARISONS = ("test", "changes", "source")
+_INTERVALS = "bootstrap, 1,000 samples"
+_NOT_RESAMPLED = "no interval or p-value, because the metric cannot be resampled by lines (Metric.resampled)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -142,27 +164,144 @@ def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, met
         parser.error("--per_sentence takes a single file of hypotheses and cannot be combined with --json")
 
 
-def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
-    from t2t_lite.bin.score import results
+def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, Any]) -> None:
+    from t2t_lite.evaluation.comparison import compare_texts
+    from t2t_lite.scoring.parseval import check_one_line_per_tree
+    from t2t_lite.scoring.significance import BOOTSTRAP
 
-    files = results.Files(
-        hypotheses=_read(arguments.hypothesis),
-        references=_read(arguments.reference),
-        source=_read([arguments.source]) if arguments.source else {},
-    )
-    results.check_trees(files, metrics)
-    files.check()
-    for line in results.remarks(files, metrics, options):
-        cli.warn(line)
-    if len(files.hypotheses) == 1 and not arguments.json:
-        results.print_reports(files, metrics, options, arguments.intervals)
+    systems, references = _read(arguments.hypothesis), _read(arguments.reference)
+    source = _read([arguments.source]) if arguments.source else {}
+    if TREES in map(metric_needs, metrics):
+        for name, lines in {**systems, **references}.items():
+            check_one_line_per_tree(lines, name)
+    (first, lines), *others = ({**systems, **source, **references}).items()
+    for other, its_lines in others:
+        if len(its_lines) != len(lines):
+            raise UserError(
+                f"{first} has {len(lines)} lines but {other} has {len(its_lines)}: "
+                f"line n of one must correspond to line n of the other"
+            )
+    check_lines(lines, *references.values())
+    scorers = {name: make_metric(name, **options_taken(name, options)) for name in metrics}
+    for metric, scorer in scorers.items():
+        taken = references_taken(metric, list(references.values()))
+        for name, lines in systems.items():
+            for line in scorer.remarks(lines, *taken):
+                cli.warn(f"{figure_label(figure_name(metric))} of {name}: {line}")
+    if len(systems) == 1 and not arguments.json:
+        print("\n".join(_reports(systems, references, metrics, options, arguments.intervals)))
         return
-    test = arguments.test or "bootstrap"
-    scored = results.score_files(files, metrics, options, arguments.intervals, test)
-    changes = results.largest_changes(
-        files, metrics[0], options, 10 if arguments.changes is None else arguments.changes
+    test = arguments.test or BOOTSTRAP
+    compared = compare_texts(
+        metrics,
+        systems,
+        list(references.values()),
+        next(iter(source.values()), None),
+        options,
+        tests=(test,) if arguments.intervals or len(systems) > 1 else (),
+        count=10 if arguments.changes is None else arguments.changes,
+        changes_by=metrics[0],
     )
-    (results.print_json if arguments.json else results.print_comparison)(files, scored, test, changes)
+    signatures = {name: scorer.signature(len(references)) for name, scorer in scorers.items()}
+    if arguments.json:
+        _print_json(compared, list(references), len(lines), signatures, test)
+    else:
+        _print(compared, signatures, test)
+
+
+def _reports(
+    systems: Mapping[str, Sequence[str]],
+    references: Mapping[str, Sequence[str]],
+    metrics: Sequence[str],
+    options: Mapping[str, Any],
+    intervals: bool,
+) -> list[str]:
+    """Returns the lines about a single file. They are printed together, when nothing can fail any more."""
+    from t2t_lite.scoring.significance import interval
+
+    ((name, hypotheses),) = systems.items()
+    lines = []
+    for metric in metrics:
+        taken = options_taken(metric, options)
+        lines += report(metric, hypotheses, *references.values(), names=(name, ",".join(references)), **taken)
+        if intervals:
+            known = interval(metric, hypotheses, *references.values(), **taken)
+            shown = f"95% interval {known.low:.2f} to {known.high:.2f} ({_INTERVALS})" if known else _NOT_RESAMPLED
+            lines.append(f"{figure_label(figure_name(metric))}: {shown}")
+    return lines
+
+
+def _print(compared: "Comparison", signatures: Mapping[str, str], test: str) -> None:
+    from rich.text import Text
+
+    from t2t_lite.scoring.significance import EXPLANATIONS
+
+    for metric, systems in compared.systems.items():
+        label, signature = figure_label(figure_name(metric)), signatures[metric]
+        print(f"{label}|{signature}" if signature else label)
+        table = cli.table("", "score", "95% interval", "p-value", pad_edge=True)
+        for system in systems:
+            low_to_high = "-" if math.isnan(system.low) else f"{system.low:.2f} to {system.high:.2f}"
+            p_value = getattr(system, f"p_{test}")
+            shown = "-" if p_value is None else f"{p_value:.4f}"
+            table.add_row(Text(system.name), f"{system.score:.2f}", low_to_high, shown)
+        cli.print_table(table)
+        if math.isnan(systems[0].low):
+            print(_NOT_RESAMPLED)
+        print()
+    first = compared.names[0]
+    print(f"p-value: for the difference from {first}, by {EXPLANATIONS[test]}")
+    print(f"intervals: {_INTERVALS}")
+    for other, changes in compared.changes.items():
+        print()
+        if not changes:
+            print(f"no line differs between {first} and {other}")
+            continue
+        print(f"lines that changed most from {first} to {other}:")
+        for change in changes:
+            scores, *texts = compared.shown(change, other)
+            print("\n  ".join([f"\n{scores}", *texts]))
+
+
+def _print_json(
+    compared: "Comparison", references: list[str], lines: int, signatures: Mapping[str, str], test: str
+) -> None:
+    from t2t_lite.scoring.significance import TESTS
+
+    several = len(compared.names) > 1
+    metrics = []
+    for name, systems in compared.systems.items():
+        first = systems[0]
+        comparisons = [
+            {
+                "hypothesis": each.name,
+                "score": each.score,
+                "low": each.low,
+                "high": each.high,
+                "p_value": getattr(each, f"p_{test}"),
+            }
+            for each in systems
+        ]
+        metrics.append(
+            {
+                "name": name,
+                "label": figure_label(figure_name(name)),
+                "meaning": METRICS.summary(name),
+                "signature": signatures[name],
+                "score": first.score,
+                "interval": None if math.isnan(first.low) else {"low": first.low, "high": first.high},
+                "comparisons": comparisons if several else [],
+            }
+        )
+    content = {
+        "hypotheses": compared.names,
+        "references": references,
+        "lines": lines,
+        "metrics": metrics,
+        "test": {"name": test, "num_samples": TESTS[test]} if several else None,
+        "changes": compared.changes_json(),
+    }
+    print(as_json(content))
 
 
 def _use_stored_files(arguments: argparse.Namespace) -> str:
@@ -171,10 +310,10 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
     Returns the language of the outputs, "" if unknown.
     """
     from t2t_lite.decoding.loading import open_model
-    from t2t_lite.evaluation import split_scores
+    from t2t_lite.evaluation import stored
 
     runs = [open_model(run, arguments.checkpoint_path) for run in arguments.output_dir]
-    evaluations = [split_scores.stored_evaluation(run, arguments.split or "dev") for run in runs]
+    evaluations = [stored.stored_evaluation(run, arguments.split or "dev") for run in runs]
     for one in evaluations:
         if one.reference_digests != evaluations[0].reference_digests:
             raise UserError(
@@ -182,10 +321,10 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
             )
     if not runs[0].has_inputs:
         raise UserError(f"'{runs[0].problem}' has no outputs to score")
-    arguments.hypothesis = [str(one.path / split_scores.HYPOTHESES) for one in evaluations]
+    arguments.hypothesis = [str(one.path / stored.HYPOTHESES) for one in evaluations]
     arguments.reference = [str(path) for path in evaluations[0].reference_paths]
     if len(evaluations) > 1 and arguments.source is None:
-        arguments.source = str(evaluations[0].path / split_scores.INPUTS)
+        arguments.source = str(evaluations[0].path / stored.INPUTS)
     return runs[0].target_language
 
 

@@ -1,33 +1,67 @@
-"""The results of an evaluation, and how the run directory stores them.
+"""Scores of a checkpoint on a split, and how the run directory stores them with the outputs.
 
 scores/<split>.<checkpoint>.<settings>/
   inputs.txt, hypotheses.txt, references.txt, references.2.txt ...   one line per pair of the split
   hypotheses.only_trees.txt   parsing: the outputs of a search among trees only
-  scores.json                 all scores, and what they depend on
+  scores.json                 all scores, what they depend on, and its digest
   report.md                   the scores in readable form
   examples.json               the worst and the best lines, see `examples`
 """
 
 import dataclasses
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.config import DecodeHParams
+from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.loading import ModelSource
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.figures import Figure
-from t2t_lite.evaluation.request import FOLDER, code_of_outputs, folder_name
 from t2t_lite.files import file_sha256, one_line
-from t2t_lite.runs.checkpoint_files import INDEX
+from t2t_lite.plugins import code_digest
+from t2t_lite.registry import CONSTRAINTS, METRICS, PROBLEMS, REGISTRIES_OF_SETTINGS, SCORERS, Registry
+from t2t_lite.runs.checkpoint_files import INDEX, checkpoint_step
 from t2t_lite.runs.run_dir import RunDir
 
+FOLDER = "scores"
 SCORES, REPORT = "scores.json", "report.md"
 INPUTS, HYPOTHESES, TREES_ONLY = "inputs.txt", "hypotheses.txt", "hypotheses.only_trees.txt"
 FORMAT = 1
+NOTE = "Note: "
+_MAX_NAME = 150  # in characters; file systems allow 255 bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A score with its meaning."""
+
+    name: str  # its name, such as "bleu"
+    label: str  # its name in reports
+    meaning: str  # one line
+    score: float
+    signature: str = ""  # scores are comparable only if their signatures match; "" if unknown
+    # low, high: the 95% confidence interval by bootstrap resampling; None: not known.
+    low: float | None = None
+    high: float | None = None
+    metric: str = ""  # the name of the registered output metric; "" for a metric of tokens
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def note(self) -> str:
+        """What makes the score mean less than it seems; "" if nothing does. It is a part of the meaning."""
+        return self.meaning.partition(NOTE)[2]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Figure":
+        """Returns the figure with these fields. A score of None, which stands for a non-finite number, becomes NaN."""
+        return cls(**{**values, "score": math.nan if values["score"] is None else values["score"]})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +76,7 @@ class SplitScores:
       split: the split.
       figures: the scores with their meanings, in the order of the report.
       content: everything in scores.json.
-      decoded_now: whether this call decoded the split; otherwise the stored result is returned.
+      decoded_now: whether this call ran the model; otherwise the stored result is returned.
     """
 
     path: Path
@@ -54,10 +88,49 @@ class SplitScores:
     content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
     decoded_now: bool = False
 
+    def __str__(self) -> str:
+        scores = ", ".join(f"{figure.label} {figure.score:.{2 if figure.metric else 4}f}" for figure in self.figures)
+        return f"{self.checkpoint.name} on {self.split}: {scores}"
+
+    @property
+    def step(self) -> int:
+        """The step of the checkpoint."""
+        return checkpoint_step(self.checkpoint)
+
     @property
     def scores(self) -> dict[str, float]:
         """The scores by name: "bleu", "perplexity", ..."""
         return {figure.name: figure.score for figure in self.figures}
+
+    @property
+    def loss(self) -> float:
+        """The loss in nats per target token, without padding, with label smoothing, as in training."""
+        return self.scores["loss"]
+
+    @property
+    def nll_loss(self) -> float:
+        """The loss without label smoothing."""
+        return self.scores["nll_loss"]
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nll_loss)."""
+        return self.scores["perplexity"]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of target tokens that the model ranks first, given the previous ones; 0 to 1."""
+        return self.scores["accuracy"]
+
+    @property
+    def bleu(self) -> float | None:
+        """sacreBLEU of the translations, 0 to 100; None for parsing or without decoding."""
+        return self.scores.get("bleu")
+
+    @property
+    def f1(self) -> float | None:
+        """Labelled bracketing F1 of the trees, 0 to 100; None for translation or without decoding."""
+        return self.scores.get("f1")
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
@@ -76,7 +149,7 @@ class SplitScores:
 
     @property
     def hypotheses(self) -> list[str]:
-        """The outputs; [] if the problem has none."""
+        """The outputs; [] if the problem has none, or without decoding."""
         return list(read_lines(self.path / HYPOTHESES))
 
     @property
@@ -110,6 +183,25 @@ def reference_names(number: int) -> list[str]:
     return ["references.txt", *(f"references.{place}.txt" for place in range(2, number + 1))]
 
 
+def folder_name(split: str, checkpoint: Path, settings: str) -> str:
+    """Returns the name of a folder with scores, such as "test.average-8000.beam_size=4.alpha=0.6"."""
+    name = re.sub(r"\.v\d+$", "", checkpoint.name)
+    # No commas, because they separate files in flags.
+    return re.sub(r"[^\w.=+-]", "_", f"{split}.{name}.{settings}".replace(",", "."))[:_MAX_NAME]
+
+
+def code_of_outputs(run_dir: RunDir, settings: DecodeHParams) -> str:
+    """Returns the `code_digest` of the registered code that determines the outputs and which are worst and best."""
+    names: list[tuple[Registry, str]] = [
+        (PROBLEMS, run_dir.problem.data_name),
+        (METRICS, run_dir.problem.metric),
+        *((registry, getattr(run_dir.hparams, name)) for name, registry in REGISTRIES_OF_SETTINGS.items()),
+        *((CONSTRAINTS, name) for name in names_in(settings.constraints)),
+        *((SCORERS, name) for name in names_in(settings.scorers)),
+    ]
+    return code_digest(names)
+
+
 def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: bool = False) -> SplitScores | None:
     """Returns the scores stored in a folder; None if there are none, they cannot be read, or the texts were changed."""
     try:
@@ -119,9 +211,7 @@ def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: b
         figures = [Figure.from_json(each) for each in content["figures"]]
         members = [int(step) for step in content["checkpoint"]["members"]]
         names = [INPUTS, HYPOTHESES, *reference_names(len(content["references"]))]
-        if not all((folder / name).exists() for name in names):
-            return None
-        if changed_texts(folder):
+        if not all((folder / name).exists() for name in names) or changed_texts(folder):
             return None
         return SplitScores(
             folder, output_dir, checkpoint, members, content["decoded_by"]["split"], figures, content, decoded_now
@@ -166,21 +256,17 @@ def stored_evaluation(source: ModelSource, split: str) -> SplitScores:
 
 def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[SplitScores]:
     """Returns all stored evaluations of a checkpoint whose outputs were made by the current code."""
-
-    def code_of(settings: Mapping[str, Any]) -> str:
-        known = {name: value for name, value in settings.items() if name in DecodeHParams.names()}
-        return code_of_outputs(run_dir, DecodeHParams().replace(**known))
-
     digest = file_sha256(Path(f"{checkpoint}{INDEX}"))
-    folders = sorted((run_dir.path / FOLDER).glob(f"{folder_name(split, checkpoint, '')}*"))
-    evaluations = [read_scores(folder, run_dir.path, checkpoint) for folder in folders]
-    return [
-        one
-        for one in evaluations
-        if one
-        and one.content["decoded_by"]["checkpoint"] == digest
-        and one.content["decoded_by"].get("plugins", "") == code_of(one.decode_hparams)
-    ]
+    stored = []
+    for folder in sorted((run_dir.path / FOLDER).glob(f"{folder_name(split, checkpoint, '')}*")):
+        one = read_scores(folder, run_dir.path, checkpoint)
+        if one is None or one.content["decoded_by"]["checkpoint"] != digest or not one.content.get("decoded", True):
+            continue
+        known = {name: value for name, value in one.decode_hparams.items() if name in DecodeHParams.names()}
+        code = code_of_outputs(run_dir, DecodeHParams().replace(**known))
+        if one.content["decoded_by"].get("plugins", "") == code:
+            stored.append(one)
+    return stored
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
