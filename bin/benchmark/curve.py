@@ -1,13 +1,15 @@
 """t2t-lite-benchmark --curve: shows the evaluations of runs in tables, and plots them with the training loss."""
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_outputs
-from t2t_lite.report.charts import plot_curves, read_curves
+from t2t_lite.report.charts import plot_curves
+from t2t_lite.report.reading import read_run
 from t2t_lite.runs.evaluations import read_evaluations
 from t2t_lite.visualization.figures import check_plot_file
 
@@ -22,19 +24,21 @@ def show(arguments: argparse.Namespace) -> None:
         for run in runs.values():
             inputs = {"the evaluations": run / "evaluations.json", "the log": run / "log.jsonl"}
             check_outputs({"--plot_file": Path(arguments.plot_file)}, inputs)
-    curves = [read_curves(run, name) for name, run in runs.items()]
-    for one, run in zip(curves, runs.values()):
-        if not one.evaluations["step"] and not (arguments.plot_file and one.training["step"]):
-            raise UserError(f"{run} has no evaluations.json; evaluate it with t2t-lite-trainer --schedule=eval")
+    evaluations = {name: read_evaluations(run) for name, run in runs.items()}
+    stored = {name: read_run(run, name) for name, run in runs.items()} if arguments.plot_file else {}
     for name, run in runs.items():
+        if not evaluations[name] and not (stored and stored[name].reports):
+            raise UserError(f"{run} has no evaluations.json; evaluate it with t2t-lite-trainer --schedule=eval")
+    for name in runs:
         if len(runs) > 1:
             print(f"{name}:")
-        if evaluations := read_evaluations(run):
-            _print_table(evaluations)
+        if evaluations[name]:
+            _print_table(evaluations[name])
         else:
             print("none of its checkpoints was evaluated")
     if arguments.plot_file:
-        plot_curves(curves, Path(arguments.plot_file))
+        drawn = [dataclasses.replace(run, evaluations=evaluations[name]) for name, run in stored.items()]
+        plot_curves(drawn, Path(arguments.plot_file))
 
 
 def _print_table(evaluations: dict[int, dict[str, float]]) -> None:

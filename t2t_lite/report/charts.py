@@ -2,14 +2,13 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from t2t_lite.errors import UserError
 from t2t_lite.metric import figure_label, is_of_outputs
-from t2t_lite.report.reading import Evaluation, StoredRun
-from t2t_lite.runs.evaluations import Columns, kept_reports, read_evaluation_columns, read_reports
+from t2t_lite.report.reading import Evaluation, StoredRun, shown
 from t2t_lite.visualization.figures import COLORS, figure_svg, html_style, make_figure, save
 
 if TYPE_CHECKING:
@@ -57,13 +56,19 @@ def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
 
     Metrics that no run has are left out.
     """
-    charts = [_chart("loss", "Loss of training and dev", "nats per target token", _losses(runs))]
+    losses = []
+    for place, (training, dev) in enumerate(zip(_curves(runs, "loss"), _curves(runs, "loss", is_of_dev=True))):
+        name = f"{training.label}, " if len(runs) > 1 else ""
+        # A single run gets two colours for its two curves.
+        losses.append(training._replace(label=f"{name}training"))
+        losses.append(dev._replace(label=f"{name}dev", run=place + (len(runs) == 1)))
+    charts = [_chart("loss", "Loss of training and dev", "nats per target token", losses)]
     measured = dict.fromkeys(name for run in runs for figures in run.evaluations.values() for name in figures)
     for name in [name for name in measured if is_of_outputs(name)][:_MOST_METRICS]:
-        label = figure_label(name)
-        charts.append(_chart(f"dev-{name}", f"{label} of the dev split", label, _curves(runs, _evaluated(name), True)))
+        label, curves = figure_label(name), _curves(runs, name, is_of_dev=True)
+        charts.append(_chart(f"dev-{name}", f"{label} of the dev split", label, curves))
     for name, (title, unit, factor) in _OF_TRAINING.items():
-        charts.append(_chart(name, title, unit, _curves(runs, _reported(name, factor))))
+        charts.append(_chart(name, title, unit, _curves(runs, name, factor=factor)))
     return [chart for chart in charts if chart]
 
 
@@ -72,38 +77,38 @@ def length_chart(name: str, split: str, label: str, evaluations: Sequence[tuple[
 
     `name` must be unique among charts. `split` includes the name of the problem.
     """
-    names = list(dict.fromkeys(bucket.words for _, each in evaluations for bucket in each.by_length))
-    names.sort(key=lambda words: int("".join(filter(str.isdigit, words.partition("-")[0])) or 0))
-    curves = []
-    for run, (title, evaluation) in enumerate(evaluations):
-        points = [(names.index(bucket.words), bucket.score) for bucket in evaluation.by_length]
-        curves.append(_curve(title, run, points, True))
-    title = f"{label} by length, {split}"
-    return _chart(f"length-{name}", title, label, curves, "source words", names)
+    lengths = {words: None for _, each in evaluations for words, *_ in each.by_length}
+    names = sorted(lengths, key=first_number)
+    curves = [
+        _curve(title, run, [(names.index(words), score) for words, _, score in evaluation.by_length], True)
+        for run, (title, evaluation) in enumerate(evaluations)
+    ]
+    return _chart(f"length-{name}", f"{label} by length, {split}", label, curves, "source words", names)
 
 
-def _losses(runs: Sequence[StoredRun]) -> list[Curve]:
-    curves = []
-    for place, run in enumerate(runs):
-        name = f"{run.name}, " if len(runs) > 1 else ""
-        curves.append(_curve(f"{name}training", place, _reported("loss")(run)))
-        # A single run gets two colours for its two curves.
-        curves.append(_curve(f"{name}dev", place + (len(runs) == 1), _evaluated("loss")(run), True))
-    return curves
+def first_number(words: str) -> int:
+    """Returns the number with which a range of lengths such as "11-20" begins."""
+    return int("".join(filter(str.isdigit, words.partition("-")[0])) or 0)
 
 
 def _curves(
-    runs: Sequence[StoredRun], points: Callable[[StoredRun], list[tuple[int, float]]], is_marked: bool = False
+    runs: Sequence[StoredRun], name: str, is_of_dev: bool = False, factor: float = 1.0, half_window: int = 0
 ) -> list[Curve]:
-    return [_curve(run.name, place, points(run), is_marked) for place, run in enumerate(runs)]
+    """Returns the curve of a metric for each run, from its reports on training or from its evaluations of dev.
 
-
-def _reported(name: str, factor: float = 1.0) -> Callable[[StoredRun], list[tuple[int, float]]]:
-    return lambda run: [(int(report["step"]), report.get(name, math.nan) * factor) for report in run.reports]
-
-
-def _evaluated(name: str) -> Callable[[StoredRun], list[tuple[int, float]]]:
-    return lambda run: [(step, figures.get(name, math.nan)) for step, figures in run.evaluations.items()]
+    With `half_window`, it is a moving average that includes at most this many reports before and after each.
+    """
+    curves = []
+    for place, run in enumerate(runs):
+        rows = run.evaluations.items() if is_of_dev else ((int(each["step"]), each) for each in run.reports)
+        points = [(step, figures.get(name, math.nan) * factor) for step, figures in rows]
+        if half_window:
+            points = [(step, value) for step, value in points if math.isfinite(value)]
+            half, values = min(half_window, len(points) // 20), [value for _, value in points]
+            windows = (values[max(0, row - half) : row + half + 1] for row in range(len(values)))
+            points = [(step, sum(window) / len(window)) for (step, _), window in zip(points, windows)]
+        curves.append(_curve(run.name, place, points, is_of_dev))
+    return curves
 
 
 def _curve(label: str, run: int, points: Iterable[tuple[int, float]], is_marked: bool = False) -> Curve:
@@ -186,57 +191,20 @@ def _places(curve: Curve, axis: str, ticks: Sequence[str]) -> str:
     return place(0) if len(curve.values) == 1 else f"{place(0)}, {place(-1)}"
 
 
-def shown(value: float, digits: int = 4) -> str:
-    """Formats a number with `digits` significant digits; large numbers have separators. Returns "" for NaN."""
-    if not math.isfinite(value):
-        return "" if math.isnan(value) else str(value)
-    if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
-        return f"{value:.{digits - 1}g}"
-    if abs(value) >= 10 ** (digits - 1):
-        return f"{value:,.0f}"
-    rounded = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}" if value else "0"
-    return rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
-
-
-# The plot of --curve.
-
-
-class Curves(NamedTuple):
-    name: str
-    training: Columns
-    evaluations: Columns
-
-
-def read_curves(run: Path, name: str) -> Curves:
-    reports = read_reports(run)
-    kept = kept_reports(reports["step"])
-    training = {figure: [values[row] for row in kept] for figure, values in reports.items()}
-    return Curves(name, training, read_evaluation_columns(run))
-
-
-def plot_curves(runs: Sequence[Curves], file: Path) -> None:
+def plot_curves(runs: Sequence[StoredRun], file: Path) -> None:
     """Plots a panel for each metric, with a line for each run. The file is written atomically.
 
-    The panels are training loss (a moving average over at most 5 reports) and learning rate, then dev loss, dev
-    perplexity and, if evaluations decoded, the metrics of outputs. Metrics that no run has are left out. A run has the
-    same colour in all panels.
+    The panels are training loss (a moving average over at most 5 reports, or fewer in short runs) and learning rate,
+    then dev loss, dev perplexity and, if evaluations decoded, the metrics of outputs. Metrics that no run has are left
+    out. A run has the same colour in all panels.
     """
-    evaluated = dict.fromkeys([*_OF_TOKENS, *(name for run in runs for name in run.evaluations if name != "step")])
-    of_dev = [name for name in evaluated if name in _OF_TOKENS or is_of_outputs(name)]
-    places, drawn = list(enumerate(runs)), []
-    for name, title in _PLOTTED.items():
-        curves = []
-        for place, run in places:
-            points = _points(run.training, name)
-            if name == _SMOOTHED:  # by a moving average, over fewer than 5 reports in short runs
-                half, values = min(_HALF_WINDOW, len(points) // 20), [value for _, value in points]
-                windows = (values[max(0, row - half) : row + half + 1] for row in range(len(values)))
-                points = [(step, sum(window) / len(window)) for (step, _), window in zip(points, windows)]
-            curves.append(_curve(run.name, place, points))
-        drawn.append((title, curves))
-    for name in of_dev:
-        curves = [_curve(run.name, place, _points(run.evaluations, name), True) for place, run in places]
-        drawn.append((f"dev {figure_label(name)}", curves))
+    measured = dict.fromkeys(name for run in runs for figures in run.evaluations.values() for name in figures)
+    of_dev = [name for name in dict.fromkeys([*_OF_TOKENS, *measured]) if name in _OF_TOKENS or is_of_outputs(name)]
+    drawn = [
+        (title, _curves(runs, name, half_window=_HALF_WINDOW if name == _SMOOTHED else 0))
+        for name, title in _PLOTTED.items()
+    ]
+    drawn += [(f"dev {figure_label(name)}", _curves(runs, name, is_of_dev=True)) for name in of_dev]
     drawn = [(title, curves) for title, curves in drawn if any(curve.values for curve in curves)]
     if not drawn:
         raise UserError(
@@ -259,8 +227,3 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
         for text in legend.get_texts():
             text.set_parse_math(False)
     save(figure, file)
-
-
-def _points(columns: Columns, name: str) -> list[tuple[int, float]]:
-    pairs = zip(columns["step"], columns.get(name, ()))
-    return [(int(step), value) for step, value in pairs if math.isfinite(step) and math.isfinite(value)]

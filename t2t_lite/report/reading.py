@@ -42,67 +42,33 @@ class Remark(NamedTuple):
 
 
 class Sample(NamedTuple):
+    """An output that an evaluation during training logged."""
+
     step: int
     source: str
     output: str
     reference: str
 
 
-class Average(NamedTuple):
-    path: Path
-    members: list[int]  # the averaged steps; [] if unknown
-
-
-class Bucket(NamedTuple):
-    words: str  # "1-10"
-    lines: float
-    score: float
-
-
-class ExampleLine(NamedTuple):
-    line: int  # the line number, from 1
-    score: float
-    source: str
-    output: str
-    reference: str
-    words: list[tuple[str, str]]  # the words of the output, each with its source word; [] without alignment
-
-
-class Examples(NamedTuple):
-    label: str  # the name of the metric that scored the lines
-    # worst, best: the lines, worst (best) first.
-    worst: list[ExampleLine]
-    best: list[ExampleLine]
-    # The attention of a few lines, in the format of static/attention.js; None: not stored.
-    attention: dict[str, Any] | None
-
-
 class Evaluation(NamedTuple):
+    """A stored evaluation of a split."""
+
     split: str  # the name of the split
     problem: str  # the problem, with the run's direction
     texts: str  # the digests of its texts; scores are comparable only for the same texts
-    checkpoint: str  # the name of the checkpoint
-    chosen: str  # why the checkpoint was chosen; "" if no reason is needed
-    search: str  # the search settings that folder names always contain: "beam_size=4, alpha=0.6"
     date: str  # the date of the evaluation
-    lines: float  # number of lines
-    lines_per_second: float  # the search speed; NaN: unknown
+    about: list[str]  # what was evaluated, in lines: the checkpoint, the search settings ...
     figures: list[Figure]  # the scores
-    by_length: list[Bucket]  # the scores by number of source words; [] if none
-    examples: Examples | None  # the worst and best lines; None: not stored
-
-
-class _Log(NamedTuple):
-    """The lines of log.jsonl: starts, training reports, evaluations by step, and samples of outputs."""
-
-    starts: list[dict[str, Any]]
-    reports: list[dict[str, float]]
-    evaluations: dict[int, dict[str, float]]
-    samples: list[Sample]
+    by_length: list[tuple[str, float, float]]  # (number of source words, lines, score); [] if none
+    # The worst and best lines: "label", the name of the metric that scored them; "worst" and "best", with the worst
+    # (best) one first; "attention", that of a few lines, in the format of static/attention.js, or None. {}: not stored.
+    examples: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
+    """The contents of a run directory."""
+
     path: Path  # the run directory
     name: str  # the name of the run in the report
     about: Mapping[str, Any]  # the content of run.json; {} if it cannot be read
@@ -111,11 +77,11 @@ class StoredRun:
     # The lines about training steps, without lines for steps that a resumed run repeated later.
     reports: list[dict[str, float]]
     evaluations: Mapping[int, Mapping[str, float]]  # the metrics of each evaluated step
-    samples: list[Sample]  # the outputs that evaluations logged
+    samples: list[Sample]
     checkpoints: list[tuple[int, Path]]  # (step, path) of the checkpoints, by step
-    averages: list[Average]  # the averages of checkpoints
+    averages: dict[Path, list[int]]  # the averaged steps of each average; [] if unknown
     best: tuple[str, list[int]] | None  # (the metric, the evaluated steps from best to worst); None: unknown
-    scores: list[Evaluation]  # the stored evaluations of splits
+    scores: list[Evaluation]
     manifest: Manifest | None  # the manifest of the data; None if it cannot be read
     remarks: list[Remark]  # remarks about unreadable parts
 
@@ -131,6 +97,7 @@ class StoredRun:
 
     @property
     def last_step(self) -> int:
+        """The last step with a report, a checkpoint or an evaluation."""
         steps = (*(report["step"] for report in self.reports), *(step for step, _ in self.checkpoints))
         return int(max((*steps, *self.evaluations), default=0))
 
@@ -152,6 +119,7 @@ def command_line(command: str, run: StoredRun, *flags: str) -> str:
 
 
 def check_run(path: Path) -> None:
+    """Raises UserError if a folder is no run directory."""
     if path.is_file():
         raise UserError(f"`output_dir={path}` is a file; pass a run directory, the `output_dir` of a training")
     if not path.exists():
@@ -177,41 +145,50 @@ def read_run(path: Path, name: str) -> StoredRun:
             remarks.append(Remark(f"{before}{reason}{after}"))
             return otherwise
 
-    about = read(lambda: _about(path), {}, "run.json is damaged (", "); restore it from a copy.")
-    settings = read(lambda: _settings(path), {}, "hparams.json is damaged (", "); restore it from a copy.")
+    def about() -> dict[str, Any]:
+        content = _object(path / "run.json")
+        return content | {"plugins": dict(content.get("plugins") or {})}
+
+    def settings() -> dict[str, Any]:
+        content = {HParams.current_name(name): value for name, value in _object(path / "hparams.json").items()}
+        number(content.get("train_steps"))
+        return content
+
+    content = read(about, {}, "run.json is damaged (", "); restore it from a copy.")
+    values = read(settings, {}, "hparams.json is damaged (", "); restore it from a copy.")
     for file in ("run.json", "hparams.json"):
         if not (path / file).exists():
             remarks.append(Remark(f"{file} is missing; part of the run directory was removed or not copied."))
-    log = read(lambda: _log(path, remarks), _Log([], [], {}, []), "log.jsonl is damaged (", ").")
+    starts, reports, logged, samples = read(
+        lambda: _log(path, remarks), ([], [], {}, []), "log.jsonl is damaged (", ")."
+    )
     stored = read(
         lambda: {_step(step): _numbers(figures) for step, figures in read_evaluations(path).items()},
         {},
         "The evaluations cannot be read: ",
     )
-    best = read(lambda: best_by(path), None, "The best checkpoint is unknown: ") if stored else None
-    averages = []
-    for _, average in list_checkpoints(path, "average"):
-        averages.append(Average(average, read(lambda path=average: recorded_members(path), [], "")))
-    scores = []
+    scores: list[Evaluation | None] = []
     for folder in sorted(path.glob(f"{FOLDER}/*")):
         if folder.is_dir() and folder.name.startswith(tuple(f"{split}." for split in SPLITS)):
             before, after = f"{FOLDER}/{text(folder.name)} cannot be read (", "); remove it and evaluate again."
             scores.append(read(lambda folder=folder: _evaluation(folder, path), None, before, after))
-    manifest = read(lambda: _manifest(about, remarks), None, "The counts of the data are unknown: ") if about else None
     return StoredRun(
         path,
         name,
-        about,
-        settings,
-        log.starts,
-        log.reports,
-        dict(sorted((log.evaluations | stored).items())),
-        log.samples,
+        content,
+        values,
+        starts,
+        reports,
+        dict(sorted((logged | stored).items())),
+        samples,
         list_checkpoints(path),
-        averages,
-        best,
+        {
+            average: read(lambda average=average: recorded_members(average), [], "")
+            for _, average in list_checkpoints(path, "average")
+        },
+        read(lambda: best_by(path), None, "The best checkpoint is unknown: ") if stored else None,
         sorted((each for each in scores if each), key=lambda each: (each.split, each.date)),
-        manifest,
+        read(lambda: _manifest(content, remarks), None, "The counts of the data are unknown: ") if content else None,
         remarks,
     )
 
@@ -223,18 +200,11 @@ def _object(path: Path) -> dict[str, Any]:
     return content
 
 
-def _about(path: Path) -> dict[str, Any]:
-    about = _object(path / "run.json")
-    return about | {"plugins": dict(about.get("plugins") or {})}
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    settings = {HParams.current_name(name): value for name, value in _object(path / "hparams.json").items()}
-    number(settings.get("train_steps"))
-    return settings
+_Log = tuple[list[dict[str, Any]], list[dict[str, float]], dict[int, dict[str, float]], list[Sample]]
 
 
 def _log(path: Path, remarks: list[Remark]) -> _Log:
+    """Returns the lines of log.jsonl: starts, training reports, evaluations by step, and samples of outputs."""
     log = read_log(path)
     if not log.lines:
         remarks.append(Remark("log.jsonl is missing or empty, so there are no training curves."))
@@ -257,7 +227,7 @@ def _log(path: Path, remarks: list[Remark]) -> _Log:
                 samples[step, texts[0]] = Sample(step, *texts)
             evaluations[step] = _numbers({key: row[key] for key in row if key not in ("step", "time")})
     reports = [trained[row] for row in kept_reports([row["step"] for row in trained])]
-    return _Log(starts, reports, evaluations, sorted(samples.values(), key=lambda sample: sample.step))
+    return starts, reports, evaluations, sorted(samples.values(), key=lambda sample: sample.step)
 
 
 def _step(value: Any) -> int:  # noqa: ANN401
@@ -286,46 +256,50 @@ def _evaluation(folder: Path, path: Path) -> Evaluation:
     scores = read_scores(folder, path, folder)
     if scores is None:
         raise ValueError("scores.json or a text file is missing, damaged, changed or from another version")
-    content, settings = scores.content, scores.decode_hparams
-    checkpoint, decoded_by = content["checkpoint"], content["decoded_by"]
+    content, settings, checkpoint = scores.content, scores.decode_hparams, scores.content["checkpoint"]
+    chosen = f" ({text(checkpoint['chosen'])})" if checkpoint.get("chosen") else ""
+    about = [Path(text(checkpoint.get("path"))).name + chosen]
+    if content.get("decoded", True):
+        about.append(f"beam_size={text(settings.get('beam_size'))}, alpha={text(settings.get('alpha'))}")
+    if not math.isnan(lines := number(content.get("lines"))):
+        speed = number(content.get("lines_per_second"))
+        about.append(f"{lines:,.0f} lines" + ("" if math.isnan(speed) else f", {shown(speed, 3)} per second"))
+    date = text(content.get("date"))[:16].replace("T", " ")
+    figures = []
+    for figure in scores.figures:
+        low, high = (None, None) if figure.interval is None else map(number, figure.interval)
+        texts = {name: text(getattr(figure, name)) for name in ("name", "label", "meaning", "signature", "metric")}
+        figures.append(dataclasses.replace(figure, **texts, score=number(figure.score), low=low, high=high))
+    decoded_by = content["decoded_by"]
     return Evaluation(
         text(scores.split),
         text(decoded_by.get("problem")),
         text([decoded_by.get("inputs"), *(each["sha256"] for each in content["references"])]),
-        text(Path(text(checkpoint.get("path"))).name),
-        text(checkpoint.get("chosen")),
-        f"beam_size={text(settings.get('beam_size'))}, alpha={text(settings.get('alpha'))}",
-        text(content.get("date"))[:16].replace("T", " "),
-        number(content.get("lines")),
-        number(content.get("lines_per_second")),
-        list(map(_figure, scores.figures)),
-        [
-            Bucket(text(row["words"]), number(row["lines"]), number(row["score"]))
-            for row in content.get("by_length") or []
-        ],
+        date,
+        [*about, date],
+        figures,
+        [(text(row["words"]), number(row["lines"]), number(row["score"])) for row in content.get("by_length") or []],
         _examples(scores),
     )
 
 
-def _figure(figure: Figure) -> Figure:
-    texts = {name: text(getattr(figure, name)) for name in ("name", "label", "meaning", "signature", "metric")}
-    low, high = (None, None) if figure.interval is None else map(number, figure.interval)
-    return dataclasses.replace(figure, **texts, score=number(figure.score), low=low, high=high)
-
-
-def _examples(scores: SplitScores) -> Examples | None:
+def _examples(scores: SplitScores) -> dict[str, Any]:
     stored = read_examples(scores.path)
     if stored is None:
-        return None
+        return {}
     texts = (scores.inputs, scores.hypotheses, scores.references[0])
-    worst, best = ([_example(line, texts) for line in stored[name]] for name in ("worst", "best"))
     attention = stored.get("attention") or {}
     size = len(json.dumps(attention, allow_nan=False, ensure_ascii=False).encode())  # raises ValueError for surrogates
     is_shown = attention.get("sentences") and size <= _MOST_ATTENTION
-    return Examples(text(stored.get("label")), worst, best, attention if is_shown else None)
+    return {
+        "label": text(stored.get("label")),
+        **{name: [_example(line, texts) for line in stored[name]] for name in ("worst", "best")},
+        "attention": attention if is_shown else None,
+    }
 
 
-def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> ExampleLine:
+def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Returns a line with its texts, and with the words of the output, each with its source word, if it is aligned."""
     source, output, reference = (str(lines[stored["line"] - 1]) for lines in texts)
     sources, outputs = source.split(), output.split()
     links = {int(target): int(place) for place, target in _LINK.findall(stored.get("alignment") or "")}
@@ -334,4 +308,17 @@ def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> Examp
     words = []
     if is_shown and max(links.values()) < len(sources):
         words = [(word, sources[links[place]] if place in links else "") for place, word in enumerate(outputs)]
-    return ExampleLine(stored["line"], number(stored["score"]), text(source), text(output), text(reference), words)
+    shown = {"source": text(source), "output": text(output), "reference": text(reference), "words": words}
+    return {"line": stored["line"], "score": number(stored["score"]), **shown}
+
+
+def shown(value: float, digits: int = 4) -> str:
+    """Formats a number with `digits` significant digits; large numbers have separators. Returns "" for NaN."""
+    if not math.isfinite(value):
+        return "" if math.isnan(value) else str(value)
+    if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
+        return f"{value:.{digits - 1}g}"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    rounded = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}" if value else "0"
+    return rounded.rstrip("0").rstrip(".") if "." in rounded else rounded

@@ -15,17 +15,8 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, encodable, write_text
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
-from t2t_lite.report.charts import curve_charts
 from t2t_lite.report.reading import Remark, StoredRun, check_run, command_line, read_run, text
-from t2t_lite.report.tables import (
-    checkpoint_table,
-    example_groups,
-    facts,
-    hparam_set,
-    sample_tables,
-    score_tables,
-    settings_rows,
-)
+from t2t_lite.report.sections import make_sections
 from t2t_lite.runs.evaluations import read_reports
 from t2t_lite.system.installed import check_installed
 from t2t_lite.training.callbacks import Callback
@@ -85,39 +76,28 @@ def run_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
-    examples = [group for run in runs for group in example_groups(run)]
+    sections = make_sections(runs)
     return {
         "version": t2t_lite.__version__,
         "title": f"Report: {', '.join(run.name for run in runs)}",
         "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
-        "names": [run.name for run in runs],
         "remarks": [(run.name, remarks_on(run)) for run in runs],
-        "facts": facts(runs),
-        "settings": settings_rows(runs, list(map(hparam_set, runs))),
-        "charts": curve_charts(runs),
-        "scores": score_tables(runs),
-        "samples": [(run.name, tables) for run in runs if (tables := sample_tables(run))],
-        "examples": examples,
-        "attentions": [group for group in examples if group.examples.attention is not None],
-        "checkpoints": [checkpoint_table(run) for run in runs],
+        "sections": sections,
+        # A report begins with scores and examples; then it says what is missing.
+        "first_after_remarks": next(each.id for each in sections if each.id not in ("scores", "examples")),
     }
 
 
 def remarks_on(run: StoredRun) -> list[Remark]:
-    return [*run.remarks, *_versions(run), *_unregistered(run), *_training(run), *_evaluation(run)]
-
-
-def _versions(run: StoredRun) -> list[Remark]:
+    """Returns what is missing in a run, and the commands that add it."""
+    remarks = [*run.remarks]
     version = text(run.about.get("version"))
-    if not run.about or (run.starts and run.about.get("hparams_set")):
-        return []
     lacking = [] if run.starts else ["devices and versions"]
     lacking += [] if run.about.get("hparams_set") else ["the hparam set"]
-    by = f" It was made with version {version}; this is {t2t_lite.__version__}." if version else ""
-    return [Remark(f"The run does not record {' and '.join(lacking)}.{by if version != t2t_lite.__version__ else ''}")]
-
-
-def _unregistered(run: StoredRun) -> list[Remark]:
+    if run.about and lacking:
+        is_other = version and version != t2t_lite.__version__
+        by = f" It was made with version {version}; this is {t2t_lite.__version__}." if is_other else ""
+        remarks.append(Remark(f"The run does not record {' and '.join(lacking)}.{by}"))
     names = {
         PROBLEMS: run.problem.removesuffix(REVERSED_SUFFIX),
         MODELS: text(run.settings.get("model")),
@@ -126,59 +106,43 @@ def _unregistered(run: StoredRun) -> list[Remark]:
     unregistered = [
         f"the {registry.kind} '{name}'" for registry, name in names.items() if name and name not in registry
     ]
-    if not unregistered:
-        return []
-    return [
-        Remark(
-            f"Not registered here: {', '.join(unregistered)}. The report shows what the files say and never executes "
-            f"code that a run names. To load that code, pass its folder with --t2t_usr_dir."
-        )
-    ]
-
-
-def _training(run: StoredRun) -> list[Remark]:
-    remarks = []
-    if run.last_step < run.train_steps:
+    if unregistered:
         remarks.append(
             Remark(
-                f"The training is at step {run.last_step:,} of {run.train_steps:,.0f}; repeat the t2t-lite-trainer "
-                f"command to continue."
+                f"Not registered here: {', '.join(unregistered)}. The report shows what the files say and never "
+                f"executes code that a run names. To load that code, pass its folder with --t2t_usr_dir."
             )
         )
+    return [*remarks, *_training(run)]
+
+
+def _training(run: StoredRun) -> Iterator[Remark]:
+    if run.last_step < run.train_steps:
+        steps = f"{run.last_step:,} of {run.train_steps:,.0f}"
+        yield Remark(f"The training is at step {steps}; repeat the t2t-lite-trainer command to continue.")
     if not run.checkpoints:
-        remarks.append(Remark("There is no checkpoint yet."))
-    data = shlex.quote(f"--data_dir={text(run.about.get('data_dir')) or 'DATA'}")
-    evaluate = command_line("trainer", run, data, "--schedule=eval", "--eval_wait_secs=0")
+        yield Remark("There is no checkpoint yet.")
     if not run.evaluations:
-        remarks.append(
-            Remark("No checkpoint was evaluated on the dev split; this command evaluates the existing ones:", evaluate)
+        data = shlex.quote(f"--data_dir={text(run.about.get('data_dir')) or 'DATA'}")
+        evaluate = command_line("trainer", run, data, "--schedule=eval", "--eval_wait_secs=0")
+        yield Remark(
+            "No checkpoint was evaluated on the dev split; this command evaluates the existing ones:", evaluate
         )
     elif not run.samples and run.best:
-        remarks.append(
-            Remark(
-                "The evaluations did not decode, so there are no BLEU or F1 curves and no sample outputs; train "
-                "with --eval_decode."
-            )
+        yield Remark(
+            "The evaluations did not decode, so there are no BLEU or F1 curves and no sample outputs; train with "
+            "--eval_decode."
         )
     if len(run.checkpoints) > 1 and not run.averages:
-        remarks.append(Remark("There is no average of checkpoints:", command_line("avg", run)))
-    return remarks
-
-
-def _evaluation(run: StoredRun) -> list[Remark]:
-    if not run.scores:
-        if not run.checkpoints:
-            return []
-        return [Remark("No split was evaluated with t2t-lite-eval:", command_line("eval", run, "--split=test"))]
-    lacking = [each for each in run.scores if each.examples is None]
-    splits = dict.fromkeys(each.split for each in lacking)
-    return [
-        Remark(
+        yield Remark("There is no average of checkpoints:", command_line("avg", run))
+    if run.checkpoints and not run.scores:
+        yield Remark("No split was evaluated with t2t-lite-eval:", command_line("eval", run, "--split=test"))
+    lacking = [each for each in run.scores if not each.examples and any(figure.metric for figure in each.figures)]
+    for split in dict.fromkeys(each.split for each in lacking):
+        yield Remark(
             f"An evaluation of the {split} split has no worst and best lines; evaluate the split again:",
             command_line("eval", run, f"--split={split}", "--again"),
         )
-        for split in splits
-    ]
 
 
 class ReportCallback(Callback):

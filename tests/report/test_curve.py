@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.report.charts import plot_curves, read_curves
+from t2t_lite.report.charts import plot_curves
+from t2t_lite.report.reading import read_run
 from t2t_lite.visualization.figures import COLORS
 
 
@@ -41,10 +42,11 @@ def texts_of(svg):
 
 def test_reports_that_a_resumed_training_repeats_are_left_out(make_run):
     run = make_run("run", [(1, 9.0), (10, 8.0), (20, 7.0), (30, 6.0), (20, 6.5), (30, float("nan"))], {30: 1.0})
-    curves = read_curves(run, "run")
-    assert curves.training["step"] == [1, 10, 20, 30]
-    assert curves.training["loss"][:3] == [9.0, 8.0, 6.5] and curves.training["loss"][3] != 6.0
-    assert curves.evaluations["step"] == [30] and curves.evaluations["bleu"] == [1.0]
+    stored = read_run(run, "run")
+    assert [row["step"] for row in stored.reports] == [1, 10, 20, 30]
+    losses = [row["loss"] for row in stored.reports]
+    assert losses[:3] == [9.0, 8.0, 6.5] and losses[3] != 6.0
+    assert list(stored.evaluations) == [1, 30] and stored.evaluations[30]["bleu"] == 1.0
 
 
 def test_the_plot_names_the_runs_and_shows_training_beside_evaluations(make_run, command, tmp_path):
@@ -92,7 +94,9 @@ def test_a_run_without_evaluations_is_an_error_that_names_it(make_run, command, 
     (runs[1] / "evaluations.json").unlink()
     result = command("benchmark", "--curve", f"--output_dir={runs[0]},{runs[1]}")
     assert (result.returncode, result.stdout) == (1, "") and f"{runs[1]} has no evaluations.json" in result.stderr
-    empty = read_curves(tmp_path / "nothing", "nothing")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing/hparams.json").write_text("{}")
+    empty = read_run(tmp_path / "nothing", "nothing")
     with pytest.raises(UserError, match="nothing to plot"):
         plot_curves([empty], tmp_path / "plot.png")
 
