@@ -270,7 +270,7 @@ def _settings(runs: Sequence[StoredRun]) -> list[Table]:
 def _sets(name: str) -> dict[str, Mapping[str, Any]]:
     """Returns the settings of a set and of its parent by name. A set that is not registered, or fails, has none."""
     values = {}
-    for each in (name, HPARAMS.parent(name) if name in HPARAMS else None):
+    for each in (name, HPARAMS.parent(name) or "" if name in HPARAMS else ""):
         if each not in HPARAMS:
             break
         try:
