@@ -58,14 +58,13 @@ LOADED = {
             "bin.benchmark.layers",
             "bin.datagen.inspection",
         ),
-        *("bin.datagen.text_report", "bin.reproduce.figure", "bin.reproduce.tables", "bin.score.results"),
+        *("bin.datagen.text_report", "bin.reproduce.figure", "bin.reproduce.tables"),
         *(f"bin.decoder.{name}" for name in ("attention", "corpus", "files", "outputs", "streams")),
     ),
     # They run on every backend of Keras.
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),
     "tensorflow": (
         *("data", "runs", "decoding", "parsing", "training", "exporting", "importing", "benchmark"),
-        *("evaluation.decoding", "evaluation.tuning_search"),
         *("data.vocab.subwords_ops", "data.vocab.tf_text", "data.vocab.wordpiece_learning"),
         "data.vocab.wordpiece_ops",
     ),

@@ -154,8 +154,38 @@ def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(traine
     outputs = translator.translate(sources)
     assert result.scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(outputs, [references]).score)
     assert result.scores["ter"] == pytest.approx(sacrebleu.corpus_ter(outputs, [references]).score)
+    assert result.hypotheses == outputs and result.intervals["chrf"][0] < result.scores["chrf"]
+    assert f"{result.checkpoint.name} on dev: BLEU {result.bleu:.2f}, chrF2 " in str(result)
+    # The data of the training is the default, and the stored scores answer under both names.
+    options = {"checkpoint_path": trained.checkpoints[1], "decode_hparams": QUICK}
+    for again in (t2t.evaluate(trained.output_dir, **options), t2t.score_split(trained.output_dir, "dev", **options)):
+        assert not again.decoded_now and again.scores == result.scores and isinstance(again, t2t.EvaluationResult)
+    assert t2t.evaluate(trained.output_dir, **options, again=True).decoded_now
+    # Other precisions of the search change the outputs, but not the losses.
+    half = t2t.evaluate(trained.output_dir, **options | {"decode_hparams": f"{QUICK},precision=mixed_bfloat16"})
+    assert half.decoded_now and half.content["tokens"] == result.content["tokens"]
     test = t2t.evaluate(trained.output_dir, grammar_data, split="test", decode=False)
     assert test.checkpoint == trained.checkpoints[-1] and test.bleu is None and test.loss != result.loss
+    assert test.hypotheses == [] and set(test.scores) >= {"loss", "nll_loss", "perplexity", "accuracy"}
+    assert not t2t.evaluate(trained.output_dir, split="test", decode=False).decoded_now
+    assert t2t.evaluate(trained.output_dir, split="test", decode_hparams=QUICK).loss == test.loss
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"metrics": ("chrf",), "decode": False}, "`metrics` needs `decode=True`"),
+        ({"decode_hparams": QUICK, "decode": False}, "`decode_hparams` needs `decode=True`"),
+        ({"split": "train"}, "split=train` is out of range: it must be dev or test"),
+        ({"metric": ("chrf",)}, "evaluate\\(\\) has no argument 'metric'; did you mean 'metrics'"),
+        ({"metrics": ("f1",)}, "'grammar_ende' is scored by bleu"),
+        ({"references": ("nothing",)}, "`references`: no such file: nothing"),
+    ],
+)
+def test_mistakes_of_evaluations_are_said(small_run, options, said):
+    with pytest.raises(t2t.UserError, match=said):
+        t2t.evaluate(small_run, **options)
+    assert not (small_run / "scores").exists()
 
 
 def test_averages_are_the_commands_averages(trained, small_run, command, tmp_path):
