@@ -210,7 +210,7 @@ def test_deep_nesting_is_no_problem():
 
 def test_html_can_be_joined_with_several_translations():
     page = Html("<p>a <b>b</b></p>")
-    assert [page.with_texts([text, text]) for text in "xy"] == ["<p>x<b>x</b></p>", "<p>y<b>y</b></p>"]
+    assert [page.with_texts([text, text]) for text in "xy"] == ["<p>x <b>x</b></p>", "<p>y <b>y</b></p>"]
 
 
 def test_languages_are_named_and_found():
