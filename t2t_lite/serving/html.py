@@ -76,7 +76,7 @@ _BOUNDS = {
     **dict.fromkeys({"td", "th", "tr", *_GROUPS}, _TABLES),
     **{name: {"template"} for name in _TABLES},
 }
-_REACH = 100  # how many of the innermost elements a tag can close, so that each tag takes constant time
+_REACH = 50  # how many of the innermost elements a tag can close, so that each tag takes constant time
 _NO, _YES, _ALWAYS = range(3)  # whether texts are kept; _ALWAYS: even if an element inside has translate="yes"
 
 
