@@ -169,6 +169,12 @@ def test_languages_are_listed_and_detected(server):
         {"code": "de", "name": "German", "targets": []},
     ]
     assert server.post("/detect", {"q": "Ein Mann fährt über die Straße."}).content[0]["language"] == "de"
+    # Only languages that the server has, for text in others, too.
+    for text in ("The dog.", "Un homme fait du vélo dans la rue.", "12", "漢字"):
+        assert {each["language"] for each in server.post("/detect", {"q": text}).content} <= {"en", "de"}
+    assert server.post("/detect", {"q": " \n"}).content == [{"language": "en", "confidence": 0.0}]
+    for empty in ({"q": ""}, {}):
+        assert server.post("/detect", empty)[:2] == (400, {"error": "Invalid request: missing q parameter"})
     auto = server.post("/translate", {"q": SENTENCES[0], "source": "auto", "target": "de"}).content
     assert auto["detectedLanguage"] == {"language": "en", "confidence": 100.0}
     settings = server.get("/frontend/settings").content
