@@ -207,7 +207,8 @@ def _end_of_text(markup: str, start: int, name: str) -> int:
     if name in _RAW:
         end = re.compile(f"</{name}{_NAME_ENDS}", re.IGNORECASE).search(markup, start)
         return end.start() if end and name != "plaintext" else len(markup)
-    return _SCRIPT.match(markup, start).end() if name == "script" else start
+    script = _SCRIPT.match(markup, start) if name == "script" else None
+    return script.end() if script else start
 
 
 def _unescaped(text: str) -> str:

@@ -65,6 +65,11 @@ def test_html_keeps_its_tags(server, expected):
     markup = f'<p id="a">{SENTENCES[0]} <code>x = 1</code></p><!-- c --><ul><li>{SENTENCES[1]}</li></ul>'
     found = server.translate(markup, format="html")
     assert found == f'<p id="a">{first} <code>x = 1</code></p><!-- c --><ul><li>{second}</li></ul>'
+    # A line break in a sentence is white space, and does not end it.
+    lines = f"<p>\r\n  {SENTENCES[0].replace(' ', chr(10) + chr(9))}\n\t{SENTENCES[1]}\n</p>"
+    assert server.translate(lines, format="html") == f"<p>\r\n  {first} {second}\n</p>"
+    copied = "<p>\n  12\n\t%&#10;3</p>"
+    assert server.translate(copied, format="html") == copied
 
 
 # Texts without a letter of any script.
