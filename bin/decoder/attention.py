@@ -38,5 +38,6 @@ def draw_attention(
 def _picture(
     arguments: argparse.Namespace, translator: Translator | Parser, pairs: Sequence[tuple[str, str]]
 ) -> AttentionPicture:
-    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("layers", "heads", "words", "query")}
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("layers", "heads", "query")}
+    options["words"] = arguments.words or None
     return AttentionPicture(translator, pairs, kinds=arguments.kind, form=arguments.form or FORMS[0], **options)

@@ -1,18 +1,16 @@
 """Replaces the texts in HTML and keeps every other character of the markup."""
 
 import html
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
-
-from t2t_lite.serving.html_elements import OpenElements
 
 # The tokens of the HTML standard (section 13.2.5). These regular expressions never read a character twice, because `*+`
 # and `++` do not backtrack.
-_BLANK = r"[\t\n\f\r ]"
 _ATTRIBUTE = re.compile(
-    rf"""(?P<name>[^\t\n\f\r />][^\t\n\f\r />=]*+)
-    (?:{_BLANK}*+={_BLANK}*+(?:"(?P<double>[^"]*+)(?:"|\Z)|'(?P<single>[^']*+)(?:'|\Z)|(?P<bare>[^\t\n\f\r >]*+)))?+""",
+    r"""(?P<name>[^\t\n\f\r />][^\t\n\f\r />=]*+)(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+
+    (?:"(?P<double>[^"]*+)(?:"|\Z)|'(?P<single>[^']*+)(?:'|\Z)|(?P<bare>[^\t\n\f\r >]*+)))?+""",
     re.VERBOSE,
 )
 _UNNAMED_ATTRIBUTE = re.sub(r"\?P<\w+>", "?:", _ATTRIBUTE.pattern)
@@ -24,22 +22,74 @@ _CDATA = re.compile(r"<!\[CDATA\[(?s:.*?)(?:\]\]>|\Z)")
 # Comments, declarations and processing instructions. Without an end, they extend to the end of the markup.
 _OTHER = re.compile(r"<!--(?:-?>|(?s:.*?)(?:--!?>|\Z))|<(?:[!?]|/(?![A-Za-z]))[^>]*+(?:>|\Z)")
 _MARKUP = re.compile(r"<(?=[A-Za-z!?/])")
-# The ends of elements that contain text but no tags.
-_ENDS = {
-    name: re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE)
-    for name in ("title", "textarea", "style", "xmp", "iframe", "noembed", "noframes", "noscript")
-}
-_IN_SCRIPTS = re.compile(r"<!---?>|(<!--)|(-->)|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
-# How special characters are escaped in texts.
+_NAME_ENDS = r"(?=[\t\n\f\r />])"
+# A script up to its end tag. In a comment, it may contain another script with its end tag.
+_SCRIPT = re.compile(
+    rf"""(?:[^<]++|<!---?>|<!--(?:[^<-]++|<script{_NAME_ENDS}(?:[^<-]++|(?!-->|</script{_NAME_ENDS}).)*+(?:</script)?
+    |(?!-->|</script{_NAME_ENDS}).)*+|(?!</script{_NAME_ENDS}).)*+""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_BLANKS = " \t\n\f\r"
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\xa0": "&nbsp;"})
 
 
-class _Text(NamedTuple):
-    """A text between tags: its position in the markup, and the text as a reader sees it."""
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
-    start: int
+
+# Texts in these elements are not for readers, or must not change.
+_KEPT = _names(
+    "script style code pre listing textarea template noscript kbd samp var svg math xmp iframe noembed noframes "
+    "plaintext"
+)
+_RAW = _names("title textarea style xmp iframe noembed noframes noscript plaintext")  # they contain text but no tags
+_VOID = _names("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
+_FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
+_MARKERS = _names("applet caption td th marquee object template")  # formatting ends with these elements
+_SCOPES = _MARKERS | _names("button html table")  # end tags inside these elements close no element outside them
+_HEADINGS = _names("h1 h2 h3 h4 h5 h6")
+_BLOCKS = _HEADINGS | _names(
+    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form header "
+    "hgroup hr li dd dt listing main menu nav ol p plaintext pre search section summary table ul xmp"
+)
+_GROUPS = _names("tbody thead tfoot colgroup caption")
+_SPECIAL = _BLOCKS | _SCOPES | _GROUPS | _names("body head select tr")
+_TABLES = _names("table template")
+# Start tags, the elements that they close first, and the elements inside which they close nothing outside.
+_CLOSED = (
+    (_BLOCKS, {"p"}, _SCOPES),
+    ({"li"}, {"li"}, _SPECIAL - {"address", "div", "p"}),
+    ({"dd", "dt"}, {"dd", "dt"}, _SPECIAL - {"address", "div", "p"}),
+    ({"option", "optgroup"}, {"option"}, _SPECIAL),
+    ({"optgroup"}, {"optgroup"}, _SPECIAL),
+    ({"rt", "rp"}, {"rt", "rp"}, _SPECIAL),
+    ({"td", "th", "tr", *_GROUPS}, {"td", "th", "caption"}, _TABLES),
+    ({"tr", *_GROUPS}, {"tr"}, _TABLES),
+    (_GROUPS, _GROUPS, _TABLES),
+    ({"table"}, {"table"}, _MARKERS),
+    ({"body"}, {"head"}, _SCOPES),
+    *(({name}, {name}, _SCOPES) for name in ("a", "nobr", "button", "select")),
+)
+# The elements inside which an end tag closes nothing outside, where these are not _SCOPES.
+_BOUNDS = {
+    "li": _SCOPES | {"ol", "ul"},
+    **dict.fromkeys({"td", "th", "tr", *_GROUPS}, _TABLES),
+    **{name: {"template"} for name in _TABLES},
+}
+_REACH = 50  # how many of the innermost elements a tag can close, so that each tag takes constant time
+_NO, _YES, _ALWAYS = range(3)  # whether texts are kept; _ALWAYS: even if an element inside has translate="yes"
+
+
+class _Text(NamedTuple):
+    start: int  # in the markup, without the white space around it
     end: int
-    text: str
+    text: str  # as a reader sees it
+
+
+class _Element(NamedTuple):
+    name: str  # with "/" at its end in SVG and MathML
+    own: int | None  # whether its texts are kept by what its tag says; None: it says nothing
+    kept: int  # whether they are kept, with what the elements around it say
 
 
 class Html:
@@ -59,7 +109,7 @@ class Html:
     def with_texts(self, texts: Sequence[str]) -> str:
         """Returns the HTML with new texts between the tags. Special characters are escaped.
 
-        An unchanged text keeps its original character references.
+        An unchanged text keeps its character references, line breaks and blanks.
         """
         parts, end = [], 0
         for original, text in zip(self._originals, texts, strict=True):
@@ -71,60 +121,76 @@ class Html:
 
 def _texts(markup: str) -> Iterator[_Text]:
     """Yields the texts that should be translated, in order; some are blank."""
-    elements = OpenElements()
+    stack = [_Element("", None, _NO)]  # the elements that are open, outermost first
     start = place = int(markup.startswith("\ufeff"))  # where the text begins, and where the search for its end begins
     while True:
         match = _MARKUP.search(markup, place)
         end = match.start() if match else len(markup)
-        if start < end and not elements.is_kept:
-            yield _Text(start, end, _unescaped(markup[start:end]))
+        if start < end and stack[-1].kept == _NO:
+            text = markup[start:end].strip(_BLANKS)
+            first = markup.index(text, start)
+            # White space is one blank to readers, except in <pre> and <textarea>, which are never translated.
+            yield _Text(first, first + len(text), re.sub(f"[{_BLANKS}]+", " ", _unescaped(text)))
         if not match:
             return
         if tag := _TAG.match(markup, end):
-            start = tag.end()
-            place = _after(tag, elements)
-        elif other := (elements.in_foreign and _CDATA.match(markup, end)) or _OTHER.match(markup, end):
+            start, place = tag.end(), _read(tag, stack)
+        elif other := (stack[-1].name.endswith("/") and _CDATA.match(markup, end)) or _OTHER.match(markup, end):
             start = place = other.end()
         else:  # a tag without an end, which browsers ignore
             return
 
 
-def _after(tag: re.Match[str], elements: OpenElements) -> int:
+def _read(tag: re.Match[str], stack: list[_Element]) -> int:
+    """Opens or closes elements. Returns where the next tag may begin: some elements contain only text."""
     name = tag["name"].lower()
     if tag["slash"]:
-        elements.close(name)
+        if name not in ("body", "html"):  # later content still belongs to these elements
+            usual = _SCOPES if name in _SPECIAL or name in _FORMATTING else _SPECIAL
+            names = _HEADINGS if name in _HEADINGS else {name, f"{name}/"}
+            _close(stack, names, _BOUNDS.get(name, usual))
         return tag.end()
-    is_foreign = elements.open(name, _is_kept(tag["attributes"]), tag["attributes"].endswith("/"))
-    if is_foreign:
+    own = _ALWAYS if name in _KEPT else _said(tag["attributes"])
+    if stack[-1].name.endswith("/") or name in ("svg", "math"):
+        if not tag["attributes"].endswith("/"):
+            _open(stack, f"{name}/", own)
         return tag.end()
-    markup = tag.string
-    if name == "plaintext":
-        return len(markup)
-    if name == "script":
-        return _end_of_script(markup, tag.end())
-    if name in _ENDS:
-        ended = _ENDS[name].search(markup, tag.end())
-        return ended.start() if ended else len(markup)
-    return tag.end()
+    for starts, closed, bounds in _CLOSED:
+        if name in starts:
+            _close(stack, closed, bounds)
+    if name in _HEADINGS and stack[-1].name in _HEADINGS:
+        stack.pop()
+    if name not in _VOID:
+        _open(stack, name, own)
+    return _end_of_text(tag.string, tag.end(), name)
 
 
-def _end_of_script(markup: str, start: int) -> int:
-    in_comment = in_inner = False
-    for match in _IN_SCRIPTS.finditer(markup, start):
-        begins, ends, slash = match.groups()
-        if begins:
-            in_comment = True
-        elif ends:
-            in_comment = in_inner = False
-        elif slash and not in_inner:
-            return match.start()
-        elif slash is not None:
-            in_inner = in_comment and not slash
-    return len(markup)
+def _open(stack: list[_Element], name: str, own: int | None) -> None:
+    around = stack[-1].kept
+    stack.append(_Element(name, own, around if own is None or around == _ALWAYS else own))
 
 
-def _is_kept(attributes: str) -> bool | None:
-    """Returns whether attributes forbid translation; None: unspecified."""
+def _close(stack: list[_Element], names: Set[str], bounds: Set[str]) -> None:
+    """Closes the innermost element with one of the names, unless one of `bounds` is open inside it."""
+    for place in range(len(stack) - 1, max(0, len(stack) - 1 - _REACH), -1):
+        if stack[place].name in names:
+            break
+        if stack[place].name in bounds:
+            return
+    else:
+        return
+    closed, *inner = stack[place:]
+    del stack[place:]
+    # Elements overlap: </b> closes no block inside <b>, and the end of a block no <b> inside it.
+    if closed.name not in _FORMATTING or _SPECIAL.isdisjoint(each.name for each in inner):
+        outside = itertools.takewhile(lambda each: each.name not in _MARKERS, (closed, *inner))
+        inner = [each for each in outside if each.name in _FORMATTING and each is not closed]
+    for each in inner:
+        _open(stack, each.name, each.own)
+
+
+def _said(attributes: str) -> int | None:
+    """Returns whether attributes say that texts are kept."""
     if "translate" not in attributes.lower():
         return None
     values: dict[str, str] = {}
@@ -132,8 +198,17 @@ def _is_kept(attributes: str) -> bool | None:
         value = match["double"] or match["single"] or match["bare"] or ""
         values.setdefault(match["name"].lower(), _unescaped(value))  # a repeated name: the first counts
     if "notranslate" in values.get("class", "").split():
-        return True
-    return {"no": True, "yes": False, "": False}.get(values.get("translate", "none").lower())
+        return _YES
+    return {"no": _YES, "yes": _NO, "": _NO}.get(values.get("translate", "none").lower())
+
+
+def _end_of_text(markup: str, start: int, name: str) -> int:
+    """Returns where the first tag after a start tag may begin."""
+    if name in _RAW:
+        end = re.compile(f"</{name}{_NAME_ENDS}", re.IGNORECASE).search(markup, start)
+        return end.start() if end and name != "plaintext" else len(markup)
+    script = _SCRIPT.match(markup, start) if name == "script" else None
+    return script.end() if script else start
 
 
 def _unescaped(text: str) -> str:

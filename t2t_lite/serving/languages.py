@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import babel
 from babel.core import get_global, parse_locale
 
+from t2t_lite.decoding.translator import has_letters
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
@@ -120,16 +121,17 @@ def pairs_in(text: str) -> list[tuple[str, str]]:
 
 
 def detect(text: str, languages: Sequence[str] = ()) -> list[Detected]:
-    """Returns the probable languages of a text, most probable first. Considers `languages`, or all if empty."""
+    """Returns which of some languages a text may be in, most probable first. The confidences sum to about 100.
+
+    For a text without letters, or languages that are unknown to the detector, that is the first one with confidence 0.
+    """
     by_primary = {language.partition("-")[0].lower(): language for language in reversed(languages)}
-    ranked = [(code, score) for code, score in _identifier().rank(text) if not languages or code in by_primary]
-    if not ranked:
-        return [Detected(languages[0], 100.0 / len(languages))]
-    highest = ranked[0][1]
-    shares = [math.exp(score - highest) for _, score in ranked]
+    ranked = [(by_primary[code], score) for code, score in _identifier().rank(text) if code in by_primary]
+    if not ranked or not has_letters(text):
+        return [Detected(language, 0.0) for language in languages[:1]]
+    shares = [math.exp(score - ranked[0][1]) for _, score in ranked]
     detected = [
-        Detected(by_primary.get(code) or code, round(100 * share / sum(shares), 1))
-        for (code, _), share in zip(ranked[:_MOST], shares)
+        Detected(language, round(100 * share / sum(shares), 1)) for (language, _), share in zip(ranked[:_MOST], shares)
     ]
     return [each for each in detected if each.confidence >= 1] or detected[:1]
 

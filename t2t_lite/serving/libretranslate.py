@@ -108,11 +108,14 @@ def router(answering: Answering) -> APIRouter:
 
     @api.post("/detect", openapi_extra=_takes(DetectRequest, {"q": "Ein Hund rennt."}))
     async def detect(request: Request) -> JSONResponse:
-        """Detects the language of a text among the source languages, or among all if there is only one source."""
+        """Detects which of the languages of this server a text is in."""
         asked = await _read(request, DetectRequest)
         answering.check_key(request, asked.api_key)
-        known = models.sources if len(models.sources) > 1 else []
-        detected = await run_in_threadpool(languages.detect, asked.q[:_DETECTED_CHARACTERS], tuple(known))
+        models.check_ready()
+        if not asked.q:
+            raise HTTPException(400, "Invalid request: missing q parameter")
+        known = tuple(dict.fromkeys([*models.sources, *models.targets]))
+        detected = await run_in_threadpool(languages.detect, asked.q[:_DETECTED_CHARACTERS], known)
         return JSONResponse([each._asdict() for each in detected])
 
     @api.get("/frontend/settings")

@@ -4,13 +4,16 @@ Its templates and scripts are in `visualization`. It loads nothing from other ho
 forbids that.
 """
 
+from typing import Any
+
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from t2t_lite.serving.answering import Answering
-from t2t_lite.visualization.attention_data import paper_layer
+from t2t_lite.serving.languages import language_name
+from t2t_lite.visualization.attention_data import first_layer
 from t2t_lite.visualization.head_statistics import MEASURES
 from t2t_lite.visualization.html import render
 
@@ -22,7 +25,14 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 # What the page needs of a model's description.
-_SHOWN = ("name", "kind", "source", "target", "settings", "beam_size", "max_beam_size", "alignments", "attention")
+_SHOWN = ("name", "kind", "source", "target", "beam_size", "max_beam_size", "alignments", "attention")
+# Settings that requests may have, but the engine refuses or ignores.
+_HIDDEN = {
+    "tensorflow": frozenset[str](),
+    "ctranslate2": frozenset(
+        ("coverage_penalty", "diverse_beam_groups", "diverse_beam_strength", "only_trees", "random_seed")
+    ),
+}
 
 
 def add_page(app: FastAPI, answering: Answering) -> None:
@@ -30,8 +40,13 @@ def add_page(app: FastAPI, answering: Answering) -> None:
     async def page() -> HTMLResponse:
         models = []
         for about in [model.description() for model in answering.models.all]:
-            first = {kind: paper_layer(each["layers"]) for kind, each in about["attention"].items()}
-            models.append({name: about[name] for name in _SHOWN} | {"first_layer": first})
+            first = {kind: first_layer(kind, each["layers"]) for kind, each in about["attention"].items()}
+            hidden = _HIDDEN[about["engine"]] | (set() if about["kind"] == "parsing" else {"only_trees"})
+            settings = {name: usual for name, usual in about["settings"].items() if name not in hidden}
+            models.append({name: about[name] for name in _SHOWN} | {"settings": settings, "first_layer": first})
+        titles = [_title(each) for each in models]
+        for each, title in zip(models, titles):
+            each["title"] = title if titles.count(title) == 1 else f"{title} ({each['name']})"
         html = render(
             "page.html",
             models=models,
@@ -42,6 +57,13 @@ def add_page(app: FastAPI, answering: Answering) -> None:
         return HTMLResponse(html, headers=_HEADERS)
 
     app.mount("/static", _Static(packages=[("t2t_lite.visualization", "static")]))
+
+
+def _title(model: dict[str, Any]) -> str:
+    source, target = map(language_name, (model["source"], model["target"]))
+    if model["kind"] == "parsing":
+        return f"{source}, parsing" if source else f"{model['name']}, parsing"
+    return f"{source} to {target}" if source and target else model["name"]
 
 
 class _Static(StaticFiles):

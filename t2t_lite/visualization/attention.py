@@ -25,7 +25,7 @@ def draw_attention(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     form: str = "lines",
-    words: bool = False,
+    words: bool | None = None,
     query: str | int | None = None,
 ) -> "AttentionPicture":
     """Draws the attention weights of a model for some sentences, as in figures 3 to 5 of the paper.
@@ -40,8 +40,8 @@ def draw_attention(
         the paper's layer 5 of 6.
       heads: counted from 0; None: all.
       form: "lines", as in the paper; "matrix"; or "overview", which shows all heads with their measures.
-      words: whether to show words instead of subwords. Weights are summed over a word's keys and averaged over its
-        queries.
+      words: whether to show words instead of subwords; None: at first in HTML, unless `query` is given. Weights are
+        summed over a word's keys and averaged over its queries.
       query: the only query to draw lines for, as in figure 3, by its text or its index from 0; None: all queries.
 
     Returns:

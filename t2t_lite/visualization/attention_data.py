@@ -19,6 +19,11 @@ def paper_layer(num_layers: int) -> int:
     return max(0, round(num_layers * 5 / 6) - 1)
 
 
+def first_layer(kind: str, num_layers: int) -> int:
+    """Returns the index of the layer with which a view opens: the last one of cross-attention, else `paper_layer`."""
+    return num_layers - 1 if kind == "cross" else paper_layer(num_layers)
+
+
 def attention_data(
     model: HasAttention,
     pairs: Sequence[tuple[str, str]],
@@ -44,7 +49,7 @@ def attention_data(
     return {
         "measures": [measure._asdict() for measure in MEASURES],
         "layers": chosen,
-        "first": {kind: closest(chosen[kind], paper_layer(model.attention_layers[kind])) for kind in chosen},
+        "first": {kind: closest(chosen[kind], first_layer(kind, model.attention_layers[kind])) for kind in chosen},
         "heads": {each.kind: each.num_heads for each in maps[0]},
         "statistics": [statistics_json(head_statistics(of_layer)) for of_layer in zip(*maps)],
         "sentences": [

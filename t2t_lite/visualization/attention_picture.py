@@ -36,7 +36,7 @@ class AttentionPicture:
       layers: the layers, from 0; None: all in HTML and in an overview, else the one that `paper_layer` returns.
       heads: the heads, from 0; None: all.
       form: "lines", as in the paper; "matrix"; or "overview", which shows all heads with their measures.
-      words: whether to show whole words instead of tokens.
+      words: whether to show whole words instead of tokens; None: at first in HTML, unless `query` is given.
       query: the only query to draw lines for, by its label or its index from 0; None: all queries.
 
     Raises:
@@ -53,7 +53,7 @@ class AttentionPicture:
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
         form: str = "lines",
-        words: bool = False,
+        words: bool | None = None,
         query: str | int | None = None,
     ) -> None:
         if form not in FORMS:
@@ -84,11 +84,13 @@ class AttentionPicture:
         """Returns the data for the HTML: that of `attention_data`, plus the initial choices."""
         data = attention_data(self._model, self.pairs, self._kinds or KINDS, self._layers)
         heads = _checked_heads(self._heads, max(data["heads"].values()))
-        query = None
-        if self._query is not None:
-            kind = next(iter(data["layers"]))
-            query = self._query_in(self._maps([kind], [data["first"][kind]])[0])
-        return data | {"shown": {"form": self.form, "words": self.words, "heads": heads, "query": query}}
+        shown: dict[str, Any] = {"form": self.form, "heads": heads, "words": self.words, "query": None}
+        if self._kinds or self._query is not None:
+            shown["kind"] = kind = next(iter(data["layers"]))
+            if self._query is not None:
+                shown["words"] = bool(self.words)
+                shown["query"] = self._query_in(self._maps([kind], [data["first"][kind]])[0])
+        return data | {"shown": shown}
 
     def save(self, file: str | PathLike) -> Path:
         """Writes the picture to a file, which appears only once it is complete.

@@ -8,6 +8,7 @@ import pytest
 from support.browser import attention_weights, said, wait_until
 
 import t2t_lite as t2t
+from t2t_lite.visualization.attention_data import paper_layer
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +80,27 @@ def test_the_file_draws_the_weights_and_begins_as_asked(attention_file, open_pag
     page.wait_for_selector(".attention-lines line", state="attached")
     drawn = page.evaluate("[...document.querySelectorAll('.attention-lines line')].map(line => line.dataset.head)")
     assert set(drawn) == {str(len(weights) - 1)}
+
+
+@pytest.mark.parametrize(
+    ("choices", "caption", "by_words"),
+    [
+        ({}, "cross-attention, layer {last}, heads 0, ", True),
+        ({"words": False}, "cross-attention, layer {last}, heads 0, ", False),
+        ({"kinds": ["decoder", "cross"], "heads": [1]}, "decoder self-attention, layer {paper}, heads 1\n", True),
+        ({"query": "man"}, "encoder self-attention, layer {paper}, heads 0, ", False),
+        ({"form": "overview"}, "cross-attention, all heads\n", True),
+    ],
+)
+def test_a_file_opens_with_cross_attention_by_words(translator, open_page, tmp_path, choices, caption, by_words):
+    file = tmp_path / "a.html"
+    t2t.draw_attention(translator, "The old man sees a dog.", file=file, **choices)
+    page = open_page(file.as_uri())
+    page.wait_for_selector(".attention-lines line, canvas", state="attached")
+    layers = translator.attention_layers["cross"]
+    wanted = caption.format(last=layers - 1, paper=paper_layer(layers))
+    assert page.locator(".attention-caption").inner_text().startswith(wanted)
+    assert page.get_by_label("whole words").is_checked() == by_words
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,6 +11,7 @@ from support.browser import attention_weights, said, type_text, wait_until, word
 from support.server import SENTENCES
 
 import t2t_lite as t2t
+from t2t_lite.visualization.attention_map import attention_map
 
 pytestmark = pytest.mark.heavy
 
@@ -87,7 +88,15 @@ def test_clicking_a_word_keeps_the_translation_up_to_it(page, translator):
 def test_attention_is_that_of_the_model(page, translator):
     type_text(page, LINE)
     page.get_by_text("Attention", exact=True).first.click()
+    page.wait_for_selector(".attention-lines line", state="attached")
+    # It opens with the last layer of cross-attention, by words.
     output = translator.translate(LINE)
+    last = translator.attention_layers["cross"] - 1
+    assert page.locator(".attention-caption").inner_text().startswith(f"cross-attention, layer {last}, heads 0, ")
+    each = attention_map(translator, LINE, output, "cross", last).in_words()
+    assert page.locator(".queries .attention-label").all_inner_texts() == each.queries.labels
+    np.testing.assert_allclose(attention_weights(page, each.weights.shape), each.weights, atol=6e-5)
+    page.get_by_label("whole words").uncheck()
     for kind, layers in translator.attention_layers.items():
         page.locator("#attention").get_by_label("Attention").select_option(kind)
         for layer in range(layers):
@@ -161,7 +170,7 @@ def test_another_model_parses(page, page_exports):
     assert page.locator("#output .brackets").inner_text() == tree
     assert page.evaluate("document.querySelector('img.tree').naturalWidth") > 50  # it is a picture that can be shown
     page.wait_for_selector(".attention-lines line", state="attached")
-    labels = page.locator(".queries .attention-label").all_inner_texts()
+    labels = page.locator(".keys .attention-label").all_inner_texts()
     assert labels[-1] == "<end>" and "dog" in labels
     # The engine of the next one returns alignments, but no weights of single heads.
     page.get_by_label("Model").select_option("new")
@@ -179,7 +188,8 @@ def test_late_answers_change_nothing(page, translator):
     page.route("**/v1/attention", lambda route: held.append(route))
     layer = page.locator("[data-key=Layer]")
     last = str(translator.attention_layers["encoder"] - 1)
-    page.locator("[data-key=Attention]").select_option("cross")
+    page.get_by_label("whole words").uncheck()
+    page.locator("[data-key=Attention]").select_option("encoder")
     page.locator("[data-key=Attention]").select_option("decoder")
     layer.select_option(last)
     while len(held) < 2:
@@ -291,6 +301,63 @@ def test_an_error_of_the_server_is_said_and_passes(page, open_page):
     page.context.set_offline(False)
     page.get_by_label("Text").fill(SENTENCES[2])
     wait_until(page, "!document.querySelector('#error').textContent")
+
+
+def test_what_is_typed_while_the_models_are_loaded_stays(server, open_page, translator):
+    html = server.get("/").content
+    loading = re.sub(r'(id="page-data">).*(</script>)', r'\1{"models":[],"measures":[],"ready":false}\2', html)
+    loading = re.sub("<option.*</option>", "", loading).replace("<main>", '<main><p id="loading">loading</p>')
+    asked = []
+
+    def answer(route):
+        asked.append(route)
+        if len(asked) == 3:
+            route.abort()  # a server that does not answer
+        elif len(asked) < 5:
+            route.fulfill(body=loading, content_type="text/html")
+        else:
+            route.continue_()
+
+    page = open_page("about:blank")
+    page.route(f"{server.url}/", answer)
+    link = urllib.parse.urlencode({"text": "Of the link.", "prefixes": '["Das"]'})
+    page.goto(f"{server.url}/#{link}")
+    page.get_by_label("Text", exact=True).press_sequentially(LINE, delay=20)
+    page.evaluate("document.body.dataset.kept = 'yes'")
+    page.wait_for_selector(".word")
+    assert len(asked) == 5 and page.evaluate("document.body.dataset.kept") == "yes"  # nothing was loaded anew
+    assert page.get_by_label("Text", exact=True).input_value() == LINE
+    assert page.evaluate("document.activeElement.id") == "text"
+    assert words(page).all_inner_texts() == translator.translate(LINE).split()
+    assert page.locator("#loading").count() == 0 and page.get_by_label("Model").input_value() == "tied"
+    assert page.get_by_label("Model").locator("option").all_inner_texts() == [
+        "English to German (tied)",
+        "English to German (new)",
+        "English, parsing",
+    ]
+    open_page.failures.clear()  # the browser itself notes that the server did not answer
+
+
+def test_a_long_search_is_shown(page):
+    held = []
+    page.route("**/v1/*", lambda route: held.append(route))
+    page.get_by_label("Text", exact=True).fill(LINE)
+    for model, what in (("tied", "translating…"), ("trees", "parsing…")):
+        page.get_by_label("Model").select_option(model)
+        wait_until(page, "what => document.querySelector('#working').innerText.trim() === what", what)
+        assert page.locator("#working progress").is_visible()
+    for route in held:
+        with contextlib.suppress(Exception):  # the page has given up the first one
+            route.continue_()
+    page.wait_for_selector("img.tree")
+    assert page.locator("#working").inner_text() == "" and page.locator("progress").count() == 0
+    # Short ones do not flicker.
+    page.unroute("**/v1/*")
+    page.evaluate("""document.body.dataset.shown = 0; new MutationObserver(() => document.body.dataset.shown++)
+        .observe(document.querySelector('#working'), {childList: true})""")
+    page.get_by_label("Model").select_option("new")
+    page.wait_for_selector(".word")
+    assert page.evaluate("document.body.dataset.shown") == "0"
 
 
 def test_hostile_text_is_text(page, open_page, server):

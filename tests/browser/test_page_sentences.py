@@ -20,6 +20,7 @@ def test_each_sentence_is_translated_by_itself(page, translator, page_exports):
         assert page.locator("#output .source").nth(line).inner_text() == SENTENCES[line]
     # Alternatives and attention are those of the sentence that is chosen.
     page.get_by_text("Attention", exact=True).first.click()
+    page.get_by_label("whole words").uncheck()
     page.locator("#output .line").nth(1).locator(".source").click()
     beams = translator.n_best(SENTENCES[1])
     assert page.locator("#hypotheses button").all_inner_texts() == [each.text for each in beams[:4]]

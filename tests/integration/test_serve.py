@@ -65,6 +65,11 @@ def test_html_keeps_its_tags(server, expected):
     markup = f'<p id="a">{SENTENCES[0]} <code>x = 1</code></p><!-- c --><ul><li>{SENTENCES[1]}</li></ul>'
     found = server.translate(markup, format="html")
     assert found == f'<p id="a">{first} <code>x = 1</code></p><!-- c --><ul><li>{second}</li></ul>'
+    # A line break in a sentence is white space, and does not end it.
+    lines = f"<p>\r\n  {SENTENCES[0].replace(' ', chr(10) + chr(9))}\n\t{SENTENCES[1]}\n</p>"
+    assert server.translate(lines, format="html") == f"<p>\r\n  {first} {second}\n</p>"
+    copied = "<p>\n  12\n\t%&#10;3</p>"
+    assert server.translate(copied, format="html") == copied
 
 
 # Texts without a letter of any script.
@@ -169,6 +174,12 @@ def test_languages_are_listed_and_detected(server):
         {"code": "de", "name": "German", "targets": []},
     ]
     assert server.post("/detect", {"q": "Ein Mann fährt über die Straße."}).content[0]["language"] == "de"
+    # Only languages that the server has, for text in others, too.
+    for text in ("The dog.", "Un homme fait du vélo dans la rue.", "12", "漢字"):
+        assert {each["language"] for each in server.post("/detect", {"q": text}).content} <= {"en", "de"}
+    assert server.post("/detect", {"q": " \n"}).content == [{"language": "en", "confidence": 0.0}]
+    for empty in ({"q": ""}, {}):
+        assert server.post("/detect", empty)[:2] == (400, {"error": "Invalid request: missing q parameter"})
     auto = server.post("/translate", {"q": SENTENCES[0], "source": "auto", "target": "de"}).content
     assert auto["detectedLanguage"] == {"language": "en", "confidence": 100.0}
     settings = server.get("/frontend/settings").content

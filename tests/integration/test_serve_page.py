@@ -76,7 +76,8 @@ def answers(page_exports):
         request = urllib.request.Request(url + path, data, {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request) as answer:
-                return answer.status, json.loads(answer.read())
+                content = answer.read().decode()
+                return answer.status, json.loads(content) if content[0] in "[{" else content
         except urllib.error.HTTPError as refused:
             return refused.code, json.loads(refused.read())
 
@@ -158,3 +159,43 @@ def test_a_models_own_beam_is_not_refused(answers):
         assert answers(path, asked)[0] == 200
         refused = answers(path, asked | {"settings": {"beam_size": usual + 1}})
         assert refused == (400, {"error": f"beam_size={usual + 1} exceeds this server's limit of {usual}"})
+
+
+# Other values of the settings that requests may change.
+CHANGED = {
+    "beam_size": 1,
+    "alpha": 1.5,
+    "min_length": 2,
+    "min_length_ratio": 0.5,
+    "coverage_penalty": 0.2,
+    "no_repeat_ngram_size": 3,
+    "diverse_beam_groups": 2,
+    "diverse_beam_strength": 0.7,
+    "sampling_method": "random",
+    "sampling_temp": 0.9,
+    "sampling_keep_top_k": 5,
+    "sampling_keep_top_p": 0.9,
+    "random_seed": 2,
+    "allow_unk": True,
+    "only_trees": True,
+}
+
+
+def test_the_page_has_fields_for_the_settings_that_a_model_takes(server, answers):
+    """The others are refused, or have no effect without those that are refused."""
+    ineffective = {"tied": set(), "trees": set(), "new": {"diverse_beam_strength"}}
+    headers = {"Authorization": f"Bearer {KEY}"}
+    ask_ctranslate2 = lambda path, content: server.post(path, content, **headers)[:2]  # noqa: E731
+    titles = []
+    for page, ask in ((server.get("/").content, ask_ctranslate2), (answers("/")[1], answers)):
+        data = json.loads(re.search('id="page-data">(.*)</script>', page)[1])
+        for model in data["models"]:
+            titles.append(model["title"])
+            assert f'<option value="{model["name"]}">{model["title"]}</option>' in page
+            path = "/v1/parse" if model["kind"] == "parsing" else "/v1/translate"
+            for name, value in CHANGED.items():
+                settings = {"beam_size": 2, name: value} if name in ("diverse_beam_groups",) else {name: value}
+                status, answer = ask(path, {"inputs": "The dog .", "model": model["name"], "settings": settings})
+                is_shown = name in model["settings"]
+                assert (status == 200) == (is_shown or name in ineffective[model["name"]]), (model["name"], answer)
+    assert titles == ["English to German", "tied", "trees, parsing"]

@@ -33,6 +33,7 @@ CONSTRUCTIONS: dict[str, Callable[[int], str]] = {
     "one attribute after the other": lambda size: (
         f"<p {'translate=x ' * (size // 24)}{'=' * (size // 4)} {'a ' * (size // 8)}>x"
     ),
+    "each </b> opens 48 <i> again": lambda size: "<b>" * (size // 10) + "<i>" * 48 + "</b>x" * (size // 10),
     "all at once": lambda size: (
         "<table><tr><td><b><p><a><nobr><li translate=no><select><option>x<title>&lt;</title><i translate=yes>y"
         * (size // 100)

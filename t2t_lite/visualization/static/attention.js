@@ -38,13 +38,13 @@
       this.load = load;
       this.id = `attention-${++views}`;
       const shown = data.shown || {};
-      const kind = Object.keys(data.layers)[0];
+      const kind = shown.kind || (data.layers.cross ? "cross" : Object.keys(data.layers)[0]);
       this.state = {
         sentence: 0,
         kind,
         layer: data.first[kind],
         form: shown.form || "lines",
-        words: Boolean(shown.words),
+        words: shown.words ?? true,
         heads: new Set(shown.heads || range(data.heads[kind])),
       };
       this.pinned = shown.query === undefined || shown.query === null ? null : {side: "queries", place: shown.query};

@@ -2,7 +2,9 @@
 // The server's page. Texts enter the document only as text nodes and attributes, never as HTML.
 (() => {
   const DELAY = 300; // milliseconds from the last keystroke until the text is sent
-  const {models, measures, ready} = JSON.parse(document.getElementById("page-data").textContent);
+  const POLL = 1000; // milliseconds between questions whether the models are loaded
+  const PATIENCE = 500; // milliseconds of a search until the page says that it is under way
+  let {models, measures, ready} = JSON.parse(document.getElementById("page-data").textContent);
   const find = (id) => document.getElementById(id);
   const {make} = AttentionView;
   // A header holds bytes: those of UTF-8, each as a character.
@@ -13,6 +15,7 @@
   const state = {results: [], between: [""], line: 0, chosen: [], prefixes: [], settings: {}};
   let timer = null;
   let running = null; // the controller of the request in progress
+  let working = null; // the timer of PATIENCE
   let attention = null;
 
   const model = () => models.find((each) => each.name === modelBox.value) || models[0];
@@ -61,6 +64,7 @@
     timer = null;
     if (running) running.abort();
     running = null;
+    showWork(false);
     if (!textBox.value.trim()) {
       Object.assign(state, {results: [], between: [""]});
       output.setAttribute("aria-busy", "false");
@@ -69,6 +73,7 @@
     }
     const mine = (running = new AbortController());
     output.setAttribute("aria-busy", "true");
+    showWork(true);
     try {
       const answer = await ask(...request(), mine.signal);
       if (running !== mine) return;
@@ -80,7 +85,18 @@
     } catch (error) {
       if (running === mine && error.name !== "AbortError") showError(error.message);
     }
-    if (running === mine && !timer) output.setAttribute("aria-busy", "false");
+    if (running !== mine) return;
+    if (!timer) output.setAttribute("aria-busy", "false");
+    showWork(false);
+  }
+
+  // Shows that a search is under way, if it takes long.
+  function showWork(isRunning) {
+    clearTimeout(working);
+    const what = model().kind === "parsing" ? "parsing" : "translating";
+    const show = () => find("working").replaceChildren(make("progress", {"aria-hidden": "true"}), ` ${what}…`);
+    if (isRunning) working = setTimeout(show, PATIENCE);
+    else find("working").replaceChildren();
   }
 
   function showError(message) {
@@ -245,8 +261,7 @@
   function showSettings() {
     const {settings, max_beam_size: widest} = model();
     const number = make("input", {type: "number", id: "num-hypotheses", min: 1, max: widest, value: Math.min(4, widest), oninput: schedule});
-    const fits = ([name]) => name !== "only_trees" || model().kind === "parsing";
-    const fields = Object.entries(settings).filter(fits).map(([name, usual]) => field(name, usual));
+    const fields = Object.entries(settings).map(([name, usual]) => field(name, usual));
     find("setting-fields").replaceChildren(make("label", {}, "alternatives ", number), ...fields);
   }
 
@@ -311,11 +326,23 @@
     return true;
   }
 
-  function start() {
-    if (!models.length) {
-      if (!ready) setTimeout(() => location.reload(), 2000);
-      return;
+  // Waits until the models are loaded. The page itself is not loaded again, so that what is typed stays.
+  async function load() {
+    while (!ready) {
+      await new Promise((resolve) => setTimeout(resolve, POLL));
+      const html = await fetch(location.pathname).then((response) => response.text()).catch(() => "");
+      const page = new DOMParser().parseFromString(html, "text/html");
+      const data = page.getElementById("page-data");
+      if (!data) continue; // the server does not answer
+      ({models, measures, ready} = JSON.parse(data.textContent));
+      modelBox.replaceChildren(...models.map((each) => make("option", {value: each.name}, each.title)));
+      find("about").replaceWith(page.getElementById("about"));
     }
+    find("loading")?.remove();
+    if (models.length) start();
+  }
+
+  function start() {
     find("form").addEventListener("submit", (event) => {
       event.preventDefault();
       translate();
@@ -352,12 +379,16 @@
         translate();
       }
     });
-    readLink();
+    const typed = textBox.value; // while the models were loaded
+    if (readLink() && typed) {
+      textBox.value = typed;
+      state.prefixes = [];
+    }
     showSettings();
     find("more").hidden = false;
     if (textBox.value.trim()) translate();
     else showAttention();
   }
 
-  document.addEventListener("DOMContentLoaded", start);
+  document.addEventListener("DOMContentLoaded", load);
 })();
