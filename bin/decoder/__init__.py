@@ -13,8 +13,7 @@ from t2t_lite.files import check_outputs
 from t2t_lite.options import option
 from t2t_lite.system.beam import quiet_beam
 from t2t_lite.system.installed import check_installed
-from t2t_lite.visualization.choices import FORMS, KINDS
-from t2t_lite.visualization.html import check_picture_file
+from t2t_lite.visualization.figures import FORMS, KINDS, check_picture_file
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.loading import ModelSource

@@ -9,8 +9,8 @@ from t2t_lite.bin import cli
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.visualization.attention_picture import AttentionPicture
-from t2t_lite.visualization.choices import FORMS, MAX_SENTENCES
+from t2t_lite.visualization.attention import AttentionPicture
+from t2t_lite.visualization.figures import FORMS, MAX_SENTENCES
 
 
 def check_model(arguments: argparse.Namespace, translator: Translator) -> None:

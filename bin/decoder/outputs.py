@@ -18,7 +18,7 @@ from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, growing_path, one_line, progress_path, write_text
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.visualization.choices import MAX_SENTENCES
+from t2t_lite.visualization.figures import MAX_SENTENCES
 
 # An input line: a text, or a tuple of texts that belong together. Only its `repr` is used.
 Line = TypeVar("Line", bound="str | tuple[str, ...]")

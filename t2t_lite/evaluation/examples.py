@@ -23,7 +23,7 @@ from t2t_lite.evaluation.comparison import scores_of_lines
 from t2t_lite.files import as_json
 from t2t_lite.metric import figure_label, figure_name, options_for
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.visualization.attention_data import attention_data, paper_layer
+from t2t_lite.visualization.attention_map import attention_data, paper_layer
 
 EXAMPLES = "examples.json"
 FORMAT = 1

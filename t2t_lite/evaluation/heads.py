@@ -13,9 +13,14 @@ from t2t_lite.evaluation.evaluate import make_request
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.evaluation.report import table
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.visualization.attention_data import statistics_json
-from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, make_map
-from t2t_lite.visualization.head_statistics import MEASURES, head_statistics
+from t2t_lite.visualization.attention_map import (
+    MEASURES,
+    HasAttention,
+    chosen_layers,
+    head_statistics,
+    make_map,
+    statistics_json,
+)
 
 _FORMATS = {measure.name: "{:.1%}" if measure.is_share else "{:.2f}" for measure in MEASURES}
 

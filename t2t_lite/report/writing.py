@@ -20,7 +20,7 @@ from t2t_lite.report.sections import make_sections
 from t2t_lite.runs.evaluations import read_reports
 from t2t_lite.system.installed import check_installed
 from t2t_lite.training.callbacks import Callback
-from t2t_lite.visualization.html import render
+from t2t_lite.visualization.figures import render
 
 FORMATS = (".html", ".htm")
 REPORT = "report.html"  # the report of a run in training

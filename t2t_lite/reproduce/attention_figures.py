@@ -14,12 +14,10 @@ import numpy as np
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import encodable, make_folder, write_text
-from t2t_lite.visualization.attention_data import paper_layer
+from t2t_lite.visualization.attention import AttentionPicture, find_query
 from t2t_lite.visualization.attention_drawing import Panel, described, draw_lines
-from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map
-from t2t_lite.visualization.attention_picture import AttentionPicture, find_query
+from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, head_statistics, paper_layer
 from t2t_lite.visualization.figures import save
-from t2t_lite.visualization.head_statistics import head_statistics
 
 FIGURE_EXTENSIONS = (".svg", ".png", ".html", ".md")  # of the files to write
 PRONOUNS = ("its", "it", "his", "her", "their", "he", "she", "they", "him", "them")

@@ -13,9 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from t2t_lite.serving.answering import Answering
 from t2t_lite.serving.languages import language_name
-from t2t_lite.visualization.attention_data import first_layer
-from t2t_lite.visualization.head_statistics import MEASURES
-from t2t_lite.visualization.html import render
+from t2t_lite.visualization.attention_map import MEASURES, first_layer
+from t2t_lite.visualization.figures import render
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

@@ -19,8 +19,7 @@ from t2t_lite.serving.languages import canonical
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.serving.sources import Source
 from t2t_lite.system.machine import num_cores
-from t2t_lite.visualization.attention_data import paper_layer
-from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers
+from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers, paper_layer
 
 # The default of `batch_tokens`. Smaller batches are slower, and larger ones only make requests wait.
 _BATCH_TOKENS = {"ctranslate2": 1024, "tensorflow": 4096}

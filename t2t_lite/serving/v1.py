@@ -17,9 +17,7 @@ from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, 
 from t2t_lite.trees.drawing import draw_svg
 from t2t_lite.trees.tokenizer import split_as_treebank
 from t2t_lite.trees.tree import parse_brackets
-from t2t_lite.visualization.attention_data import map_json, statistics_json
-from t2t_lite.visualization.attention_map import AttentionMap
-from t2t_lite.visualization.head_statistics import head_statistics
+from t2t_lite.visualization.attention_map import AttentionMap, head_statistics, map_json, statistics_json
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error} for status in (400, 401, 403, 413, 429, 503, 504)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from t2t_lite.visualization.attention_map import AttentionMap
+from t2t_lite.visualization.attention_map import MEASURES, AttentionMap, HeadStatistics
 from t2t_lite.visualization.figures import COLORS, make_figure
-from t2t_lite.visualization.head_statistics import MEASURES, HeadStatistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,24 +98,19 @@ def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure
     margin = letters * _LETTER
     size = (columns * _ROW + margin + 0.3) * len(heads), (rows * _ROW + margin + 0.5) * len(maps)
     figure = make_figure(*size)
-    panels = figure.subplots(len(maps), len(heads), squeeze=False)
-    for row, each in zip(panels, maps):
+    for row, each in zip(figure.subplots(len(maps), len(heads), squeeze=False), maps):
+        places = [(key, query, 1.0, 1.0) for query in range(len(each.queries)) for key in range(len(each.keys))]
         for panel, head in zip(row, heads):
-            _matrix(panel, each, head)
+            name = f"{each.kind}-layer{each.layer}-head{head}"
+            _cells(panel, places, each.weights[head].ravel(), head, name)
+            panel.set_xlim(0, len(each.keys))
+            panel.set_ylim(len(each.queries), 0)
+            panel.set_xticks(np.arange(len(each.keys)) + 0.5, list(map(_escaped, each.keys.labels)), rotation=90)
+            panel.set_yticks(np.arange(len(each.queries)) + 0.5, list(map(_escaped, each.queries.labels)))
+            panel.xaxis.tick_top()
+            panel.tick_params(length=0, labelsize=9)
+            panel.set_title(f"{layer_title(each.kind, each.layer)}, head {head}", fontsize=10)
     return figure
-
-
-def _matrix(panel: "Axes", each: AttentionMap, head: int) -> None:
-    places = [(key, query, 1.0, 1.0) for query in range(len(each.queries)) for key in range(len(each.keys))]
-    gid = f"{each.kind}-layer{each.layer}-head{head}"
-    _cells(panel, places, each.weights[head].ravel(), head, gid)
-    panel.set_xlim(0, len(each.keys))
-    panel.set_ylim(len(each.queries), 0)
-    panel.set_xticks(np.arange(len(each.keys)) + 0.5, [_escaped(label) for label in each.keys.labels], rotation=90)
-    panel.set_yticks(np.arange(len(each.queries)) + 0.5, [_escaped(label) for label in each.queries.labels])
-    panel.xaxis.tick_top()
-    panel.tick_params(length=0, labelsize=9)
-    panel.set_title(f"{layer_title(each.kind, each.layer)}, head {head}", fontsize=10)
 
 
 def _cells(

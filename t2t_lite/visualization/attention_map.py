@@ -1,10 +1,15 @@
-"""Attention maps: the attention weights of one layer for a pair of texts, with labels for their tokens or words."""
+"""The numbers of attention pictures: weights with labels, measures of heads, and their JSON.
+
+A map has the attention weights of one layer for a pair of texts, with labels for their tokens or words. The measures
+are how far and how sharply heads attend, and how much weight each neighbour receives; uniform attention over the same
+sentences is the baseline of each. HTML files, reports and the server's page read the JSON by static/attention.js.
+"""
 
 import dataclasses
 import itertools
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,11 +17,14 @@ from t2t_lite.data.vocab import UNKNOWN_TEXT
 from t2t_lite.decoding.alignment import words_of_tokens
 from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
-from t2t_lite.visualization.choices import KINDS
+from t2t_lite.visualization.figures import KINDS
 
 START, END = "<start>", "<end>"
 # The labels of a token without text, such as a part of a character, and of a token that is only whitespace.
 _BLANKS = ("·", "␣")
+_TINY = 1e-12
+DIGITS = 4  # decimal places of weights and measures in JSON
+MAX_WEIGHTS = 3_000_000  # about 20 MB of JSON, or twice that if it also has the weights by words
 
 
 class HasAttention(Protocol):
@@ -172,3 +180,160 @@ def _in_words(axis: Axis) -> Axis:
         special[word] = is_special
     labels = ["".join(part for part in word if part not in _BLANKS) or word[0] for word in parts]
     return Axis(labels, list(range(len(labels))), special)
+
+
+# Measures of heads.
+
+
+class Measure(NamedTuple):
+    name: str
+    label: str
+    meaning: str
+    is_share: bool = False
+
+
+MEASURES = (
+    Measure("distance", "mean distance", "in tokens, weighted by attention, without the start and end symbols"),
+    Measure("entropy", "entropy", "of the weights, in bits"),
+    Measure("previous", "previous", "share of the weight on the previous token", is_share=True),
+    Measure("same", "same", "share on the token itself", is_share=True),
+    Measure("next", "next", "share on the next token", is_share=True),
+    Measure("end", "start/end", "share on the end symbol, or on the start symbol in the decoder", is_share=True),
+)
+# In the decoder, a query cannot attend to the token it predicts; positions in two languages are not comparable.
+_MEASURED = {
+    "encoder": ("distance", "entropy", "previous", "same", "next", "end"),
+    "decoder": ("distance", "entropy", "previous", "end"),
+    "cross": ("entropy", "end"),
+}
+
+
+class HeadStatistics(NamedTuple):
+    kind: str  # the layer's kind of attention
+    layer: int  # the index of the layer, from 0
+    # the values of all heads, by the name of the measure; it contains only the measures of this kind of attention
+    heads: dict[str, list[float]]
+    uniform: dict[str, float]  # the value for uniform attention, by the name of the measure
+    queries: int  # the number of queries that were measured
+
+
+def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:
+    """Returns the measures of a layer's heads over all queries in its maps, except those of the end symbol."""
+    first = maps[0]
+    heads = _measures(maps)
+    uniform = {name: values[0] for name, values in _measures([each.uniform() for each in maps]).items()}
+    return HeadStatistics(first.kind, first.layer, heads, uniform, sum(_queries(each).sum() for each in maps))
+
+
+def _measures(maps: Sequence[AttentionMap]) -> dict[str, list[float]]:
+    sums: dict[str, np.ndarray] = {}
+    for each in maps:
+        for name, values in _sums(each).items():
+            sums[name] = sums.get(name, 0) + values
+    count = np.maximum(sums.pop("count"), 1)
+    distance = sums.pop("distance") / np.maximum(sums.pop("to tokens"), _TINY)
+    measures = {"distance": distance} | {name: values / count for name, values in sums.items()}
+    return {name: measures[name].tolist() for name in _MEASURED[maps[0].kind]}
+
+
+def _sums(each: AttentionMap) -> dict[str, np.ndarray]:
+    """Returns sums over the queries of a map, each [heads], for `_measures`."""
+    chosen = _queries(each)
+    weights = each.weights[:, chosen].astype(np.float64)  # [heads, queries, keys]
+    # How many tokens each key is after each query, int [queries, keys].
+    first_key = -1 if each.kind == "decoder" else 0  # the start symbol precedes the first token
+    offsets = (np.arange(len(each.keys))[None] + first_key - np.arange(len(each.queries))[:, None])[chosen]
+    ordinary = ~np.asarray(each.keys.special)
+    to_tokens = weights * ordinary
+    sums = {
+        name: (to_tokens * (offsets == offset)).sum((1, 2))
+        for name, offset in (("previous", -1), ("same", 0), ("next", 1))
+    }
+    return sums | {
+        "count": np.full(each.num_heads, chosen.sum()),
+        "distance": (to_tokens * abs(offsets)).sum((1, 2)),
+        "to tokens": to_tokens.sum((1, 2)),
+        "entropy": -(weights * np.log2(np.maximum(weights, _TINY))).sum((1, 2)),
+        "end": (weights * ~ordinary).sum((1, 2)),
+    }
+
+
+def _queries(each: AttentionMap) -> np.ndarray:
+    """Returns which queries count, bool [queries]: all except the end symbol."""
+    return ~np.asarray(each.queries.special)
+
+
+# JSON.
+
+
+def paper_layer(num_layers: int) -> int:
+    """Returns the index, from 0, of the layer that corresponds to the paper's fifth of six layers (figures 3 to 5)."""
+    return max(0, round(num_layers * 5 / 6) - 1)
+
+
+def first_layer(kind: str, num_layers: int) -> int:
+    """Returns the index of the layer with which a view opens: the last one of cross-attention, else `paper_layer`."""
+    return num_layers - 1 if kind == "cross" else paper_layer(num_layers)
+
+
+def attention_data(
+    model: HasAttention,
+    pairs: Sequence[tuple[str, str]],
+    kinds: Sequence[str] = KINDS,
+    layers: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Returns the attention weights for some sentences, with measures of the heads.
+
+    `pairs` has each sentence with its translation or tree. For `kinds` and `layers`, see `chosen_layers`. Raises
+    UserError if the model provides no weights, a layer does not exist, or there are too many weights.
+    """
+    chosen = chosen_layers(model, kinds, layers)
+    maps: list[list[AttentionMap]] = []
+    weights = 0
+    for line, output in pairs:
+        maps.append([attention_map(model, line, output, kind, layer) for kind in chosen for layer in chosen[kind]])
+        weights += sum(each.weights.size for each in maps[-1])
+        if weights > MAX_WEIGHTS:
+            raise UserError(
+                f"the lines have more than {MAX_WEIGHTS:,} attention weights, too many for a browser; choose fewer "
+                f"layers or kinds of attention, or use fewer or shorter lines"
+            )
+    return {
+        "measures": [measure._asdict() for measure in MEASURES],
+        "layers": chosen,
+        "first": {kind: closest(chosen[kind], first_layer(kind, model.attention_layers[kind])) for kind in chosen},
+        "heads": {each.kind: each.num_heads for each in maps[0]},
+        "statistics": [statistics_json(head_statistics(of_layer)) for of_layer in zip(*maps)],
+        "sentences": [
+            {"input": encodable(line), "output": encodable(output), "maps": [map_json(each) for each in of_pair]}
+            for (line, output), of_pair in zip(pairs, maps, strict=True)
+        ],
+    }
+
+
+def closest(layers: Sequence[int], wanted: int) -> int:
+    return min(layers, key=lambda layer: abs(layer - wanted))
+
+
+def map_json(each: AttentionMap, digits: int = DIGITS) -> dict[str, Any]:
+    """Returns the JSON of a map: its weights by tokens and, if these differ, by words."""
+    words = each.in_words()
+    views = {"tokens": _view(each, digits)}
+    if (words.queries.labels, words.keys.labels) != (each.queries.labels, each.keys.labels):
+        views["words"] = _view(words, digits)
+    return {"kind": each.kind, "layer": each.layer, **views}
+
+
+def statistics_json(statistics: HeadStatistics) -> dict[str, Any]:
+    return {
+        "kind": statistics.kind,
+        "layer": statistics.layer,
+        "heads": {name: [round(value, DIGITS) for value in values] for name, values in statistics.heads.items()},
+        "uniform": {name: round(value, DIGITS) for name, value in statistics.uniform.items()},
+        "queries": int(statistics.queries),
+    }
+
+
+def _view(each: AttentionMap, digits: int) -> dict[str, Any]:
+    weights = np.asarray(each.weights, np.float64).round(digits)
+    return {"queries": each.queries.labels, "keys": each.keys.labels, "weights": weights.tolist()}

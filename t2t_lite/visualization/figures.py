@@ -1,23 +1,32 @@
-"""The code that all matplotlib charts share: file checks, style, writing, and SVG inside HTML."""
+"""What all charts, pictures and HTML files share: checks of files, the style of charts, and HTML by templates."""
 
+import functools
 import io
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, written_whole
 from t2t_lite.system.installed import check_installed
 
 if TYPE_CHECKING:
+    import jinja2
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe and Ito's colours, which colour-blind people can distinguish, and two more.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F6A00", "#8C4BC9")
 _IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # such as figure_1 and axes_1, which occur in every picture
+# The choices for attention pictures.
+KINDS = ("encoder", "decoder", "cross")  # kinds of attention
+FORMS = ("lines", "matrix", "overview")
+# Maximum for an HTML file. A sentence of 20 tokens takes half a megabyte with 6 layers and 8 heads.
+MAX_SENTENCES = 20
 
 
 def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[str] = FORMATS) -> None:
@@ -69,3 +78,52 @@ def _svg_settings(name: str) -> Iterator[None]:
 
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         yield
+
+
+def check_html(argument: str) -> None:
+    check_installed("an HTML file", {"jinja2": "Jinja"}, "plot", omit=argument)
+
+
+def render(template: str, **values: object) -> str:
+    """Fills in a template of `templates/`. Texts are escaped, and JSON is safe inside scripts."""
+    return _environment().get_template(template).render(**values)
+
+
+def static_text(name: str) -> str:
+    return (resources.files("t2t_lite.visualization") / "static" / name).read_text(encoding="utf-8")
+
+
+def json_in_script(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+@functools.cache
+def _environment() -> "jinja2.Environment":
+    import jinja2
+    import markupsafe
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("t2t_lite.visualization"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {
+        "json": lambda value: markupsafe.Markup(json_in_script(value)),
+        "markup": markupsafe.Markup,  # for SVG that this package generates
+    }
+    environment.filters |= filters
+    environment.globals["static"] = lambda name: markupsafe.Markup(static_text(name))
+    return environment
+
+
+def check_picture_file(file: Path, argument: str) -> None:
+    if file.suffix.lower() == ".html":
+        check_html(argument)
+        check_output(file, f"`{argument}={file}`")
+        return
+    check_plot_file(file, argument, (".html", *FORMATS))

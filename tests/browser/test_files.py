@@ -8,7 +8,7 @@ import pytest
 from support.browser import attention_weights, said, wait_until
 
 import t2t_lite as t2t
-from t2t_lite.visualization.attention_data import paper_layer
+from t2t_lite.visualization.attention_map import paper_layer
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.visualization.attention_map import attention_map
-from t2t_lite.visualization.head_statistics import head_statistics
+from t2t_lite.visualization.attention_map import attention_map, head_statistics
 
 TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied"
 FLAGS = f"--output_dir={TIED / 'run'}", f"--data_dir={TIED / 'data'}", "--heads=3"

@@ -11,7 +11,7 @@ from support.attention_svg import SVG, groups_of, opacity
 
 import t2t_lite as t2t
 from t2t_lite.visualization.attention_map import attention_map
-from t2t_lite.visualization.choices import MAX_SENTENCES
+from t2t_lite.visualization.figures import MAX_SENTENCES
 
 TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied/run"
 PARSING = Path(__file__).resolve().parents[1] / "frozen/0.2/hard_alignment/run"

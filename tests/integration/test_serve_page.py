@@ -17,8 +17,7 @@ from t2t_lite.serving.app import loaded_app
 from t2t_lite.serving.models import Place
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.sources import ExportSource
-from t2t_lite.visualization.attention_map import attention_map
-from t2t_lite.visualization.head_statistics import head_statistics
+from t2t_lite.visualization.attention_map import attention_map, head_statistics
 
 pytestmark = pytest.mark.heavy
 

@@ -12,7 +12,7 @@ from support.reports import Report
 
 import t2t_lite as t2t
 from t2t_lite.report.charts import thinned
-from t2t_lite.visualization.html import static_text
+from t2t_lite.visualization.figures import static_text
 
 FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 RUNS = sorted(path.parent for path in FROZEN.glob("*/*/run/hparams.json"))

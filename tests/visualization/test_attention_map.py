@@ -3,10 +3,9 @@ import pytest
 
 from t2t_lite.errors import UserError
 from t2t_lite.reproduce.attention_figures import draw_figure, sentence_for
-from t2t_lite.visualization import attention_data, attention_picture
-from t2t_lite.visualization.attention_map import attention_map, chosen_layers
-from t2t_lite.visualization.attention_picture import find_query
-from t2t_lite.visualization.head_statistics import head_statistics
+from t2t_lite.visualization import attention, attention_map
+from t2t_lite.visualization.attention import AttentionPicture, find_query
+from t2t_lite.visualization.attention_map import attention_data, chosen_layers, head_statistics
 
 
 class Weights:
@@ -28,7 +27,7 @@ class Weights:
 
 
 def map_of(line, output="", kind="encoder", layer=0):
-    return attention_map(Weights(), line, output, kind, layer)
+    return attention_map.attention_map(Weights(), line, output, kind, layer)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_layers_are_chosen_by_kind():
     assert chosen_layers(few) == {"encoder": [0, 1, 2, 3], "cross": [0, 1]}
     assert chosen_layers(few, layers=[3, -1, 0]) == {"encoder": [3, 0], "cross": [1, 0]}
     assert chosen_layers(few, ["cross"], [-1]) == {"cross": [1]}
-    last = attention_map(few, "a", "b", "cross", -1)
+    last = attention_map.attention_map(few, "a", "b", "cross", -1)
     assert (last.kind, last.layer) == ("cross", 1)
     with pytest.raises(UserError, match="there is no layer 4; choose from 0 to 3"):
         chosen_layers(few, layers=[4])
@@ -175,20 +174,20 @@ def test_a_query_that_is_not_there_is_an_error(query, message):
 
 
 def test_pictures_that_nobody_could_open_are_refused(monkeypatch):
-    monkeypatch.setattr(attention_data, "MAX_WEIGHTS", 500)
-    assert len(attention_data.attention_data(Weights(), [("a| b", "c| d")])["sentences"]) == 1
+    monkeypatch.setattr(attention_map, "MAX_WEIGHTS", 500)
+    assert len(attention_data(Weights(), [("a| b", "c| d")])["sentences"]) == 1
     with pytest.raises(UserError, match="more than 500 attention weights"):
-        attention_data.attention_data(Weights(), [("a| b", "c| d")] * 4)
-    monkeypatch.setattr(attention_picture, "_MAX_DRAWN", 20)
-    picture = attention_picture.AttentionPicture(Weights(), [("a| b| c", "d")])
+        attention_data(Weights(), [("a| b", "c| d")] * 4)
+    monkeypatch.setattr(attention, "_MAX_DRAWN", 20)
+    picture = AttentionPicture(Weights(), [("a| b| c", "d")])
     with pytest.raises(UserError, match="48 weights are too many for one picture, which shows at most 20"):
         picture.save("never.svg")
     with pytest.raises(UserError, match="`heads` is empty"):
-        attention_picture.AttentionPicture(Weights(), [("a", "b")], heads=[], form="matrix").save("never.svg")
+        AttentionPicture(Weights(), [("a", "b")], heads=[], form="matrix").save("never.svg")
 
 
 def test_halves_of_characters_are_drawn_as_question_marks(tmp_path):
-    picture = attention_picture.AttentionPicture(Weights(), [("a \udc80", "b")])
+    picture = AttentionPicture(Weights(), [("a \udc80", "b")])
     assert "a ?" in picture.save(tmp_path / "a.html").read_text(encoding="utf-8")
 
 
