@@ -403,7 +403,7 @@ for _name, _class, _summary, _facts in (
     ),
     (
         "parseval",
-        "bracketing:LabelledF1",
+        "parseval:LabelledF1",
         "Labelled bracketing F1 of trees, equal to EVALB's; 0 to 100.",
         {
             "needs": "trees",

@@ -1,4 +1,4 @@
-"""Labelled bracketing scores (PARSEVAL), equal to EVALB (Sekine and Collins) with COLLINS.prm to the last digit.
+"""Labelled bracketing F1 (PARSEVAL), equal to EVALB (Sekine and Collins) with COLLINS.prm to the last digit.
 
 The rules of the comparison:
 
@@ -34,6 +34,7 @@ from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from t2t_lite.errors import UserError
+from t2t_lite.metric import Metric, SummedStatistics
 from t2t_lite.trees.tree import LEAF, OPEN, OTHER_ROOTS, ROOT, UNTAGGED, Tree, parse_brackets, walk
 
 # The status of a sentence.
@@ -45,6 +46,12 @@ _TRACE = "-NONE-"
 _DELETED = frozenset(("TOP", _TRACE, ",", ":", "``", "''", "."))  # DELETE_LABEL
 _SAME = {"PRT": "ADVP"}  # EQ_LABEL
 _OTHER_ROOT = re.compile(rf"\s*\(\s*({'|'.join(OTHER_ROOTS)})\s*\(", re.ASCII)
+# EVALB's own header, spelling included.
+_HEADER = (
+    "  Sent.                        Matched  Bracket   Cross        Correct Tag",
+    " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy",
+)
+_RULE = "=" * 76
 
 
 @dataclass(frozen=True)
@@ -79,10 +86,6 @@ class SentenceScore:
     def tagging_accuracy(self) -> float:
         """The share of words with the gold tag in percent; 0 if there are no words."""
         return _percent(self.correct_tags, self.words)
-
-    @property
-    def is_complete(self) -> bool:
-        return self.matched == self.gold == self.candidate
 
 
 @dataclass(frozen=True)
@@ -131,14 +134,6 @@ class _Parse(NamedTuple):
         return [leaf.label for leaf in self.leaves]
 
 
-class _CountedParse(NamedTuple):
-    """The words, tags and brackets of a tree that count, without function tags."""
-
-    words: list[str]
-    tags: list[str]
-    brackets: list[_Bracket]
-
-
 def score_trees(
     golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees", roots_as_top: bool = False
 ) -> Parseval:
@@ -178,10 +173,6 @@ def check_one_line_per_tree(lines: Sequence[str], where: str) -> None:
         raise UserError(f"the trees in {where} take several lines each; write each tree on one line")
 
 
-def other_roots(lines: Sequence[str]) -> int:
-    return sum(bool(_OTHER_ROOT.match(line)) for line in lines)
-
-
 def summarise(scores: Sequence[SentenceScore]) -> Summary:
     """Returns the totals and averages over sentences. Ratios are computed from sums over all sentences."""
     status = Counter(score.status for score in scores)
@@ -195,7 +186,7 @@ def summarise(scores: Sequence[SentenceScore]) -> Summary:
         recall=sums.recall,
         precision=sums.precision,
         f1=sums.f1,
-        complete_match=_percent(sum(score.is_complete for score in counted), valid),
+        complete_match=_percent(sum(score.matched == score.gold == score.candidate for score in counted), valid),
         average_crossing=sums.crossing / valid if valid else 0.0,
         no_crossing=_percent(sum(score.crossing == 0 for score in counted), valid),
         at_most_two_crossing=_percent(sum(score.crossing <= 2 for score in counted), valid),
@@ -239,46 +230,42 @@ def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceSc
     length = sum(tag != _TRACE for tag in gold.tags)
     if candidate is None:
         return SentenceScore(length, ERROR)
-    gold_counts = _count(gold, gold.tags)
     takes_gold_tags = untagged and len(candidate.leaves) == len(gold.leaves)
-    candidate_counts = _count(candidate, gold.tags if takes_gold_tags else candidate.tags)
-    if not candidate_counts.words:
+    gold_words, gold_tags, gold_brackets = _counted(gold, gold.tags)
+    words, tags, brackets = _counted(candidate, gold.tags if takes_gold_tags else candidate.tags)
+    if not words:
         return SentenceScore(length, SKIPPED)
-    if candidate_counts.words != gold_counts.words:
+    if words != gold_words:
         return SentenceScore(length, ERROR)
-    gold_spans = {(start, end) for _, start, end in gold_counts.brackets}
+    gold_spans = {(start, end) for _, start, end in gold_brackets}
     crossing = sum(
         any(first < start < last < end or start < first < end < last for first, last in gold_spans)
-        for _, start, end in candidate_counts.brackets
+        for _, start, end in brackets
         if (start, end) not in gold_spans  # gold spans do not cross each other, because constituents are nested
     )
     return SentenceScore(
         length,
         COUNTED,
-        matched=(Counter(gold_counts.brackets) & Counter(candidate_counts.brackets)).total(),
-        gold=len(gold_counts.brackets),
-        candidate=len(candidate_counts.brackets),
+        matched=(Counter(gold_brackets) & Counter(brackets)).total(),
+        gold=len(gold_brackets),
+        candidate=len(brackets),
         crossing=crossing,
-        words=len(candidate_counts.words),
-        correct_tags=sum(tag == right for tag, right in zip(candidate_counts.tags, gold_counts.tags)),
+        words=len(words),
+        correct_tags=sum(tag == right for tag, right in zip(tags, gold_tags)),
     )
 
 
-def _count(parse: _Parse, tags: list[str]) -> _CountedParse:
+def _counted(parse: _Parse, tags: list[str]) -> tuple[list[str], list[str], list[_Bracket]]:
+    """Returns the words, tags and brackets of a tree that count, without function tags."""
     counts = [tag not in _DELETED for tag in tags]
     before = list(accumulate(counts, initial=0))  # number of counting words before each word
     kept = [(leaf.word, _SAME.get(tag, tag)) for leaf, tag, count in zip(parse.leaves, tags, counts) if count]
     brackets = []
     for label, start, end in parse.brackets:
-        label = _cut(label)
+        label = label.partition("-")[0].partition("=")[0]  # unlike `cleaning.bare`, EVALB also cuts at a leading "-"
         if before[start] < before[end] and label not in _DELETED:
             brackets.append((_SAME.get(label, label), before[start], before[end]))
-    return _CountedParse([word for word, _ in kept], [tag for _, tag in kept], brackets)
-
-
-def _cut(label: str) -> str:
-    # Unlike `cleaning.bare`, EVALB also cuts at a leading "-".
-    return label.partition("-")[0].partition("=")[0]
+    return [word for word, _ in kept], [tag for _, tag in kept], brackets
 
 
 def _percent(part: float, whole: float) -> float:
@@ -288,3 +275,120 @@ def _percent(part: float, whole: float) -> float:
 def total(scores: Sequence[SentenceScore]) -> SentenceScore:
     names = ("length", "matched", "gold", "candidate", "crossing", "words", "correct_tags")
     return SentenceScore(status=COUNTED, **{name: sum(getattr(score, name) for score in scores) for name in names})
+
+
+class LabelledF1(Metric):
+    """Labelled bracketing F1, 0 to 100.
+
+    With `per_sentence`, `report` contains a line for each sentence, in EVALB's format. With `roots_as_top`, usual roots
+    other than TOP count as little as TOP, unlike in EVALB.
+    """
+
+    def __init__(self, per_sentence: bool = False, roots_as_top: bool = False) -> None:
+        self._per_sentence, self._roots_as_top = per_sentence, roots_as_top
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        return self._scored(hypotheses, references).all.f1
+
+    def report(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        names: tuple[str, str] = ("the hypotheses", "the references"),
+    ) -> list[str]:
+        return parse_report(self._scored(hypotheses, references, names), self._per_sentence)
+
+    def remarks(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
+        ours, theirs = (sum(map(bool, map(_OTHER_ROOT.match, lines))) for lines in (hypotheses, references))
+        if self._roots_as_top or not ours + theirs:
+            return []
+        return [
+            f"{ours:,} of the hypotheses and {theirs:,} of the references have a root other than TOP (ROOT, S1 or no "
+            f"label), which counts as a constituent, as in EVALB; pass `roots_as_top` to leave it out"
+        ]
+
+    def resampled(self) -> SummedStatistics:
+        def brackets(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[int, int, int]]:
+            sentences = self._scored(hypotheses, references).sentences
+            return [(score.matched, score.gold, score.candidate) for score in sentences]
+
+        return SummedStatistics("f1", brackets, lambda sums: f1_score(*sums))
+
+    def line_scores(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+        return [score.f1 for score in score_trees(references, hypotheses, roots_as_top=self._roots_as_top).sentences]
+
+    def _scored(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        names: tuple[str, str] = ("the hypothesis file", "the references"),
+    ) -> Parseval:
+        scored = score_trees(references, hypotheses, names[1], self._roots_as_top)
+        if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
+            raise UserError(f"no trees in {names[0]}: this metric scores trees; write them in brackets, one per line")
+        return scored
+
+
+def parse_report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
+    """Returns a readable summary of all sentences and of those with at most 40 words, as lines.
+
+    With `per_sentence`, it begins with EVALB's table for other programs: one row per sentence, then the total. The
+    columns about tags show "-" if the candidates are untagged.
+    """
+    lines = _table(parseval) if per_sentence else []
+    if lines:
+        lines.append("")
+    lines += _summary_lines("all sentences", parseval.all, parseval.untagged)
+    lines += ["", *_summary_lines(f"sentences of at most {SHORT} words", parseval.short, parseval.untagged)]
+    if any(score.status != COUNTED for score in parseval.sentences):
+        lines += [
+            "",
+            "Error: the words differ from the gold tree, or the brackets are malformed. Skipped: no parse. Neither is "
+            "scored.",
+        ]
+    return lines
+
+
+def _table(parseval: Parseval) -> list[str]:
+    lines = [*_HEADER, _RULE]
+    for number, score in enumerate(parseval.sentences, 1):
+        lines.append(
+            f"{number:4}  {score.length:3}    {score.status}  {score.recall:6.2f} {score.precision:6.2f}"
+            f"   {score.matched:3}    {score.gold:3}  {score.candidate:3}    {score.crossing:3}   {score.words:4}"
+            + _tag_columns(score, "  ", 4, parseval.untagged)
+        )
+    sums = total([score for score in parseval.sentences if score.status == COUNTED])
+    lines.append(_RULE)
+    lines.append(
+        f"{'':16}{sums.recall:6.2f} {sums.precision:6.2f} {sums.matched:6} {sums.gold:5} {sums.candidate:5}"
+        f"  {sums.crossing:5}  {sums.words:5}" + _tag_columns(sums, " ", 5, parseval.untagged)
+    )
+    return lines
+
+
+def _tag_columns(score: SentenceScore, gap: str, width: int, untagged: bool) -> str:
+    if untagged:
+        return f"{gap}{'-':>{width}}   {'-':>6}"
+    return f"{gap}{score.correct_tags:{width}}   {score.tagging_accuracy:6.2f}"
+
+
+def _summary_lines(title: str, summary: Summary, untagged: bool) -> list[str]:
+    values = {
+        "labelled F1": summary.f1,
+        "recall": summary.recall,
+        "precision": summary.precision,
+        "complete match": summary.complete_match,
+        "average crossing": summary.average_crossing,
+        "no crossing": summary.no_crossing,
+        "2 or less crossing": summary.at_most_two_crossing,
+        "tagging accuracy": summary.tagging_accuracy,
+    }
+    if untagged:
+        del values["tagging accuracy"]
+    lines = [
+        f"{title}: {summary.sentences} ({summary.valid} scored, {summary.errors} errors, {summary.skipped} skipped)",
+        *(f"  {name:18} {value:6.2f}" for name, value in values.items()),
+    ]
+    if untagged:
+        lines.append(f"  no tagging accuracy: the parser gives no parts of speech ({UNTAGGED})")
+    return lines

@@ -4,6 +4,7 @@ This is the only place that chooses the tokens of BLEU and TER. Usually, blanks 
 that are written without blanks have others, see `_TOKENIZERS`.
 """
 
+import contextlib
 import functools
 import importlib.metadata
 import re
@@ -86,7 +87,11 @@ class Bleu(BySacrebleu):
 def tokenizer_of(language: str) -> str:
     """Returns the name of sacreBLEU's tokenizer for a language: the first one that is installed, usually 13a."""
     *preferred, last = _TOKENIZERS.get(_primary(language), (_USUAL_TOKENIZER,))
-    return next(filter(_is_installed, preferred), last)
+    for name in preferred:
+        with contextlib.suppress(UserError):
+            _bleu(name)
+            return name
+    return last
 
 
 def has_hardly_a_blank(lines: Sequence[str]) -> bool:
@@ -99,14 +104,6 @@ def has_hardly_a_blank(lines: Sequence[str]) -> bool:
 def _primary(language: str) -> str:
     first = language.replace("_", "-").partition("-")[0].lower()
     return {"cmn": "zh", "zho": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}.get(first, first)
-
-
-def _is_installed(tokenizer: str) -> bool:
-    try:
-        _bleu(tokenizer)
-    except UserError:
-        return False
-    return True
 
 
 def _bleu(tokenizer: str, lowercase: bool = False) -> BLEU:

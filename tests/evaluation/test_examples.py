@@ -12,7 +12,7 @@ import t2t_lite as t2t
 from t2t_lite.evaluation.examples import read_examples
 from t2t_lite.metric import Metric
 from t2t_lite.registry import METRICS, PROBLEMS
-from t2t_lite.scoring.bracketing import LabelledF1
+from t2t_lite.scoring.parseval import LabelledF1
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import nltk
 import pytest
 
-from t2t_lite.scoring.bracketing import LabelledF1
+from t2t_lite.scoring.parseval import LabelledF1
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,16 @@ import re
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.bracketing import LabelledF1, parse_report
-from t2t_lite.scoring.parseval import COUNTED, ERROR, SKIPPED, SentenceScore, score_trees, summarise
+from t2t_lite.scoring.parseval import (
+    COUNTED,
+    ERROR,
+    SKIPPED,
+    LabelledF1,
+    SentenceScore,
+    parse_report,
+    score_trees,
+    summarise,
+)
 
 # Its brackets are S 0-6, NP 0-2, VP 2-6, PP 3-6 and NP 4-6. 7 words, and 6 without the full stop.
 CAT = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD sat) (PP (IN on) (NP (DT a) (NN mat)))) (. .)))"
@@ -250,7 +258,6 @@ def test_a_missing_bracket_and_one_too_many_are_two_malformed_candidates():
 def test_percentages_of_a_sentence():
     score = counted(7, 3, 5, 4, 0, 6, 3)
     assert (score.recall, score.precision, score.tagging_accuracy) == (60.0, 75.0, 50.0)
-    assert not score.is_complete
     nothing = SentenceScore(7, ERROR)
     assert (nothing.recall, nothing.precision, nothing.tagging_accuracy) == (0.0, 0.0, 0.0)
 
