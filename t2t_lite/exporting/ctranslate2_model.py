@@ -92,42 +92,35 @@ def write(
     spec.config.eos_token, spec.config.unk_token = tokens[EOS_ID], tokens[unknown_id or UNKNOWN_ID]
     spec.config.layer_norm_epsilon = model.encoder_layers[0].self_attention_residual.norm.epsilon
     spec.validate()
-    if quantization in _CONVERSIONS:
+    if quantization in ("int8", "bfloat16"):
         spec.optimize("float32")
-        _CONVERSIONS[quantization](spec)
+        _round_weights(spec, quantization)
     else:
         spec.optimize(quantization or "float32")
     spec.save(str(folder))
 
 
-def _to_int8(spec: _Spec) -> None:
-    """Quantizes the matrices of a validated specification to int8, with a separate scale for each row."""
+def _round_weights(spec: _Spec, quantization: str) -> None:
+    """Rounds the weights of a validated specification to int8, with a scale for each row of a matrix, or to bfloat16.
+
+    CTranslate2's own conversion to int8 uses the full range -127 to 127, and that to bfloat16 needs PyTorch.
+    """
     from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
 
     def convert(spec: _Spec, name: str, value: Any) -> None:  # noqa: ANN401
         scale = f"{name.rpartition('/')[2]}_scale"
-        if isinstance(value, NumpyVariable) and hasattr(spec, scale):
+        if not isinstance(value, NumpyVariable):
+            return
+        if quantization == "bfloat16":
+            if value.dtype == "float32" and not value.is_scalar():
+                value.array = value.array.astype(tf.bfloat16.as_numpy_dtype)
+        elif hasattr(spec, scale):
             largest = np.abs(value.array).max(axis=1)
             scales = _LARGEST_INT8 / np.where(largest > 0, largest, 1).astype(np.float32)
             value.array = np.rint(value.array * scales[:, None]).astype(np.int8)
             setattr(spec, scale, NumpyVariable(scales))
 
     visit_spec(spec, convert)
-
-
-def _to_bfloat16(spec: _Spec) -> None:
-    """Converts the weights of a validated specification to bfloat16. CTranslate2's own conversion needs PyTorch."""
-    from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
-
-    def convert(spec: _Spec, name: str, value: Any) -> None:  # noqa: ANN401
-        if isinstance(value, NumpyVariable) and value.dtype == "float32" and not value.is_scalar():
-            value.array = value.array.astype(tf.bfloat16.as_numpy_dtype)
-
-    visit_spec(spec, convert)
-
-
-# CTranslate2's own conversion to int8 uses the full range -127 to 127.
-_CONVERSIONS = {"int8": _to_int8, "bfloat16": _to_bfloat16}
 
 
 def _options(hparams: HParams) -> dict[str, Any]:
@@ -151,14 +144,7 @@ def _encoder(model: Transformer) -> _Spec:
 
     spec: _Spec = TransformerEncoderSpec(model.hparams.num_encoder_layers, **_options(model.hparams))
     spec.embeddings[0].weight = _array(model.inputs_embedding.weight)
-    spec.scale_embeddings = model.hparams.scaled_embeddings
-    _set_positions(spec, model, "inputs")
-    for into, layer in zip(spec.layer, model.encoder_layers, strict=True):
-        _set_self_attention(into.self_attention, layer.self_attention)
-        _set_norm(into.self_attention.layer_norm, layer.self_attention_residual.norm)
-        _set_feed_forward(into.ffn, layer)
-    if model.final_norms:
-        _set_norm(spec.layer_norm, model.final_norms["encoder"])
+    _set_layers(spec, model, "encoder", model.encoder_layers, model.position_encodings["inputs"])
     return spec
 
 
@@ -172,39 +158,41 @@ def _decoder(model: Transformer) -> _Spec:
     spec.embeddings.weight = _array(model.embedding.weight)
     spec.projection.weight = _array(model.projection.weight)
     spec.start_from_zero_embedding = model.hparams.zero_padding_embedding
-    spec.scale_embeddings = model.hparams.scaled_embeddings
-    _set_positions(spec, model, "targets")
+    _set_layers(spec, model, "decoder", model.decoder_layers, model.position_encodings["targets"])
     for into, layer in zip(spec.layer, model.decoder_layers, strict=True):
-        _set_self_attention(into.self_attention, layer.self_attention)
-        _set_norm(into.self_attention.layer_norm, layer.self_attention_residual.norm)
         query, key, value, output = _projections(layer.cross_attention)
         for linear, weight in zip(into.attention.linear, (query, np.concatenate([key, value]), output), strict=True):
             linear.weight = weight
         _set_norm(into.attention.layer_norm, layer.cross_attention_residual.norm)
-        _set_feed_forward(into.ffn, layer)
-    if model.final_norms:
-        _set_norm(spec.layer_norm, model.final_norms["decoder"])
     return spec
 
 
-def _set_positions(spec: _Spec, model: Transformer, side: str) -> None:
-    if model.hparams.position_encoding in _WITHOUT_VECTORS:
-        return
-    number = model.max_positions or POSITIONS
-    zeros = keras.ops.zeros((1, number, model.hparams.hidden_size))
-    vectors = _array(model.position_encodings[side](zeros))[0]
-    # Scoring a truncated output also needs a position for the end symbol. The value of its vector does not matter.
-    spec.position_encodings.encodings = np.pad(vectors, [(0, 1), (0, 0)])
-
-
-def _set_self_attention(spec: _Spec, layer: _Layer) -> None:
-    query, key, value, output = _projections(layer)
-    spec.linear[0].weight = np.concatenate([query, key, value])
-    spec.linear[1].weight = output
-    if hasattr(layer, "relative_keys"):
-        room = _head_size(layer)
-        spec.relative_position_keys = _widened(_array(layer.relative_keys), room)
-        spec.relative_position_values = _widened(_array(layer.relative_values), room)
+def _set_layers(spec: _Spec, model: Transformer, stack: str, layers: Sequence[_Layer], positions: _Layer) -> None:
+    """Sets what encoder and decoder share: positions, self-attention, feed-forward networks and norms."""
+    spec.scale_embeddings = model.hparams.scaled_embeddings
+    if model.hparams.position_encoding not in _WITHOUT_VECTORS:
+        zeros = keras.ops.zeros((1, model.max_positions or POSITIONS, model.hparams.hidden_size))
+        # Scoring a truncated output also needs a position for the end symbol. The value of its vector does not matter.
+        spec.position_encodings.encodings = np.pad(_array(positions(zeros))[0], [(0, 1), (0, 0)])
+    for into, layer in zip(spec.layer, layers, strict=True):
+        attention, to_attention = layer.self_attention, into.self_attention
+        query, key, value, output = _projections(attention)
+        to_attention.linear[0].weight = np.concatenate([query, key, value])
+        to_attention.linear[1].weight = output
+        if hasattr(attention, "relative_keys"):
+            room = attention.hidden_size // attention.num_heads
+            to_attention.relative_position_keys = _widened(_array(attention.relative_keys), room)
+            to_attention.relative_position_values = _widened(_array(attention.relative_values), room)
+        _set_norm(to_attention.layer_norm, layer.self_attention_residual.norm)
+        network, first, second = layer.feed_forward, into.ffn.linear_0, into.ffn.linear_1
+        expand, second.weight = _array(network.expand.kernel).T, _array(network.project.kernel).T
+        if isinstance(network, GatedFeedForward):
+            first.weight, into.ffn.linear_0_noact.weight = np.split(expand, 2)
+        else:
+            first.weight, first.bias, second.bias = expand, _array(network.expand.bias), _array(network.project.bias)
+        _set_norm(into.ffn.layer_norm, layer.feed_forward_residual.norm)
+    if model.final_norms:
+        _set_norm(spec.layer_norm, model.final_norms[stack])
 
 
 def _projections(layer: MultiHeadAttention) -> list[np.ndarray]:
@@ -212,7 +200,7 @@ def _projections(layer: MultiHeadAttention) -> list[np.ndarray]:
 
     CTranslate2 supports no other head size. Smaller heads are padded with zero channels, which change no product.
     """
-    room = _head_size(layer)
+    room = layer.hidden_size // layer.num_heads
 
     def by_head(matrix: Array, size: int) -> np.ndarray:
         heads = _array(matrix).reshape(layer.hidden_size, layer.num_heads, size)
@@ -229,25 +217,9 @@ def _projections(layer: MultiHeadAttention) -> list[np.ndarray]:
     ]
 
 
-def _head_size(layer: MultiHeadAttention) -> int:
-    return layer.hidden_size // layer.num_heads
-
-
 def _widened(array: np.ndarray, size: int) -> np.ndarray:
     """Pads the last dimension with zeros to `size`."""
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, size - array.shape[-1])])
-
-
-def _set_feed_forward(spec: _Spec, layer: _Layer) -> None:
-    network, norm = layer.feed_forward, layer.feed_forward_residual.norm
-    expand, project = _array(network.expand.kernel).T, _array(network.project.kernel).T
-    if isinstance(network, GatedFeedForward):
-        spec.linear_0.weight, spec.linear_0_noact.weight = np.split(expand, 2)
-        spec.linear_1.weight = project
-    else:
-        spec.linear_0.weight, spec.linear_0.bias = expand, _array(network.expand.bias)
-        spec.linear_1.weight, spec.linear_1.bias = project, _array(network.project.bias)
-    _set_norm(spec.layer_norm, norm)
 
 
 def _set_norm(spec: _Spec, norm: _Layer) -> None:

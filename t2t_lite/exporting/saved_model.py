@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs, SearchResult
 from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram
 from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY, write_in_place
@@ -78,13 +77,19 @@ class _Translator(tf.Module):
     @tf.function(autograph=False)
     def translate_with_alpha(self, inputs: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
         """Translates strings [batch] with `alpha` as the exponent of the length penalty."""
-        ids = self._cut(self._inputs_vocabulary.encode(inputs))
+        limit = min(self._settings.max_input_length, self._model.max_positions or self._settings.max_input_length)
+        tokens = self._inputs_vocabulary.encode(inputs)
+        ids = tokens[:, :limit].to_tensor(PAD_ID)  # inputs that are too long are truncated, and end with the end symbol
+        is_last = tf.range(tf.shape(ids)[1]) == limit - 1
+        ids = tf.where((tokens.row_lengths() > limit)[:, tf.newaxis] & is_last, EOS_ID, ids)
         blank = tf.strings.regex_full_match(inputs, r"[\s\pZ]*")
         result = self._search(tf.where(blank[:, tf.newaxis], PAD_ID, ids), alpha)
+        shape = tf.shape(result.ids)
+        outputs = self._vocabulary.decode_in_graph(tf.reshape(result.ids, [-1, shape[2]]))
         # The only output for a blank line is a blank line.
         is_blank_output = blank[:, tf.newaxis] & (tf.range(tf.shape(result.scores)[1]) == 0)
         return {
-            "outputs": self._decoded(result.ids),
+            "outputs": tf.reshape(outputs, shape[:2]),
             "scores": tf.where(is_blank_output, 0.0, result.scores),
             "log_probs": tf.where(is_blank_output, 0.0, result.log_probs),
         }
@@ -94,14 +99,6 @@ class _Translator(tf.Module):
         """Searches for outputs given ids [batch, length], each row of which includes the end symbol."""
         result = self._search(inputs, tf.constant(self._settings.alpha))
         return {"ids": result.ids, "scores": result.scores, "log_probs": result.log_probs}
-
-    def _cut(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Returns int32 [batch, length]. Inputs that are too long are truncated, and end with the end symbol."""
-        limit = min(self._settings.max_input_length, self._model.max_positions or self._settings.max_input_length)
-        is_cut = ids.row_lengths() > limit
-        padded = ids[:, :limit].to_tensor(PAD_ID)
-        last = tf.range(tf.shape(padded)[1]) == limit - 1
-        return tf.where(is_cut[:, tf.newaxis] & last, EOS_ID, padded)
 
     # A separate graph that all signatures share.
     @tf.function(
@@ -138,7 +135,10 @@ class _Translator(tf.Module):
                     return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
             def advance(state: BeamState) -> tuple[BeamState]:
-                return (search.advance(step, self._grown(search, state), inputs),)
+                now = tf.shape(state.ids)[2]
+                larger = tf.where(state.position == now, 2 * now, now)
+                grown = search.grown(state, larger, lambda its: model.grow_state(its, search.beam_size, larger))
+                return (search.advance(step, grown, inputs),)
 
             shapes = tf.nest.map_structure(lambda tensor: tensor.shape, (state,))
             (state,) = tf.while_loop(
@@ -147,12 +147,3 @@ class _Translator(tf.Module):
         finally:
             model.unfreeze()
         return search.result(state.finished)
-
-    def _grown(self, search: BeamSearch, state: BeamState) -> BeamState:
-        capacity = tf.shape(state.ids)[2]
-        larger = tf.where(state.position == capacity, 2 * capacity, capacity)
-        return search.grown(state, larger, lambda its: self._model.grow_state(its, search.beam_size, larger))
-
-    def _decoded(self, ids: tf.Tensor) -> tf.Tensor:
-        shape = tf.shape(ids)
-        return tf.reshape(self._vocabulary.decode_in_graph(tf.reshape(ids, [-1, shape[2]])), shape[:2])
