@@ -77,12 +77,12 @@ def _run(flags: Sequence[str]) -> None:
             for run in arguments.output_dir
         ]
         if arguments.json:
-            _print_json([each.content for each in reports])
+            print(as_json([each.content for each in reports]))
         else:
             print("\n".join(each.report() for each in reports), end="")
         return
     from t2t_lite.decoding.loading import open_model
-    from t2t_lite.evaluation import evaluate, report
+    from t2t_lite.evaluation import evaluate, stored
 
     scores: list[SplitScores] = []
     problems: list[Problem] = []
@@ -95,14 +95,11 @@ def _run(flags: Sequence[str]) -> None:
         scores.append(evaluate.score(request))
         cli.warn(f"{'wrote' if scores[-1].decoded_now else 'answered from'} {scores[-1].path}")
     if arguments.json:
-        _print_json(
-            {
-                "runs": [{"path": str(each.path), "decoded_now": each.decoded_now, **each.content} for each in scores],
-                "comparison": comparison.to_json() if (comparison := _compared(scores, problems[0])) else None,
-            }
-        )
+        runs = [{"path": str(each.path), "decoded_now": each.decoded_now, **each.content} for each in scores]
+        comparison = _compared(scores, problems[0])
+        print(as_json({"runs": runs, "comparison": comparison.to_json() if comparison else None}))
         return
-    print("\n".join(report.evaluation_report(each) for each in scores), end="")
+    print("\n".join(stored.evaluation_report(each) for each in scores), end="")
     if comparison := _compared(scores, problems[0]):
         print(f"\n{comparison.report()}", end="")
 
@@ -149,10 +146,6 @@ def _tune(arguments: argparse.Namespace) -> None:
     tuned = tuning.tune(request, grid)
     cli.warn(f"{'wrote' if tuned.searched_now else 'answered from'} {tuned.path}")
     if arguments.json:
-        _print_json({"path": str(tuned.path), **tuned.content, "earlier": tuned.earlier._asdict()})
+        print(as_json({"path": str(tuned.path), **tuned.content, "earlier": tuned.earlier._asdict()}))
     else:
         print(tuned.report, end="")
-
-
-def _print_json(value: object) -> None:
-    print(as_json(value))

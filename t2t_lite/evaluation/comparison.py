@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.report import format_interval, format_p_value, table
-from t2t_lite.evaluation.stored import SplitScores
+from t2t_lite.evaluation.stored import SplitScores, format_interval, format_p_value, table
 from t2t_lite.files import as_json, write_text
 from t2t_lite.metric import (
     check_lines,
@@ -51,12 +50,11 @@ class Comparison:
 
     def changes_json(self) -> dict[str, list[dict[str, Any]]]:
         """Returns the changes as JSON data, with their source lines."""
-
-        def source(change: Change) -> str | None:
-            return None if self.inputs is None else self.inputs[change.line - 1]
-
         return {
-            name: [{"source": source(change), **change._asdict()} for change in changes]
+            name: [
+                {"source": None if self.inputs is None else self.inputs[change.line - 1], **change._asdict()}
+                for change in changes
+            ]
             for name, changes in self.changes.items()
         }
 

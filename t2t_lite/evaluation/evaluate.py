@@ -25,7 +25,6 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.examples import EXAMPLES, examples_text, make_examples, read_examples
 from t2t_lite.evaluation.options import EvalOptions
-from t2t_lite.evaluation.report import evaluation_report
 from t2t_lite.evaluation.stored import (
     FOLDER,
     FORMAT,
@@ -39,6 +38,7 @@ from t2t_lite.evaluation.stored import (
     SplitScores,
     changed_texts,
     code_of_outputs,
+    evaluation_report,
     folder_name,
     read_scores,
     reference_names,
@@ -68,7 +68,6 @@ from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 from t2t_lite.system.tensorflow import tensorflow_job
 from t2t_lite.training.options import check_search
 
-PER_WORD = "perplexity_per_word"
 ONLY_TREES = "_only_trees"  # the name suffix of scores after a search among trees only
 # The parts of a signature that may differ between equal scores.
 _VERSIONS = re.compile(r"nrefs:\d+\||\|version:[^|]*|(?<=sacremoses)-[\d.]+")
@@ -359,7 +358,7 @@ def _figures(
     inputs: Sequence[str],
     references: Sequence[Sequence[str]],
 ) -> list[Figure]:
-    """Computes the scores, and says what makes one mean less than it seems."""
+    """Computes the scores of the outputs, with warnings about what makes one mean less than it seems, and of tokens."""
     figures = []
     for name in metrics:
         figures.append(figure_of_outputs(name, problem, outputs.hypotheses, references))
@@ -368,9 +367,18 @@ def _figures(
     for figure in figures:
         if figure.note:
             LOG.warning(f"{figure.label}: {figure.note}")
-    # Words are meaningless in trees.
-    words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
-    return [*figures, *figures_of_tokens(outputs.sums, words, len(inputs))]
+    sums, lines = outputs.sums, len(inputs)
+    for name, score in scores_of_tokens(sums).items():
+        figures.append(Figure(figure_name(name), figure_label(figure_name(name)), METRICS.summary(name), score))
+    if not problem.writes_trees:  # words are meaningless in trees
+        words = sum(len(line.split()) for line in references[0])
+        score = math.exp(min(sums.plain / (words + lines), 700.0))
+        meaning = (
+            f"exp of the nats per word: the sum over all {sums.tokens:,.0f} target tokens, including end symbols, "
+            f"divided by {words:,} whitespace-separated words plus {lines:,} line ends."
+        )
+        figures.append(Figure("perplexity_per_word", "perplexity per word", meaning, score))
+    return figures
 
 
 def usual_metrics(problem: Problem) -> list[str]:
@@ -423,21 +431,6 @@ def figure_of_outputs(
         known.high if known else None,
         metric,
     )
-
-
-def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Figure]:
-    """Returns the scores with teacher forcing. `words` is None if words are meaningless, as in trees."""
-    figures = []
-    for name, score in scores_of_tokens(sums).items():
-        figures.append(Figure(figure_name(name), figure_label(figure_name(name)), METRICS.summary(name), score))
-    if words is not None:
-        score = math.exp(min(sums.plain / (words + lines), 700.0))
-        meaning = (
-            f"exp of the nats per word: the sum over all {sums.tokens:,.0f} target tokens, including end symbols, "
-            f"divided by {words:,} whitespace-separated words plus {lines:,} line ends."
-        )
-        figures.append(Figure(PER_WORD, "perplexity per word", meaning, score))
-    return figures
 
 
 def by_length(

@@ -10,6 +10,7 @@ worst, best  {"line" (from 1), "score", "alignment"} of each line, the worst (be
 attention    the attention weights of a few lines, as static/attention.js reads them, or None
 """
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -74,7 +75,12 @@ def make_examples(
         "best": sorted(ranked[half:], key=lambda row: (-scores[row], row))[:NUM_LINES],
     }
     rows = [row for group in chosen.values() for row in group]
-    alignments = {} if problem.writes_trees else _alignments(translator, inputs, hypotheses, rows)
+    alignments: dict[int, str] = {}
+    if not problem.writes_trees:
+        aligned = [row for row in rows if inputs[row].strip() and hypotheses[row].strip()]
+        with contextlib.suppress(UserError):  # a model without attention to its inputs
+            links = translator.align([inputs[row] for row in aligned], [hypotheses[row] for row in aligned])
+            alignments = dict(zip(aligned, links, strict=True))
     return {
         "format": FORMAT,
         "metric": metric,
@@ -106,15 +112,3 @@ def _attention(problem: Problem, translator: Translator, ranked: Sequence[tuple[
         if len(json.dumps(attention, ensure_ascii=False).encode(errors="replace")) <= _MOST_ATTENTION:
             return attention
     return None
-
-
-def _alignments(
-    translator: Translator, inputs: Sequence[str], hypotheses: Sequence[str], rows: Sequence[int]
-) -> dict[int, str]:
-    """Returns the alignments by row; {} for a model without attention to its inputs."""
-    rows = [row for row in rows if inputs[row].strip() and hypotheses[row].strip()]
-    try:
-        alignments = translator.align([inputs[row] for row in rows], [hypotheses[row] for row in rows])
-    except UserError:
-        return {}
-    return dict(zip(rows, alignments, strict=True))

@@ -11,7 +11,7 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.evaluate import make_request
 from t2t_lite.evaluation.options import EvalOptions
-from t2t_lite.evaluation.report import table
+from t2t_lite.evaluation.stored import table
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.visualization.attention_map import (
     MEASURES,

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.options import EngineOptions
@@ -13,8 +13,7 @@ from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.evaluation.evaluate import EvalRequest, score
-from t2t_lite.evaluation.report import format_interval, format_p_value, table
-from t2t_lite.evaluation.stored import FOLDER, REPORT, folder_name
+from t2t_lite.evaluation.stored import FOLDER, REPORT, folder_name, format_interval, format_p_value, table
 from t2t_lite.files import as_json, write_text, written_folder
 from t2t_lite.metric import figure_label, figure_name, make_metric, options_for, references_taken
 from t2t_lite.parsing.parser import Parser
@@ -71,23 +70,14 @@ def parse_grid(text: str) -> Grid:
     return {name: found[name] for name in _USUAL if name in found}
 
 
-@dataclasses.dataclass(frozen=True)
-class Tuned:
-    """The result of tuning.
+class Tuned(NamedTuple):
+    """The result of tuning."""
 
-    Args:
-      path: the folder with tune.json and report.md.
-      content: everything in tune.json.
-      earlier: the previously tuned settings, which the grid includes.
-      report: the report in Markdown.
-      searched_now: whether this call decoded anything.
-    """
-
-    path: Path
-    content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
-    earlier: TunedSettings = dataclasses.field(hash=False)
-    report: str = dataclasses.field(repr=False)
-    searched_now: bool
+    path: Path  # the folder with tune.json and report.md
+    content: Mapping[str, Any]  # everything in tune.json
+    earlier: TunedSettings  # the previously tuned settings, which the grid includes
+    report: str  # the report in Markdown
+    searched_now: bool  # whether this call decoded anything
 
 
 def tune(request: EvalRequest, grid: Grid) -> Tuned:

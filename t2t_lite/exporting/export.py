@@ -15,8 +15,7 @@ from t2t_lite.decoding.export_dir import MODEL_CARD, ExportDir, check_target, op
 from t2t_lite.decoding.loading import ModelSource, open_model
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.report import figure_table
-from t2t_lite.evaluation.stored import SplitScores, stored_evaluations
+from t2t_lite.evaluation.stored import SplitScores, figure_table, stored_evaluations
 from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.files import is_pattern
 from t2t_lite.runs.checkpoint_files import checkpoint_digest, checkpoint_step

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from t2t_lite.config import AUTO_BATCH_BY, HParams
 from t2t_lite.display import format_duration
-from t2t_lite.evaluation.report import format_interval
-from t2t_lite.evaluation.stored import Figure
+from t2t_lite.evaluation.stored import Figure, format_interval
 from t2t_lite.metric import figure_label, is_of_outputs
 from t2t_lite.registry import HPARAMS
 from t2t_lite.report.charts import curve_charts, first_number, length_chart
