@@ -15,25 +15,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SIZE = (5.0, 3.2)  # inches; texts remain readable on a phone
-_MOST_POINTS = 400  # maximum number of points on a curve
 _MOST_OF_LABEL = 48  # characters
 _MOST_METRICS = 6  # maximum number of charts for metrics of outputs
 _STYLES = ("-", "--", ":", "-.")  # for readers who cannot distinguish colours
 _WIDE_RANGE = 1000.0  # an axis is logarithmic if the largest value is at least this many times the smallest
-_GIB = 2.0**30
 _FROM_ZERO = ("learning_rate", "target_tokens_per_second", "memory_bytes", "length-")
 # The training metrics that have their own charts, with title, unit and factor.
 _OF_TRAINING = {
     "learning_rate": ("Learning rate", "learning rate", 1.0),
     "gradient_norm": ("Gradient norm", "norm, before clipping", 1.0),
     "target_tokens_per_second": ("Speed", "target tokens per second", 1.0),
-    "memory_bytes": ("Memory in use, the maximum so far", "GiB", 1 / _GIB),
+    "memory_bytes": ("Memory in use, the maximum so far", "GiB", 2.0**-30),
 }
-# In the plot for --curve: the training metrics, the dev metrics of tokens, and the metric that is smoothed. The speed
-# is left out, because on a shared machine it says more about the other work than about the run.
-_PLOTTED = {"loss": "training loss (smoothed)", "learning_rate": "learning rate"}
-_OF_TOKENS, _SMOOTHED = ("loss", "perplexity"), "loss"
-_HALF_WINDOW = 2  # the moving average of the training loss includes this many reports before and after each
 _COLUMNS = 3  # maximum number of columns of panels
 
 
@@ -92,19 +85,19 @@ def first_number(words: str) -> int:
 
 
 def _curves(
-    runs: Sequence[StoredRun], name: str, is_of_dev: bool = False, factor: float = 1.0, half_window: int = 0
+    runs: Sequence[StoredRun], name: str, is_of_dev: bool = False, factor: float = 1.0, is_smoothed: bool = False
 ) -> list[Curve]:
     """Returns the curve of a metric for each run, from its reports on training or from its evaluations of dev.
 
-    With `half_window`, it is a moving average that includes at most this many reports before and after each.
+    A smoothed one is a moving average over at most 5 reports, or fewer in short runs.
     """
     curves = []
     for place, run in enumerate(runs):
         rows = run.evaluations.items() if is_of_dev else ((int(each["step"]), each) for each in run.reports)
         points = [(step, figures.get(name, math.nan) * factor) for step, figures in rows]
-        if half_window:
+        if is_smoothed:
             points = [(step, value) for step, value in points if math.isfinite(value)]
-            half, values = min(half_window, len(points) // 20), [value for _, value in points]
+            half, values = min(2, len(points) // 20), [value for _, value in points]
             windows = (values[max(0, row - half) : row + half + 1] for row in range(len(values)))
             points = [(step, sum(window) / len(window)) for (step, _), window in zip(points, windows)]
         curves.append(_curve(run.name, place, points, is_of_dev))
@@ -117,7 +110,7 @@ def _curve(label: str, run: int, points: Iterable[tuple[int, float]], is_marked:
     return Curve(label, run, [step for step, _ in finite], [value for _, value in finite], is_marked)
 
 
-def thinned(points: list[tuple[int, float]], most: int = _MOST_POINTS) -> list[tuple[int, float]]:
+def thinned(points: list[tuple[int, float]], most: int = 400) -> list[tuple[int, float]]:
     """Returns at most `most` points: both ends, and the lowest and highest of each part, so that peaks remain."""
     if len(points) <= most:
         return points
@@ -194,17 +187,17 @@ def _places(curve: Curve, axis: str, ticks: Sequence[str]) -> str:
 def plot_curves(runs: Sequence[StoredRun], file: Path) -> None:
     """Plots a panel for each metric, with a line for each run. The file is written atomically.
 
-    The panels are training loss (a moving average over at most 5 reports, or fewer in short runs) and learning rate,
-    then dev loss, dev perplexity and, if evaluations decoded, the metrics of outputs. Metrics that no run has are left
-    out. A run has the same colour in all panels.
+    The panels are training loss, smoothed, and learning rate, then dev loss, dev perplexity and, if evaluations
+    decoded, the metrics of outputs. Metrics that no run has are left out. A run has the same colour in all panels. The
+    speed is left out, because on a shared machine it says more about the other work than about the run.
     """
     measured = dict.fromkeys(name for run in runs for figures in run.evaluations.values() for name in figures)
-    of_dev = [name for name in dict.fromkeys([*_OF_TOKENS, *measured]) if name in _OF_TOKENS or is_of_outputs(name)]
+    of_dev = ["loss", "perplexity", *(name for name in measured if is_of_outputs(name))]
     drawn = [
-        (title, _curves(runs, name, half_window=_HALF_WINDOW if name == _SMOOTHED else 0))
-        for name, title in _PLOTTED.items()
+        ("training loss (smoothed)", _curves(runs, "loss", is_smoothed=True)),
+        ("learning rate", _curves(runs, "learning_rate")),
+        *((f"dev {figure_label(name)}", _curves(runs, name, is_of_dev=True)) for name in of_dev),
     ]
-    drawn += [(f"dev {figure_label(name)}", _curves(runs, name, is_of_dev=True)) for name in of_dev]
     drawn = [(title, curves) for title, curves in drawn if any(curve.values for curve in curves)]
     if not drawn:
         raise UserError(

@@ -118,8 +118,7 @@ def command_line(command: str, run: StoredRun, *flags: str) -> str:
     return encodable(" ".join([f"t2t-lite-{command}", shlex.quote(f"--output_dir={run.path}"), *flags]))
 
 
-def check_run(path: Path) -> None:
-    """Raises UserError if a folder is no run directory."""
+def _check_run(path: Path) -> None:
     if path.is_file():
         raise UserError(f"`output_dir={path}` is a file; pass a run directory, the `output_dir` of a training")
     if not path.exists():
@@ -133,7 +132,7 @@ def check_run(path: Path) -> None:
 
 def read_run(path: Path, name: str) -> StoredRun:
     """Returns the stored data of a run, which gets the given name. Raises a UserError if it is not a run directory."""
-    check_run(path)
+    _check_run(path)
     remarks: list[Remark] = []
 
     def read(read_part: Callable[[], T], otherwise: T, before: str, after: str = ".") -> T:

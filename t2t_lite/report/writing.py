@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import t2t_lite
 from t2t_lite.data.problem import REVERSED_SUFFIX
@@ -15,7 +14,7 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, encodable, write_text
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
-from t2t_lite.report.reading import Remark, StoredRun, check_run, command_line, read_run, text
+from t2t_lite.report.reading import Remark, StoredRun, command_line, read_run, text
 from t2t_lite.report.sections import make_sections
 from t2t_lite.runs.evaluations import read_reports
 from t2t_lite.system.installed import check_installed
@@ -57,11 +56,20 @@ def write_report(output_dirs: str | PathLike | Sequence[str | PathLike], report_
     check_output(file, f"`report_file={file}`")
     if file.suffix.lower() not in FORMATS:
         raise UserError(f"`report_file={file}`: reports are HTML; use a file name that ends in {' or '.join(FORMATS)}")
-    for path in paths:
-        check_run(path)
     paths = list({path.resolve(): path for path in paths}.values())
     runs = [read_run(path, name) for path, name in zip(paths, run_names(paths), strict=True)]
-    write_text(file, render("report.html", **_content(runs)))
+    sections = make_sections(runs)
+    content = render(
+        "report.html",
+        version=t2t_lite.__version__,
+        title=f"Report: {', '.join(run.name for run in runs)}",
+        date=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
+        remarks=[(run.name, list(_remarks(run))) for run in runs],
+        sections=sections,
+        # A report begins with scores and examples; then it says what is missing.
+        first_after_remarks=next(each.id for each in sections if each.id not in ("scores", "examples")),
+    )
+    write_text(file, content)
     return file
 
 
@@ -75,29 +83,16 @@ def run_names(paths: Sequence[Path]) -> list[str]:
     return [encodable(str(path)) for path in paths]
 
 
-def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
-    sections = make_sections(runs)
-    return {
-        "version": t2t_lite.__version__,
-        "title": f"Report: {', '.join(run.name for run in runs)}",
-        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
-        "remarks": [(run.name, remarks_on(run)) for run in runs],
-        "sections": sections,
-        # A report begins with scores and examples; then it says what is missing.
-        "first_after_remarks": next(each.id for each in sections if each.id not in ("scores", "examples")),
-    }
-
-
-def remarks_on(run: StoredRun) -> list[Remark]:
-    """Returns what is missing in a run, and the commands that add it."""
-    remarks = [*run.remarks]
+def _remarks(run: StoredRun) -> Iterator[Remark]:
+    """Yields what is missing in a run, and the commands that add it."""
+    yield from run.remarks
     version = text(run.about.get("version"))
     lacking = [] if run.starts else ["devices and versions"]
     lacking += [] if run.about.get("hparams_set") else ["the hparam set"]
     if run.about and lacking:
         is_other = version and version != t2t_lite.__version__
         by = f" It was made with version {version}; this is {t2t_lite.__version__}." if is_other else ""
-        remarks.append(Remark(f"The run does not record {' and '.join(lacking)}.{by}"))
+        yield Remark(f"The run does not record {' and '.join(lacking)}.{by}")
     names = {
         PROBLEMS: run.problem.removesuffix(REVERSED_SUFFIX),
         MODELS: text(run.settings.get("model")),
@@ -107,16 +102,14 @@ def remarks_on(run: StoredRun) -> list[Remark]:
         f"the {registry.kind} '{name}'" for registry, name in names.items() if name and name not in registry
     ]
     if unregistered:
-        remarks.append(
-            Remark(
-                f"Not registered here: {', '.join(unregistered)}. The report shows what the files say and never "
-                f"executes code that a run names. To load that code, pass its folder with --t2t_usr_dir."
-            )
+        yield Remark(
+            f"Not registered here: {', '.join(unregistered)}. The report shows what the files say and never executes "
+            f"code that a run names. To load that code, pass its folder with --t2t_usr_dir."
         )
-    return [*remarks, *_training(run)]
+    yield from _remarks_on_training(run)
 
 
-def _training(run: StoredRun) -> Iterator[Remark]:
+def _remarks_on_training(run: StoredRun) -> Iterator[Remark]:
     if run.last_step < run.train_steps:
         steps = f"{run.last_step:,} of {run.train_steps:,.0f}"
         yield Remark(f"The training is at step {steps}; repeat the t2t-lite-trainer command to continue.")
