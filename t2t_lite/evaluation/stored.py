@@ -58,11 +58,6 @@ class Figure:
         """What makes the score mean less than it seems; "" if nothing does. It is a part of the meaning."""
         return self.meaning.partition(NOTE)[2]
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Figure":
-        """Returns the figure with these fields. A score of None, which stands for a non-finite number, becomes NaN."""
-        return cls(**{**values, "score": math.nan if values["score"] is None else values["score"]})
-
 
 @dataclasses.dataclass(frozen=True)
 class SplitScores:
@@ -208,7 +203,9 @@ def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: b
         content = json.loads((folder / SCORES).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             return None
-        figures = [Figure.from_json(each) for each in content["figures"]]
+        # A score of null stands for a number that is not finite.
+        numbers = [math.nan if each["score"] is None else each["score"] for each in content["figures"]]
+        figures = [Figure(**{**each, "score": score}) for each, score in zip(content["figures"], numbers)]
         members = [int(step) for step in content["checkpoint"]["members"]]
         names = [INPUTS, HYPOTHESES, *reference_names(len(content["references"]))]
         if not all((folder / name).exists() for name in names) or changed_texts(folder):

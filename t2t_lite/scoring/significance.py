@@ -26,6 +26,7 @@ EXPLANATIONS = {
     RANDOMISATION: f"paired approximate randomisation ({TESTS[RANDOMISATION]:,} samples, Riezler and Maxwell 2005), "
     "two-sided",
 }
+_SEED = 12345
 _CHUNK = 2**24  # numbers per chunk of samples; limits the memory
 _ROUNDING = 1e-9  # tolerance when comparing differences between scores
 
@@ -45,23 +46,15 @@ class SystemScore(NamedTuple):
     p_randomisation: float | None = None
 
 
-def interval(
-    metric: str,
-    hypotheses: Sequence[str],
-    *references: Sequence[str],
-    num_samples: int = TESTS[BOOTSTRAP],
-    seed: int = 12345,
-    **options: object,
-) -> SystemScore | None:
+def interval(metric: str, hypotheses: Sequence[str], *references: Sequence[str], **options: Any) -> SystemScore | None:
     """Returns the score by a metric, given by name, with its confidence interval; None if it cannot be resampled.
 
-    Lines are drawn with replacement `num_samples` times, with `seed`. `options` go to the metric's constructor.
+    `options` go to the metric's constructor.
     """
     if make_metric(metric, **options).resampled() is None:
         check_references(metric, len(references))
         return None
-    more: dict[str, Any] = {"num_samples": num_samples, "seed": seed, **options}
-    return compare(metric, {"": hypotheses}, *references, **more)[0]
+    return compare(metric, {"": hypotheses}, *references, **options)[0]
 
 
 def compare(
@@ -70,10 +63,9 @@ def compare(
     *references: Sequence[str],
     tests: Collection[str] = (BOOTSTRAP,),
     num_samples: int | None = None,
-    seed: int = 12345,
     **options: object,
 ) -> list[SystemScore]:
-    """Compares systems, given as hypotheses by name, with the first one. For the other arguments see `interval`.
+    """Compares systems, given as hypotheses by name, with the first one. For `options` see `interval`.
 
     The p-value is 1 for a system whose lines all have the same statistics as those of the first system.
 
@@ -98,7 +90,7 @@ def compare(
             f"metric '{metric}' cannot be resampled for a paired test, because it has no sums over lines; use another"
         )
     of_interval = num_samples if num_samples and BOOTSTRAP in tests else TESTS[BOOTSTRAP]
-    drawn = [_System(summed(resampled), lines, references, of_interval, seed) for lines in systems.values()]
+    drawn = [_System(summed(resampled), lines, references, of_interval) for lines in systems.values()]
     scores = []
     for name, system in zip(systems, drawn):
         samples = np.sort(system.samples)
@@ -107,7 +99,7 @@ def compare(
         p_values = (
             {}
             if system is drawn[0]
-            else {f"p_{test}": _p_value(drawn[0], system, test, num_samples or TESTS[test], seed) for test in tests}
+            else {f"p_{test}": _p_value(drawn[0], system, test, num_samples or TESTS[test]) for test in tests}
         )
         scores.append(SystemScore(name, system.score, low, high, **p_values))
     return scores
@@ -137,7 +129,6 @@ class _System:
         hypotheses: Sequence[str],
         references: Sequence[Sequence[str]],
         num_samples: int,
-        seed: int,
     ) -> None:
         check_lines(hypotheses, *references)
         self._metric = metric
@@ -145,7 +136,7 @@ class _System:
         self.score = float(metric.score_of_sums(sum_of_lists(self.lines)))
         # The same samples as in sacrebleu.significance, but not all in memory at once.
         numbers = np.array(self.lines, dtype="float32")
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(_SEED)
         size = len(self.lines)
         sums = (numbers[generator.choice(size, size=size)].sum(0) for _ in range(num_samples))
         self.samples = self.scores(sums)
@@ -154,7 +145,7 @@ class _System:
         return np.array([self._metric.score_of_sums(list(each)) for each in sums])
 
 
-def _p_value(first: _System, other: _System, test: str, num_samples: int, seed: int) -> float:
+def _p_value(first: _System, other: _System, test: str, num_samples: int) -> float:
     if first.lines == other.lines:
         return 1.0  # sacreBLEU's bootstrap test would count no sample as extreme and return 0.001
     difference = abs(first.score - other.score)
@@ -164,7 +155,7 @@ def _p_value(first: _System, other: _System, test: str, num_samples: int, seed: 
         return (np.sum(of_samples - of_samples.mean() > difference).item() + 1) / (num_samples + 1)
     # How often the difference is at least as large after exchanging the systems' outputs on random lines.
     ours, theirs = np.array(first.lines, dtype="float64"), np.array(other.lines, dtype="float64")
-    generator, missing, parts = np.random.default_rng(seed), num_samples, []
+    generator, missing, parts = np.random.default_rng(_SEED), num_samples, []
     while missing > 0:
         # With multiples of 32, the random numbers equal those of sacreBLEU, which draws them all at once.
         rows = min(missing, max(32, _CHUNK // len(ours) // 32 * 32))

@@ -21,7 +21,6 @@ from t2t_lite.visualization.attention_map import (
     attention_data,
     attention_map,
     chosen_layers,
-    head_statistics,
     paper_layer,
 )
 from t2t_lite.visualization.figures import FORMS, KINDS, MAX_SENTENCES, check_picture_file, render, save
@@ -169,7 +168,7 @@ class AttentionPicture:
     def _figure(self) -> "Figure":
         maps, heads = self._panels()
         if self.form == "overview":
-            return draw_overview(maps, [head_statistics([each]) for each in maps])
+            return draw_overview(maps)
         queries = [self._query_in(each) for each in maps]
         sizes = (each.weights[0].size if query is None else len(each.keys) for each, query in zip(maps, queries))
         if (weights := len(heads) * sum(sizes)) > _MAX_DRAWN:

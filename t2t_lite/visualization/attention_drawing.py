@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from t2t_lite.visualization.attention_map import MEASURES, AttentionMap, HeadStatistics
+from t2t_lite.visualization.attention_map import MEASURES, AttentionMap, HeadStatistics, head_statistics
 from t2t_lite.visualization.figures import COLORS, make_figure
 
 if TYPE_CHECKING:
@@ -129,14 +129,14 @@ def _cells(
     panel.add_collection(PolyCollection(corners, facecolors=colors, edgecolors="none", gid=gid), autolim=False)
 
 
-def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatistics]) -> "Figure":
+def draw_overview(maps: Sequence[AttentionMap]) -> "Figure":
     """Draws each head of each layer as a thumbnail, with its measures and those of uniform attention.
 
-    The maps are for one sentence. Maps of the same kind have the same number of heads. The statistics are for the same
-    layers, but possibly for more sentences.
+    The maps are for one sentence. Maps of the same kind have the same number of heads.
     """
     from matplotlib.colors import to_rgb
 
+    statistics = [head_statistics([each]) for each in maps]
     columns = max(each.num_heads for each in maps)
     lines = max(len(each.uniform) for each in statistics)
     figure = make_figure(1.75 * columns, (1.5 + 0.15 * lines) * len(maps) + 0.3)
