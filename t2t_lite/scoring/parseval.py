@@ -89,21 +89,17 @@ class SentenceScore:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """The scores of a corpus, in percent except for counts and the average; 0 where the divisor would be 0."""
+class Summary(SentenceScore):
+    """The sums over a corpus's sentences with status COUNTED, and shares of these sentences in percent."""
 
-    sentences: int  # number of all sentences
-    errors: int  # number of sentences with status ERROR
-    skipped: int  # number of sentences with status SKIPPED
-    valid: int  # number of the other sentences, which determine the following scores
-    recall: float  # share of matched gold brackets
-    precision: float  # share of matched candidate brackets
-    f1: float  # harmonic mean of precision and recall
-    complete_match: float  # share of sentences in which all brackets match
-    average_crossing: float  # mean number of crossing brackets per sentence
-    no_crossing: float  # share of sentences without a crossing bracket
-    at_most_two_crossing: float  # share of sentences with at most 2 crossing brackets
-    tagging_accuracy: float  # share of words with the gold tag
+    sentences: int = 0  # number of all sentences
+    errors: int = 0  # number of sentences with status ERROR
+    skipped: int = 0  # number of sentences with status SKIPPED
+    valid: int = 0  # number of sentences with status COUNTED; if there are none, shares and averages are 0
+    complete_match: float = 0.0  # share of sentences in which all brackets match
+    average_crossing: float = 0.0  # mean number of crossing brackets per sentence
+    no_crossing: float = 0.0  # share of sentences without a crossing bracket
+    at_most_two_crossing: float = 0.0  # share of sentences with at most 2 crossing brackets
 
 
 @dataclass(frozen=True)
@@ -174,23 +170,22 @@ def check_one_line_per_tree(lines: Sequence[str], where: str) -> None:
 
 
 def summarise(scores: Sequence[SentenceScore]) -> Summary:
-    """Returns the totals and averages over sentences. Ratios are computed from sums over all sentences."""
+    """Returns the sums and shares over sentences. Ratios are computed from sums over all sentences."""
     status = Counter(score.status for score in scores)
     counted = [score for score in scores if score.status == COUNTED]
-    sums, valid = total(counted), len(counted)
+    names = ("length", "matched", "gold", "candidate", "crossing", "words", "correct_tags")
+    sums, valid = {name: sum(getattr(score, name) for score in counted) for name in names}, len(counted)
     return Summary(
+        **sums,
+        status=COUNTED,
         sentences=len(scores),
         errors=status[ERROR],
         skipped=status[SKIPPED],
         valid=valid,
-        recall=sums.recall,
-        precision=sums.precision,
-        f1=sums.f1,
         complete_match=_percent(sum(score.matched == score.gold == score.candidate for score in counted), valid),
-        average_crossing=sums.crossing / valid if valid else 0.0,
+        average_crossing=sums["crossing"] / valid if valid else 0.0,
         no_crossing=_percent(sum(score.crossing == 0 for score in counted), valid),
         at_most_two_crossing=_percent(sum(score.crossing <= 2 for score in counted), valid),
-        tagging_accuracy=sums.tagging_accuracy,
     )
 
 
@@ -272,11 +267,6 @@ def _percent(part: float, whole: float) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
-def total(scores: Sequence[SentenceScore]) -> SentenceScore:
-    names = ("length", "matched", "gold", "candidate", "crossing", "words", "correct_tags")
-    return SentenceScore(status=COUNTED, **{name: sum(getattr(score, name) for score in scores) for name in names})
-
-
 class LabelledF1(Metric):
     """Labelled bracketing F1, 0 to 100.
 
@@ -299,7 +289,7 @@ class LabelledF1(Metric):
         return parse_report(self._scored(hypotheses, references, names), self._per_sentence)
 
     def remarks(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
-        ours, theirs = (sum(map(bool, map(_OTHER_ROOT.match, lines))) for lines in (hypotheses, references))
+        ours, theirs = (sum(bool(_OTHER_ROOT.match(line)) for line in lines) for lines in (hypotheses, references))
         if self._roots_as_top or not ours + theirs:
             return []
         return [
@@ -335,9 +325,7 @@ def parse_report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
     With `per_sentence`, it begins with EVALB's table for other programs: one row per sentence, then the total. The
     columns about tags show "-" if the candidates are untagged.
     """
-    lines = _table(parseval) if per_sentence else []
-    if lines:
-        lines.append("")
+    lines = [*_table(parseval), ""] if per_sentence else []
     lines += _summary_lines("all sentences", parseval.all, parseval.untagged)
     lines += ["", *_summary_lines(f"sentences of at most {SHORT} words", parseval.short, parseval.untagged)]
     if any(score.status != COUNTED for score in parseval.sentences):
@@ -357,7 +345,7 @@ def _table(parseval: Parseval) -> list[str]:
             f"   {score.matched:3}    {score.gold:3}  {score.candidate:3}    {score.crossing:3}   {score.words:4}"
             + _tag_columns(score, "  ", 4, parseval.untagged)
         )
-    sums = total([score for score in parseval.sentences if score.status == COUNTED])
+    sums = parseval.all
     lines.append(_RULE)
     lines.append(
         f"{'':16}{sums.recall:6.2f} {sums.precision:6.2f} {sums.matched:6} {sums.gold:5} {sums.candidate:5}"

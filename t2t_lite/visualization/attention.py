@@ -137,9 +137,9 @@ class AttentionPicture:
             if self._query is not None:
                 shown["words"] = bool(self.words)
                 shown["query"] = self._query_in(self._maps([kind], [data["first"][kind]])[0])
-        title = self.pairs[0][0] if len(self.pairs) == 1 else f"{len(self.pairs)} sentences"
-        title, data = f"Attention: {encodable(title)}", data | {"shown": shown}
-        return render("attention.html", title=title, version=t2t_lite.__version__, data=data)
+        about = self.pairs[0][0] if len(self.pairs) == 1 else f"{len(self.pairs)} sentences"
+        title, version = f"Attention: {encodable(about)}", t2t_lite.__version__
+        return render("attention.html", title=title, version=version, data=data | {"shown": shown})
 
     def save(self, file: str | PathLike) -> Path:
         """Writes the picture to a file, which appears only once it is complete.
