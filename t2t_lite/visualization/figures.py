@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +89,8 @@ def render(template: str, **values: object) -> str:
 
 
 def static_text(name: str) -> str:
+    from importlib import resources  # slow, and commands import this module for their flags
+
     return (resources.files("t2t_lite.visualization") / "static" / name).read_text(encoding="utf-8")
 
 
