@@ -9,7 +9,6 @@ from t2t_lite.bin import cli
 from t2t_lite.decoding.options import ENGINES, DecodeOptions, EngineOptions
 from t2t_lite.options import option
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.record import ACCESS_LOG
 from t2t_lite.system.installed import check_installed
 
 # The packages of the extra `serve`, by module.
@@ -70,6 +69,7 @@ def _run(flags: Sequence[str]) -> None:
     check_installed("the server", _PACKAGES, "serve")
     options = ServingOptions(**cli.given(arguments, ServingOptions))
     from t2t_lite.serving import models, server, sources
+    from t2t_lite.serving.monitoring import ACCESS_LOG
 
     cli.load_plugins(arguments, [arguments.output_dir] if arguments.output_dir else None)
     settings, threads = arguments.decode_hparams, arguments.num_threads

@@ -20,11 +20,10 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
 from t2t_lite.serving.batching import QueueFull
-from t2t_lite.serving.guard import ClientGone
-from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.limits import ClientGone
 from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady, Place
+from t2t_lite.serving.monitoring import Metrics, Record
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.record import Record
 from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
 
 _RETRY_SECONDS = 5  # the Retry-After of responses while models are loaded

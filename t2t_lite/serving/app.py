@@ -10,7 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 import t2t_lite
 from t2t_lite.serving import libretranslate, v1
 from t2t_lite.serving.answering import Answering
-from t2t_lite.serving.guard import Guard
+from t2t_lite.serving.limits import Guard
 from t2t_lite.serving.models import Place
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.page import add_page

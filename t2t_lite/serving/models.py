@@ -7,7 +7,7 @@ from typing import NamedTuple
 from t2t_lite.decoding.loading import ModelSource
 from t2t_lite.errors import UserError
 from t2t_lite.serving import languages
-from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.served_model import ServedModel
 from t2t_lite.serving.sources import Source

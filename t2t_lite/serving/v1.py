@@ -11,7 +11,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.serving import schemas
 from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.models import AUTO, ModelSet
-from t2t_lite.serving.record import Record
+from t2t_lite.serving.monitoring import Record
 from t2t_lite.serving.sentences import SplitText, split_sentences
 from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Weights
 from t2t_lite.trees.drawing import draw_svg

@@ -8,8 +8,8 @@ import pytest
 
 import t2t_lite as t2t
 from t2t_lite.serving.app import loaded_app
-from t2t_lite.serving.metrics import Metrics
 from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady, Place
+from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.served_model import Attention, Task, TooLong
 from t2t_lite.serving.sources import ExportSource, RunSource

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from t2t_lite.serving.guard import Guard
-from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.limits import Guard
+from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
 
 
