@@ -68,21 +68,21 @@ def _run(flags: Sequence[str]) -> None:
         parser.error("--engine and --checkpoint_path need --output_dir; an export has its own")
     check_installed("the server", _PACKAGES, "serve")
     options = ServingOptions(**cli.given(arguments, ServingOptions))
-    from t2t_lite.serving import models, server, sources
-    from t2t_lite.serving.monitoring import ACCESS_LOG
+    from t2t_lite.decoding.loading import open_model
+    from t2t_lite.serving import models, monitoring, server
 
     cli.load_plugins(arguments, [arguments.output_dir] if arguments.output_dir else None)
-    settings, threads = arguments.decode_hparams, arguments.num_threads
+    settings = arguments.decode_hparams
     if arguments.export_dir:
-        chosen: list[sources.Source] = [sources.ExportSource(path, settings, threads) for path in arguments.export_dir]
+        sources = [open_model(export_dir=path, decode_hparams=settings) for path in arguments.export_dir]
     else:
-        engine = arguments.engine or ENGINES[0]
-        chosen = [sources.RunSource(arguments.output_dir, settings, arguments.checkpoint_path, engine, threads)]
-    places = models.model_places(chosen, arguments.languages)
+        sources = [open_model(arguments.output_dir, arguments.checkpoint_path, settings)]
+    places = models.model_places(sources, arguments.languages, arguments.engine or "", arguments.num_threads)
     # The access log goes to standard output; uvicorn's messages about clients are hidden.
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    ACCESS_LOG.handlers[:], ACCESS_LOG.propagate = [handler], False
-    ACCESS_LOG.setLevel(logging.INFO)
+    log = monitoring.ACCESS_LOG
+    log.handlers[:], log.propagate = [handler], False
+    log.setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server.serve(places, options, arguments.host, arguments.port, cli.say)

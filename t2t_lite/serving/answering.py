@@ -21,10 +21,10 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
 from t2t_lite.serving.batching import QueueFull
 from t2t_lite.serving.limits import ClientGone
-from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady, Place
+from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady
 from t2t_lite.serving.monitoring import Metrics, Record
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
+from t2t_lite.serving.served_model import Place, Result, ServedModel, Task, Text, TooLong
 
 _RETRY_SECONDS = 5  # the Retry-After of responses while models are loaded
 
@@ -103,7 +103,7 @@ class Answering:
                 raise ClientGone
             raise HTTPException(504, f"no answer within {self.options.timeout_seconds:g} s")
         finally:
-            model.cancel(job)
+            model.batcher.cancel(job)
             for waiting in (answer, gone):
                 waiting.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):

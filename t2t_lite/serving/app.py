@@ -11,9 +11,9 @@ import t2t_lite
 from t2t_lite.serving import libretranslate, v1
 from t2t_lite.serving.answering import Answering
 from t2t_lite.serving.limits import Guard
-from t2t_lite.serving.models import Place
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.page import add_page
+from t2t_lite.serving.served_model import Place
 
 
 def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -> FastAPI:
@@ -37,7 +37,7 @@ def make_app(answering: Answering) -> FastAPI:
     app.include_router(v1.router(answering))
     add_page(app, answering)
     models, metrics = answering.models, answering.metrics
-    metrics.watch_queue(lambda: sum(model.num_waiting for model in models.all))
+    metrics.watch_queue(lambda: sum(model.batcher.num_waiting for model in models.all))
 
     # For load balancers and monitors.
     @app.get("/health", tags=["monitoring"])

@@ -6,12 +6,14 @@ serve run t2t_lite.serving.ray_app:app export_dir=DIR num_replicas=2
 from fastapi import FastAPI
 from ray import serve  # type: ignore[import-not-found]  of the extra ray
 
+from t2t_lite.decoding.loading import open_model
 from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths
 from t2t_lite.serving.app import loaded_app
-from t2t_lite.serving.models import model_places
+from t2t_lite.serving.models import ModelSet, model_places
+from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.sources import ExportSource
+from t2t_lite.serving.served_model import Place
 
 _USUAL = {
     "export_dir": "",
@@ -39,15 +41,18 @@ def app(arguments: dict[str, str]) -> serve.Application:
     if not given["export_dir"]:
         raise UserError("export_dir is missing; pass export_dir=DIR")
     paths, threads = split_paths(given["export_dir"]), int(given["num_cpus"])
-    sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
-    for source in sources:
-        source.open()  # checks the export before starting replicas
-    places = model_places(sources, given["languages"])
+
+    def places() -> list[Place]:
+        sources = [open_model(export_dir=path, decode_hparams=given["decode_hparams"]) for path in paths]
+        return model_places(sources, given["languages"], num_threads=threads)
+
     hosts, letterless = (_listed(given[name]) for name in ("allowed_hosts", "translate_letterless"))
     options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts, translate_letterless=letterless)
 
+    ModelSet(places(), options, Metrics())  # checks the models before starting replicas
+
     def build() -> FastAPI:  # called in each replica
-        return loaded_app(places, options)
+        return loaded_app(places(), options)
 
     deployment = serve.deployment(
         serve.ingress(build)(),

@@ -1,8 +1,8 @@
 """A loaded model and its queue."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,20 +10,36 @@ import numpy as np
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.decoding.loading import ModelSource
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import MAX_TOKEN_CHARACTERS, Hypothesis, Translator, has_letters
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
+from t2t_lite.exporting.export import exported_run
 from t2t_lite.files import encodable
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.serving.batching import Batcher, Job
 from t2t_lite.serving.languages import canonical
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
-from t2t_lite.serving.sources import Source
 from t2t_lite.system.machine import num_cores
+from t2t_lite.system.tensorflow import import_for_searches
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers
 
 # The default of `batch_tokens`. Smaller batches are slower, and larger ones only make requests wait.
 _BATCH_TOKENS = {"ctranslate2": 1024, "tensorflow": 4096}
+
+
+class Place(NamedTuple):
+    """A model to serve, as `open_model` chose it."""
+
+    source: ModelSource
+    languages: tuple[str, str] | None = None  # its (source, target) languages; None: those that the model specifies
+    engine: str = ""  # "ctranslate2": a run is exported first
+    num_threads: int | None = None  # parallel batches; None: one per core, or one with TensorFlow on a GPU
+
+    @property
+    def name(self) -> str:
+        return Path(self.source.where).absolute().name
 
 
 class Attention(NamedTuple):
@@ -75,27 +91,23 @@ class TooLong(Exception):
 class ServedModel:
     """A model that answers requests. Several threads may call its methods.
 
-    `opened` is what the source's `open` returned.
-    `languages` are (source, target) and override the model's own; None: the model's own. For `on_batch`, see `Batcher`.
-    The attribute `loaded_at` is the time at which the model was loaded, in seconds since 1970. Raises UserError if the
-    model is unusable.
+    For `on_batch`, see `Batcher`. The attribute `loaded_at` is the time at which the model was loaded, in seconds since
+    1970. Raises UserError if the model is unusable.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        opened: ModelSource,
-        languages: tuple[str, str] | None,
-        options: ServingOptions,
-        on_batch: Callable[[int, float], None],
-    ) -> None:
-        self.name, self._options = source.name, options
-        self.source = opened
-        self.translator: Translator = source.load(opened)
+    def __init__(self, place: Place, options: ServingOptions, on_batch: Callable[[int, float], None]) -> None:
+        self.name, self.source, self._options = place.name, place.source, options
+        is_run = place.source.export is None
+        source = exported_run(place.source) if is_run and place.engine == "ctranslate2" else place.source
+        if source.engine == "tensorflow":
+            import_for_searches()
+        # CTranslate2 uses its own threads. With TensorFlow, each batch is searched in the thread that calls.
+        threads = place.num_threads if source.engine == "ctranslate2" else 1
+        self.translator = Translator.of(source, EngineOptions(_warn, num_threads=threads))
         self.engine = self.translator.engine.name
         self.loaded_at = time.time()
         own = self.source.source_language, self.source.target_language
-        self.source_language, self.target_language = map(canonical, languages or own)
+        self.source_language, self.target_language = map(canonical, place.languages or own)
         self._parser = Parser(self.translator) if self.source.writes_trees else None
         self.translator.warm_up(only_trees=False)
         self._attention = {
@@ -107,11 +119,11 @@ class ServedModel:
         # How many batches are searched at the same time: for TensorFlow, one on a GPU, else one per core.
         if self.engine == "ctranslate2":
             parallel = self.translator.num_threads
-        elif not (parallel := source.num_threads):
+        elif not (parallel := place.num_threads):
             import tensorflow as tf
 
             parallel = 1 if tf.config.list_physical_devices("GPU") else num_cores()
-        self._batcher = Batcher(
+        self.batcher = Batcher(
             self._run,
             lambda text: text.tokens,
             options.batch_tokens or _BATCH_TOKENS[self.engine],
@@ -135,10 +147,6 @@ class ServedModel:
     def splitting(self) -> tuple[str, bool]:
         """How texts are split: the arguments `language` and `apart` of `split_sentences`."""
         return self.source_language, self.copies_letterless
-
-    @property
-    def num_waiting(self) -> int:
-        return self._batcher.num_waiting
 
     @property
     def max_beam_size(self) -> int:
@@ -240,13 +248,7 @@ class ServedModel:
             constraints=constraints,
             alignment_layer=task.attention.layer if task.attention else None,
         )
-        return self._batcher.submit(task, texts)
-
-    def cancel(self, job: Job) -> None:
-        self._batcher.cancel(job)
-
-    def close(self) -> None:
-        self._batcher.close()
+        return self.batcher.submit(task, texts)
 
     def description(self) -> dict[str, Any]:
         model = self.translator
@@ -285,7 +287,8 @@ class ServedModel:
                 Result(hypotheses, [], self._weights(task.attention, *each))
                 for hypotheses, each in zip(given, zip(lines, given))
             ]
-        options: dict[str, Any] = _changes(self.translator.decode_hparams, task.settings)
+        usual, settings = vars(self.translator.decode_hparams), vars(task.settings)
+        options: dict[str, Any] = {name: value for name, value in settings.items() if value != usual[name]}
         if task.with_prefixes:
             options["prefixes"] = [encodable(text.prefix) for text in texts]
         if task.with_phrases:
@@ -334,9 +337,7 @@ class ServedModel:
         return Weights(*self.translator.attention(line, hypotheses[0].text, attention.kind, attention.layer))
 
 
-def _changes(usual: DecodeHParams, settings: DecodeHParams) -> dict[str, Any]:
-    return {
-        field.name: value
-        for field in dataclasses.fields(settings)
-        if (value := getattr(settings, field.name)) != getattr(usual, field.name)
-    }
+def _warn(line: str) -> None:
+    """Logs a message about a model. Omits messages about texts, because their line numbers refer to a batch."""
+    if not line.startswith(("line ", "the prefix of line ")):
+        LOG.warning("%s", line)

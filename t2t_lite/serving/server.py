@@ -15,10 +15,9 @@ from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.serving.answering import Answering
 from t2t_lite.serving.app import make_app
-from t2t_lite.serving.models import Place
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.protocol import bounded_protocol
-from t2t_lite.serving.served_model import ServedModel
+from t2t_lite.serving.served_model import Place, ServedModel
 
 _BACKLOG = 2048
 
@@ -33,7 +32,6 @@ def serve(
     """Serves models until SIGTERM or SIGINT, then finishes accepted requests. Port 0 means any free port."""
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     answering = Answering(places, options)
-    answering.models.open()  # checks each model before the port is opened
     try:
         family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind)
@@ -58,7 +56,7 @@ def serve(
     )
     server = _Server(config, answering, say)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-    say(f"listening at {address}, loading {', '.join(place.source.name for place in places)}")
+    say(f"listening at {address}, loading {', '.join(place.name for place in places)}")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.run_at(listener))
     if not server.force_exit:
