@@ -17,7 +17,6 @@ _PACKAGES = {
     "fastapi_offline": "fastapi-offline",
     "uvicorn": "uvicorn",
     "uvloop": "uvloop",
-    "httptools": "httptools",
     "python_multipart": "python-multipart",
     "prometheus_client": "prometheus-client",
     "sentencex": "sentencex",

@@ -89,9 +89,6 @@ class Answering:
         record = Record.of(request)
         job = model.submit(task, texts)
         record.job, record.model = job, model.name
-        record.lines, record.tokens = len(job.items), sum(text.tokens for text in job.items)
-        if self.options.log_texts:
-            record.texts = [text.text for text in job.items]
         left = record.arrived + self.options.timeout_seconds - time.monotonic()
         answer = asyncio.ensure_future(asyncio.wrap_future(job.future))
         gone = asyncio.ensure_future(request.receive())  # after the body, only a disconnect can arrive

@@ -30,6 +30,8 @@ def make_app(answering: Answering) -> FastAPI:
         version=t2t_lite.__version__,
         description="Translation and parsing with a Transformer: LibreTranslate's API, and all search options at /v1.",
         redoc_url=None,
+        # FastAPI's telemetry would log texts of requests, and takes time even if nothing receives it.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     options = answering.options
     answering.add_error_answers(app)
@@ -37,7 +39,7 @@ def make_app(answering: Answering) -> FastAPI:
     app.include_router(v1.router(answering))
     add_page(app, answering)
     models, metrics = answering.models, answering.metrics
-    metrics.watch_queue(lambda: sum(model.batcher.num_waiting for model in models.all))
+    metrics.waiting.set_function(lambda: sum(model.batcher.num_waiting for model in models.all))
 
     # For load balancers and monitors.
     @app.get("/health", tags=["monitoring"])

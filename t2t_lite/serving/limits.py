@@ -1,4 +1,10 @@
-"""The outermost layer of the application: request limits, server errors, the log and the metrics."""
+"""The outermost layer of the application: limits of requests, hosts and origins, and server errors.
+
+A page of any origin can make a browser send requests to a server that only the browser's machine can reach. A form or a
+fetch of plain text needs no permission, so the header Origin is checked. With DNS rebinding, the page's own host name
+later points to this machine, so page and server have the same origin; then the header Host contains that name, so it is
+checked, too.
+"""
 
 import asyncio
 import codecs
@@ -17,9 +23,15 @@ from t2t_lite.serving.options import ServingOptions
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+MAX_HEAD_BYTES = 64 * 1024
 # A body that is too large is read up to this size and discarded, so that the client can read the response.
 _DISCARDED_BYTES = 64 * 2**20
-_LONGEST_PATH = 200  # in the log
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:/@\s]*)(?::(?P<port>[0-9]*))?", re.IGNORECASE)
+_PORT = re.compile(r":[0-9]*\Z")
+_USUAL_PORTS = {"http": "80", "https": "443"}
+_ALL = "*"
+# Monitors and load balancers request these under any name, and the responses contain only metrics.
+_OPEN_PATHS = ("/health", "/ready", "/metrics")
 
 
 class ClientGone(Exception):
@@ -44,15 +56,15 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        record = Record(scope["method"], scope["path"][:_LONGEST_PATH], (scope.get("client") or ("",))[0])
-        record.attach(scope)
+        record = Record(scope, self._options.log_texts)
+        bodies: list[Message] = []
 
-        has_begun = False
+        async def receive_body_first() -> "Message":
+            return bodies.pop() if bodies else await receive()
 
         async def bounded_send(message: "Message") -> None:
-            nonlocal has_begun
             if message["type"] == "http.response.start":
-                record.status, has_begun = message["status"], True
+                record.status = message["status"]
             try:
                 async with asyncio.timeout(self._options.read_seconds):
                     await send(message)
@@ -63,8 +75,8 @@ class Guard:
         self._in_flight += costs
         try:
             self._check(scope, costs)
-            body = await self._body(scope, receive)
-            await self._app(scope, _replayed(body, receive), bounded_send)
+            bodies.append({"type": "http.request", "body": await self._body(scope, receive), "more_body": False})
+            await self._app(scope, receive_body_first, bounded_send)
         except _Refused as refused:
             self._metrics.refused.labels(refused.reason).inc()
             await _refuse(bounded_send, refused)
@@ -73,20 +85,20 @@ class Guard:
             self._metrics.refused.labels("client_gone").inc()
         except Exception as error:
             # Omit the message, which may contain part of a text.
-            LOG.error(
-                "server error: %s\n%s",
-                type(error).__name__,
-                "".join(traceback.format_tb(error.__traceback__)),
-            )
-            record.status = 500
+            LOG.error("server error: %s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
+            has_begun, record.status = record.status != 499, 500
             if not has_begun:
                 await _refuse(bounded_send, _Refused(500, "internal server error; see the server's log", "error"))
         finally:
             self._in_flight -= costs
-            self._note(scope, record)
+            self._metrics.answered(record, getattr(scope.get("route"), "path", "other"))
 
     def _check(self, scope: "Scope", costs: bool) -> None:
         """Raises _Refused if a request must not reach the application."""
+        head = len(scope["path"]) + len(scope.get("query_string", b""))
+        # The HTTP server counts only heads that do not arrive at once.
+        if head + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > MAX_HEAD_BYTES:
+            raise _Refused(400, "the head of the request is too long", "too_large")
         if refusal := self._origins.refusal(scope["method"], scope["path"], scope["headers"]):
             raise _Refused(403, refusal, "origin")
         if costs and self._in_flight > self._options.max_requests:
@@ -119,24 +131,6 @@ class Guard:
             raise _Refused(413, f"the body has more than {limit:,} bytes", "too_large")
         return b"".join(parts).removeprefix(codecs.BOM_UTF8)
 
-    def _note(self, scope: "Scope", record: Record) -> None:
-        record.log()
-        route = scope.get("route")
-        path = getattr(route, "path", "other")
-        waited = record.job.queue_seconds if record.job else None
-        seconds = asyncio.get_running_loop().time() - record.arrived
-        self._metrics.answer(path, record.status, seconds, waited, record.tokens)
-
-
-def _replayed(body: bytes, receive: "Receive") -> "Receive":
-    """Returns a `receive` that yields a body first, and then the messages of the real `receive`."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replayed() -> "Message":
-        return waiting.pop() if waiting else await receive()
-
-    return replayed
-
 
 async def _refuse(send: "Send", refused: _Refused) -> None:
     content = json.dumps({"error": str(refused)}).encode()
@@ -144,22 +138,13 @@ async def _refuse(send: "Send", refused: _Refused) -> None:
         (b"content-type", b"application/json"),
         (b"content-length", str(len(content)).encode()),
         (b"connection", b"close"),
+        *([(b"retry-after", b"1")] if refused.status == 429 else []),
     ]
-    if refused.status == 429:
-        headers.append((b"retry-after", b"1"))
     try:
         await send({"type": "http.response.start", "status": refused.status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
     except ClientGone:
         pass
-
-
-_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:/@\s]*)(?::(?P<port>[0-9]*))?", re.IGNORECASE)
-_PORT = re.compile(r":[0-9]*\Z")
-_USUAL_PORTS = {"http": "80", "https": "443"}
-ALL = "*"
-# Monitors and load balancers request these under any name, and the responses contain only metrics.
-_OPEN_PATHS = ("/health", "/ready", "/metrics")
 
 
 class Origins:
@@ -196,11 +181,10 @@ class Origins:
 
     def _has_name(self, host: str) -> bool:
         parsed = _HOST.fullmatch(host)
-        if parsed is None:
-            return ALL in self._hosts
+        if _ALL in self._hosts or parsed is None:
+            return _ALL in self._hosts
         name = parsed["name"].removesuffix(".")
-        is_local = "." not in name or name.endswith(".localhost")
-        if is_local or ALL in self._hosts or name in self._hosts:
+        if "." not in name or name.endswith(".localhost") or name in self._hosts:
             return True
         try:
             ipaddress.ip_address(name.strip("[]"))
@@ -209,10 +193,8 @@ class Origins:
         return True
 
     def _may_use(self, origin: str, hosts: Sequence[str], values: Mapping[bytes, str]) -> bool:
-        if ALL in self._origins or origin in self._origins:
-            return True
-        # Browsers set this header themselves. It also works behind a proxy that does not forward the header Host.
-        if values.get(b"sec-fetch-site") == "same-origin":
+        # Browsers set sec-fetch-site themselves. It also works behind a proxy that does not forward the header Host.
+        if not {_ALL, origin}.isdisjoint(self._origins) or values.get(b"sec-fetch-site") == "same-origin":
             return True
         scheme, _, place = origin.partition("://")
         if scheme not in _USUAL_PORTS:

@@ -1,10 +1,8 @@
-"""The metrics of a server, in Prometheus' format."""
+"""The metrics of a server, in Prometheus' format, and its access log."""
 
-import dataclasses
 import json
 import logging
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import prometheus_client
@@ -13,6 +11,11 @@ from t2t_lite.serving.batching import Job
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.types import Scope
+
+ACCESS_LOG = logging.getLogger("t2t_lite.access")
+_KEY = "t2t_lite.record"
+_LONGEST_PATH = 200  # in the log
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -40,73 +43,62 @@ class Metrics:
         self._texts = counter("sentences", "sentences searched", "model")
         self._tokens = counter("source_tokens", "source tokens in accepted requests")
         self.refused = counter("refused", "requests refused or abandoned by the client", "reason")
-        self._waiting = prometheus_client.Gauge(
+        self.waiting = prometheus_client.Gauge(
             "t2t_lite_waiting_sentences", "sentences in the queues", registry=registry
         )
-
-    def watch_queue(self, num_waiting: Callable[[], int]) -> None:
-        """Makes the gauge of waiting sentences read `num_waiting`."""
-        self._waiting.set_function(num_waiting)
 
     def batch(self, model: str, number: int, seconds: float) -> None:
         self._batch_seconds.labels(model).observe(seconds)
         self._batch_texts.labels(model).observe(number)
         self._texts.labels(model).inc(number)
 
-    def answer(self, path: str, status: int, seconds: float, queue_seconds: float | None, tokens: int) -> None:
-        self._requests.labels(path, str(status)).inc()
+    def answered(self, record: "Record", path: str) -> None:
+        """Counts a request, and writes a line to the access log. `path` is that of its route."""
+        seconds = time.monotonic() - record.arrived
+        self._requests.labels(path, str(record.status)).inc()
         self._seconds.labels(path).observe(seconds)
-        if queue_seconds is not None:
-            self._queue_seconds.observe(queue_seconds)
+        entry: dict[str, Any] = {
+            "time": round(time.time(), 3),
+            "client": record.client,
+            "method": record.method,
+            "path": record.path,
+            "status": record.status,
+            "seconds": round(seconds, 4),
+        }
+        if (job := record.job) is not None:
+            waited, tokens = job.queue_seconds, sum(text.tokens for text in job.items)
+            self._queue_seconds.observe(waited)
             self._tokens.inc(tokens)
+            entry |= {
+                "model": record.model,
+                "lines": len(job.items),
+                "tokens": tokens,
+                "queue_seconds": round(waited, 4),
+                "model_seconds": round(job.model_seconds, 4),
+            }
+            if record.logs_texts:
+                entry["texts"] = [text.text for text in job.items]
+        # One JSON object in ASCII, so that no text can imitate another line.
+        ACCESS_LOG.info("%s", json.dumps(entry))
 
     def text(self) -> bytes:
         return prometheus_client.generate_latest(self._registry)
 
 
-ACCESS_LOG = logging.getLogger("t2t_lite.access")
-_KEY = "t2t_lite.record"
-
-
-@dataclasses.dataclass
 class Record:
-    method: str
-    path: str  # without the query string
-    client: str
-    arrived: float = dataclasses.field(default_factory=time.monotonic)  # the arrival time, by time.monotonic()
-    status: int = 499  # the status of the response; 499 if the client disconnected first
-    model: str = ""
-    lines: int = 0  # number of sentences
-    tokens: int = 0  # number of source tokens
-    job: Job | None = None
-    texts: list[str] | None = None  # the texts, if texts are logged
+    """What the access log and the metrics say about a request that passes through `Guard`."""
+
+    def __init__(self, scope: "Scope", logs_texts: bool) -> None:
+        scope[_KEY] = self
+        self.method: str = scope["method"]
+        self.path: str = scope["path"][:_LONGEST_PATH]  # without the query string
+        self.client: str = (scope.get("client") or ("",))[0]
+        self.arrived = time.monotonic()
+        self.status = 499  # of the response; 499 if the client disconnected first
+        self.model = ""
+        self.job: Job | None = None
+        self.logs_texts = logs_texts
 
     @classmethod
     def of(cls, request: "Request") -> "Record":
-        """Returns the record of a request that passed through `Guard`."""
         return request.scope[_KEY]
-
-    def attach(self, scope: Any) -> None:  # noqa: ANN401  an ASGI scope
-        scope[_KEY] = self
-
-    def log(self) -> None:
-        """Writes a line to the access log: one JSON object in ASCII, so that no text can imitate another line."""
-        entry: dict[str, Any] = {
-            "time": round(time.time(), 3),
-            "client": self.client,
-            "method": self.method,
-            "path": self.path,
-            "status": self.status,
-            "seconds": round(time.monotonic() - self.arrived, 4),
-        }
-        if self.job is not None:
-            entry |= {
-                "model": self.model,
-                "lines": self.lines,
-                "tokens": self.tokens,
-                "queue_seconds": round(self.job.queue_seconds, 4),
-                "model_seconds": round(self.job.model_seconds, 4),
-            }
-        if self.texts is not None:
-            entry["texts"] = self.texts
-        ACCESS_LOG.info("%s", json.dumps(entry))

@@ -92,6 +92,16 @@ def test_a_body_that_is_too_large_is_refused_and_the_connection_closed(parts, he
     assert 't2t_lite_refused_total{reason="too_large"} 1.0' in figures
 
 
+def test_a_head_that_is_too_large_is_refused():
+    async def test(guard, application):
+        header = (b"x-a", b"b" * 1000)
+        assert (await ask(guard, b"", headers=[header] * 60))[0] == 200
+        answer = await ask(guard, b"", headers=[header] * 70)
+        assert answer[0] == 400 and "head of the request is too long" in error_of(answer)
+
+    run(test)
+
+
 def test_a_body_that_does_not_come_is_given_up():
     async def test(guard, application):
         answer = await ask(guard, b"x", None)
