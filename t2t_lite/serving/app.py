@@ -33,13 +33,11 @@ def make_app(answering: Answering) -> FastAPI:
         # FastAPI's telemetry would log texts of requests, and takes time even if nothing receives it.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    options = answering.options
+    options, models, metrics = answering.options, answering.models, answering.metrics
     answering.add_error_answers(app)
     app.include_router(libretranslate.router(answering))
     app.include_router(v1.router(answering))
     add_page(app, answering)
-    models, metrics = answering.models, answering.metrics
-    metrics.waiting.set_function(lambda: sum(model.batcher.num_waiting for model in models.all))
 
     # For load balancers and monitors.
     @app.get("/health", tags=["monitoring"])
@@ -50,8 +48,7 @@ def make_app(answering: Answering) -> FastAPI:
     @app.get("/ready", tags=["monitoring"], responses={503: {"description": "the models are being loaded"}})
     async def ready() -> JSONResponse:
         """Reports whether all models are loaded and warm, so that the server can answer requests."""
-        is_ready = models.is_ready
-        return JSONResponse({"status": "ready" if is_ready else "loading"}, 200 if is_ready else 503)
+        return JSONResponse({"status": "ready"}) if models.is_ready else JSONResponse({"status": "loading"}, 503)
 
     @app.get("/metrics", tags=["monitoring"], response_class=PlainTextResponse)
     def figures() -> Response:
@@ -63,4 +60,5 @@ def make_app(answering: Answering) -> FastAPI:
             CORSMiddleware, allow_origins=list(options.cors_origins), allow_methods=["*"], allow_headers=["*"]
         )
     app.add_middleware(Guard, options=options, metrics=metrics)
+    metrics.waiting.set_function(lambda: sum(model.batcher.num_waiting for model in models.all))
     return app

@@ -85,14 +85,26 @@ class ModelSet:
             raise NoSuchModel(f"there is no model {name[:100]}; available models: {', '.join(self._models)}")
         return self._models[name]
 
-    def only(self) -> ServedModel:
-        """Returns the only model that translates. Raises NoSuchModel, NotReady."""
+    def only(self, name: str = "") -> ServedModel:
+        """Returns the model with a name; "": the only model that translates. Raises NoSuchModel, NotReady."""
+        if name:
+            return self.named(name)
         self.check_ready()
         translators = [model for model in self.all if not model.writes_trees]
         if len(translators) != 1:
             names = ", ".join(model.name for model in translators) or "none that translate"
             raise NoSuchModel(f"choose a model, or source and target; available models: {names}")
         return translators[0]
+
+    def parser(self, name: str = "") -> ServedModel:
+        """Returns the model with a name; "": the first model that parses. Raises NoSuchModel, NotReady."""
+        if name:
+            return self.named(name)
+        self.check_ready()
+        for model in self.all:
+            if model.writes_trees:
+                return model
+        raise NoSuchModel("this server has no parser")
 
     def translation(self, source: str, target: str, text: str) -> tuple[ServedModel, languages.Detected | None]:
         """Returns the model for a pair of languages, and the detected language if the source is "auto".
@@ -131,14 +143,6 @@ class ModelSet:
         if source and sources:
             return f"{source[:20]} to {target[:20]} is not supported; supported sources are {_listed(sources)}"
         return f"{target[:20]} is not supported; supported targets are {_listed(self.targets)}"
-
-    def parser(self) -> ServedModel:
-        """Returns the first model that parses. Raises NoSuchModel, NotReady."""
-        self.check_ready()
-        for model in self.all:
-            if model.writes_trees:
-                return model
-        raise NoSuchModel("this server has no parser")
 
     @property
     def translators(self) -> list[ServedModel]:
