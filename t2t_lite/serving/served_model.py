@@ -270,23 +270,20 @@ class ServedModel:
         }
 
     def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:
-        if task.settings.sampling_method == "random":  # samples depend on line numbers
-            return [self._searched(task, [text])[0] for text in texts]
-        try:
-            return self._searched(task, texts)
-        except UserError:
-            if len(texts) == 1:
-                raise
-            return [self._searched(task, [text])[0] for text in texts]  # so that the error names the faulty line
+        if task.settings.sampling_method != "random":
+            try:
+                return self._searched(task, texts)
+            except UserError:
+                if len(texts) == 1:
+                    raise
+        # One by one, since samples depend on line numbers, and the error should name the faulty line.
+        return [self._searched(task, [text])[0] for text in texts]
 
     def _searched(self, task: Task, texts: Sequence[Text]) -> list[Result]:
         lines = [encodable(text.text) for text in texts]
         if task.is_given:
             given = [[Hypothesis(encodable(text.output), 0.0, 0.0)] for text in texts]
-            return [
-                Result(hypotheses, [], self._weights(task.attention, *each))
-                for hypotheses, each in zip(given, zip(lines, given))
-            ]
+            return [Result(beam, [], self._weights(task.attention, line, beam)) for line, beam in zip(lines, given)]
         usual, settings = vars(self.translator.decode_hparams), vars(task.settings)
         options: dict[str, Any] = {name: value for name, value in settings.items() if value != usual[name]}
         if task.with_prefixes:
@@ -298,25 +295,24 @@ class ServedModel:
         options["copy_letterless"] = self.copies_letterless
         model = self._parser or self.translator
         if task.num_wanted != 1:
-            beams = model.n_best(lines, **options)
-            beams = [beam[: task.num_wanted] for beam in beams]
+            beams = [beam[: task.num_wanted] for beam in model.n_best(lines, **options)]
         else:
             beams = [[best] for best in model.best(lines, task.with_scores, **options)]
         alignments = self._alignments(lines, beams) if task.alignments else [[] for _ in lines]
-        weights = [self._weights(task.attention, *each) for each in zip(lines, beams)]
+        weights = [self._weights(task.attention, line, beam) for line, beam in zip(lines, beams)]
         return [Result(*each) for each in zip(beams, alignments, weights)]
 
     def _alignments(self, lines: Sequence[str], beams: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
-        counts = [len(beam) for beam in beams]
-        sources = [line for line, count in zip(lines, counts) for _ in range(count)]
-        outputs = [each.text for beam in beams for each in beam]
-        # Each word of a copy is aligned with itself.
-        copied = [self._is_copied(*pair) for pair in zip(sources, outputs)]
-        links = [" ".join(f"{word}-{word}" for word in range(len(text.split()))) for text in outputs]
-        rest = [pair for pair, is_copied in zip(zip(sources, outputs), copied) if not is_copied]
-        found = iter(self.translator.align([source for source, _ in rest], [output for _, output in rest]))
-        aligned = iter([own if is_copied else next(found) for own, is_copied in zip(links, copied)])
-        return [[next(aligned) for _ in range(count)] for count in counts]
+        pairs = [(line, each.text) for line, beam in zip(lines, beams) for each in beam]
+        searched = [pair for pair in pairs if not self._is_copied(*pair)]
+        found = iter(self.translator.align([line for line, _ in searched], [output for _, output in searched]))
+        aligned = []
+        for line, output in pairs:
+            # Each word of a copy is aligned with itself.
+            own = " ".join(f"{word}-{word}" for word in range(len(output.split())))
+            aligned.append(own if self._is_copied(line, output) else next(found))
+        rest = iter(aligned)
+        return [[next(rest) for _ in beam] for beam in beams]
 
     def _is_copied(self, line: str, output: str) -> bool:
         return self.copies_letterless and output == line and not has_letters(line)
@@ -326,15 +322,16 @@ class ServedModel:
     ) -> Weights | AttentionMap | None:
         if attention is None or not line.strip():
             return None
-        if self._is_copied(line, hypotheses[0].text) and not attention.as_map:
-            return None
-        if attention.as_map:
-            model = self._parser or self.translator
-            chosen = chosen_layers(model, [attention.kind], None if attention.layer is None else [attention.layer])
-            layers = chosen[attention.kind]
-            layer = layers[0] if attention.layer is not None else paper_layer(len(layers))
-            return attention_map(model, line, hypotheses[0].text, attention.kind, layer)
-        return Weights(*self.translator.attention(line, hypotheses[0].text, attention.kind, attention.layer))
+        output = hypotheses[0].text
+        if not attention.as_map:
+            if self._is_copied(line, output):
+                return None
+            return Weights(*self.translator.attention(line, output, attention.kind, attention.layer))
+        model = self._parser or self.translator
+        asked = None if attention.layer is None else [attention.layer]
+        layers = chosen_layers(model, [attention.kind], asked)[attention.kind]
+        layer = layers[0] if asked else paper_layer(len(layers))
+        return attention_map(model, line, output, attention.kind, layer)
 
 
 def _warn(line: str) -> None:

@@ -74,22 +74,7 @@ def router(answering: Answering) -> APIRouter:
     @api.post("/attention", response_model=schemas.MapAnswer, response_model_exclude_none=True)
     async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
         """Returns the attention weights for a line and its output, by token and by word, with measures of each head."""
-        if _has_line_breaks(asked.inputs + asked.targets):
-            raise HTTPException(400, "inputs and targets must be one line each")
-        if not asked.inputs.strip() or not asked.targets.strip():
-            raise HTTPException(400, "inputs and targets must not be blank")
-        model = models.only(asked.model)
-        task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)
-        texts = model.given_text(asked.inputs, asked.targets)
-        (result,) = await answering.results(request, model, task, texts)
-        found = result.attention
-        assert isinstance(found, AttentionMap)
-
-        def answer() -> JSONResponse:
-            statistics = statistics_json(head_statistics([found]))
-            return JSONResponse({"model": model.name, "map": map_json(found, _DIGITS), "statistics": statistics})
-
-        return await run_in_threadpool(answer)  # it formats hundreds of thousands of numbers
+        return await _map(answering, request, asked)
 
     @api.get("/models", responses={200: {"content": {"application/json": {}}}})
     async def all_models() -> JSONResponse:
@@ -158,6 +143,26 @@ async def _answer(
     if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(results) <= _MAX_DRAWN:
         await run_in_threadpool(_draw, answer.results)
     return JSONResponse(answer.model_dump(exclude_none=True))
+
+
+async def _map(answering: Answering, request: Request, asked: schemas.MapRequest) -> JSONResponse:
+    """Computes the attention weights for a line and its output, and returns the answer."""
+    if _has_line_breaks(asked.inputs + asked.targets):
+        raise HTTPException(400, "inputs and targets must be one line each")
+    if not asked.inputs.strip() or not asked.targets.strip():
+        raise HTTPException(400, "inputs and targets must not be blank")
+    model = answering.models.only(asked.model)
+    task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)
+    texts = model.given_text(asked.inputs, asked.targets)
+    (result,) = await answering.results(request, model, task, texts)
+    found = result.attention
+    assert isinstance(found, AttentionMap)
+
+    def answer() -> JSONResponse:
+        statistics = statistics_json(head_statistics([found]))
+        return JSONResponse({"model": model.name, "map": map_json(found, _DIGITS), "statistics": statistics})
+
+    return await run_in_threadpool(answer)  # it formats hundreds of thousands of numbers
 
 
 def _result(result: Result, with_scores: bool) -> schemas.LineResult:
