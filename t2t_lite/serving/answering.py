@@ -27,8 +27,6 @@ from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.served_model import Place, Result, ServedModel, Task, Text, TooLong
 
 _RETRY_SECONDS = 5  # the Retry-After of responses while models are loaded
-
-
 # Requests with more characters are prepared in another thread.
 _LONG = 20_000
 
@@ -63,7 +61,11 @@ class Answering:
         if not self.keys.are_needed:
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        given = [key.strip()] if key else _decoded(token.strip()) if scheme.lower() == "bearer" else []
+        given = [key.strip()]
+        if not key and scheme.lower() == "bearer":
+            given = [token.strip()]
+            with contextlib.suppress(UnicodeDecodeError):  # clients send UTF-8 (curl) or Latin-1, as which it was read
+                given.append(token.strip().encode("latin-1").decode("utf-8"))
         if not any(given):
             raise HTTPException(401, "this server needs an API key", {"WWW-Authenticate": "Bearer"})
         if not any(self.keys.accept(each) for each in given):
@@ -90,7 +92,7 @@ class Answering:
         job = model.submit(task, texts)
         record.job, record.model = job, model.name
         left = record.arrived + self.options.timeout_seconds - time.monotonic()
-        answer = asyncio.ensure_future(asyncio.wrap_future(job.future))
+        answer = asyncio.wrap_future(job.future)
         gone = asyncio.ensure_future(request.receive())  # after the body, only a disconnect can arrive
         try:
             await asyncio.wait((answer, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -103,8 +105,6 @@ class Answering:
             model.batcher.cancel(job)
             for waiting in (answer, gone):
                 waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await gone
 
 
 # How each type of error becomes (status, message, headers). The first matching type applies.
@@ -156,19 +156,8 @@ class Keys:
 
     def accept(self, key: str) -> bool:
         """Returns whether a key is valid. The time does not depend on how much of the key is right."""
-        given = _digest(key)
-        found = False
-        for digest in self._digests:  # check all keys, even after a match
-            found |= hmac.compare_digest(digest, given)
-        return found or not self.are_needed
-
-
-def _decoded(token: str) -> list[str]:
-    """Returns the meanings of the bytes in a header, given as Latin-1: clients send UTF-8 (curl) or Latin-1."""
-    try:
-        return [token.encode("latin-1").decode("utf-8"), token]
-    except UnicodeDecodeError:
-        return [token]
+        matches = [hmac.compare_digest(digest, _digest(key)) for digest in self._digests]  # all, even after a match
+        return any(matches) or not self.are_needed
 
 
 def _digest(key: str) -> bytes:
