@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
@@ -45,7 +46,7 @@ def serve(
     listener.set_inheritable(False)
     config = uvicorn.Config(
         make_app(answering),
-        http="h11",
+        http=H11Protocol,
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         ws="none",
         log_config=None,
@@ -111,7 +112,8 @@ class _Server(uvicorn.Server):
             waiting = {
                 (each, each.cycle): each.transport
                 for each in self.server_state.connections
-                if each.cycle is None or each.cycle.response_complete or each.transport.is_closing()
+                if isinstance(each, H11Protocol)
+                and (each.cycle is None or each.cycle.response_complete or each.transport.is_closing())
             }
             seen = {key: seen.get(key, now) for key in waiting}
             for key, transport in waiting.items():
@@ -125,9 +127,7 @@ class _Server(uvicorn.Server):
             LOG.warning("keeping the old API keys: %s", error)
 
     def _stop(self) -> None:
-        if self.should_exit:
-            self.force_exit = True
-        self.should_exit = True
+        self.force_exit, self.should_exit = self.should_exit, True
 
 
 def _loaded_line(model: ServedModel) -> str:

@@ -1,5 +1,6 @@
 """The server's own API, /v1, with all features of the search."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -172,11 +173,10 @@ def _result(result: Result, with_scores: bool) -> schemas.LineResult:
             score=round(each.score, _DIGITS) if with_scores else None,
             log_prob=round(each.log_prob, _DIGITS) if with_scores else None,
             cut=each.is_cut or None,
+            alignment=alignment,
         )
-        for each in result.hypotheses
+        for each, alignment in itertools.zip_longest(result.hypotheses, result.alignments)
     ]
-    for each, alignment in zip(hypotheses, result.alignments):
-        each.alignment = alignment
     attention = None
     if isinstance(result.attention, Weights):
         weights, queries, keys = result.attention
@@ -184,7 +184,7 @@ def _result(result: Result, with_scores: bool) -> schemas.LineResult:
         attention = schemas.Attention.model_construct(
             queries=queries, keys=keys, weights=weights.round(_DIGITS).tolist()
         )
-    return schemas.LineResult(hypotheses=hypotheses, attention=attention)
+    return schemas.LineResult(hypotheses=hypotheses, attention=attention, inputs=None, drawing=None)
 
 
 def _draw(results: Sequence[schemas.LineResult]) -> None:
