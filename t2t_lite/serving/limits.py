@@ -57,16 +57,17 @@ class Guard:
             await self._app(scope, receive, send)
             return
         record = Record(scope, self._options.log_texts)
-        bodies: list[Message] = []
-
-        async def receive_body_first() -> "Message":
-            return bodies.pop() if bodies else await receive()
+        starts: list[Message] = []  # the start of the response until its body is there; both have one time limit
 
         async def bounded_send(message: "Message") -> None:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
+                starts.append(message)
+                return
             try:
                 async with asyncio.timeout(self._options.read_seconds):
+                    while starts:
+                        await send(starts.pop())
                     await send(message)
             except TimeoutError:
                 raise ClientGone from None
@@ -75,8 +76,7 @@ class Guard:
         self._in_flight += costs
         try:
             self._check(scope, costs)
-            bodies.append({"type": "http.request", "body": await self._body(scope, receive), "more_body": False})
-            await self._app(scope, receive_body_first, bounded_send)
+            await self._app(scope, await self._with_body(scope, receive), bounded_send)
         except _Refused as refused:
             self._metrics.refused.labels(refused.reason).inc()
             await _refuse(bounded_send, refused)
@@ -86,7 +86,8 @@ class Guard:
         except Exception as error:
             # Omit the message, which may contain part of a text.
             LOG.error("server error: %s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
-            has_begun, record.status = record.status != 499, 500
+            has_begun, record.status = record.status != 499 and not starts, 500
+            starts.clear()
             if not has_begun:
                 await _refuse(bounded_send, _Refused(500, "internal server error; see the server's log", "error"))
         finally:
@@ -104,8 +105,8 @@ class Guard:
         if costs and self._in_flight > self._options.max_requests:
             raise _Refused(429, "the server is handling too many requests; try again later", "busy")
 
-    async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
-        """Reads the body, and returns it without byte order mark for POST requests, else b"".
+    async def _with_body(self, scope: "Scope", receive: "Receive") -> "Receive":
+        """Reads the body. Returns a `receive` that first yields it, without byte order mark, or b"" unless it is a POST.
 
         Raises _Refused or ClientGone.
         """
@@ -129,7 +130,13 @@ class Guard:
             raise _Refused(408, "the request did not arrive in time", "slow") from None
         if max(size, announced) > limit:
             raise _Refused(413, f"the body has more than {limit:,} bytes", "too_large")
-        return b"".join(parts).removeprefix(codecs.BOM_UTF8)
+        body = b"".join(parts).removeprefix(codecs.BOM_UTF8)
+        bodies: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_body_first() -> "Message":
+            return bodies.pop() if bodies else await receive()
+
+        return receive_body_first
 
 
 async def _refuse(send: "Send", refused: _Refused) -> None:

@@ -132,6 +132,15 @@ def test_an_error_of_the_application_is_one_line_and_its_text_is_not_logged(logg
     assert 'status="500"' in metrics.text().decode()
 
 
+def test_an_error_before_the_body_is_an_answer_of_its_own():
+    async def fails(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError
+
+    answer = asyncio.run(ask(Guard(fails, ServingOptions(), Metrics()), b""))
+    assert answer[0] == 500 and error_of(answer) == "internal server error; see the server's log"
+
+
 def test_more_requests_than_allowed_at_the_same_time_are_refused_but_monitors_are_answered():
     async def test(guard, application):
         application.go_on.clear()
