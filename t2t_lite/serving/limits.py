@@ -106,7 +106,7 @@ class Guard:
             raise _Refused(429, "the server is handling too many requests; try again later", "busy")
 
     async def _with_body(self, scope: "Scope", receive: "Receive") -> "Receive":
-        """Reads the body. Returns a `receive` that first yields it, without byte order mark, or b"" unless it is a POST.
+        """Reads the body. Returns a `receive` that yields it first, without byte order mark; b"" unless it is a POST.
 
         Raises _Refused or ClientGone.
         """

@@ -15,16 +15,8 @@ from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.served_model import Place
 
-_USUAL = {
-    "export_dir": "",
-    "languages": "",
-    "translate_letterless": "",
-    "num_replicas": "1",
-    "num_cpus": "1",
-    "decode_hparams": "",
-    "api_keys": "",
-    "allowed_hosts": "",
-}
+_NAMES = ("export_dir", "languages", "translate_letterless", "num_replicas", "num_cpus", "decode_hparams", "api_keys")
+_USUAL = dict.fromkeys((*_NAMES, "allowed_hosts"), "") | {"num_replicas": "1", "num_cpus": "1"}
 
 
 def app(arguments: dict[str, str]) -> serve.Application:
@@ -46,9 +38,8 @@ def app(arguments: dict[str, str]) -> serve.Application:
         sources = [open_model(export_dir=path, decode_hparams=given["decode_hparams"]) for path in paths]
         return model_places(sources, given["languages"], num_threads=threads)
 
-    hosts, letterless = (_listed(given[name]) for name in ("allowed_hosts", "translate_letterless"))
-    options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts, translate_letterless=letterless)
-
+    listed = {name: tuple(filter(None, given[name].split(","))) for name in ("allowed_hosts", "translate_letterless")}
+    options = ServingOptions(api_keys=given["api_keys"] or None, **listed)
     ModelSet(places(), options, Metrics())  # checks the models before starting replicas
 
     def build() -> FastAPI:  # called in each replica
@@ -62,7 +53,3 @@ def app(arguments: dict[str, str]) -> serve.Application:
         max_ongoing_requests=options.max_requests,
     )
     return deployment.bind()
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(",")))

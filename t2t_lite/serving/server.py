@@ -95,11 +95,16 @@ class _Server(uvicorn.Server):
     def _load(self) -> None:
         started = time.monotonic()
         try:
-            self._answering.models.load(lambda model: self._say(_loaded_line(model)))
+            self._answering.models.load(self._say_loaded)
         except Exception as error:
             self.error, self.should_exit = error, True
             return
         self._say(f"ready after {time.monotonic() - started:.1f} s")
+
+    def _say_loaded(self, model: ServedModel) -> None:
+        pair = f"{model.source_language} to {model.target_language}" if model.target_language else "languages unknown"
+        what = "parser" if model.writes_trees else pair
+        self._say(f"{model.name}: {what}, {model.source.checkpoint}, {model.engine}")
 
     async def _sweep(self, seconds: float) -> None:
         """Closes connections that have had no request for some seconds: silent ones, those with a part of a head, and
@@ -128,9 +133,3 @@ class _Server(uvicorn.Server):
 
     def _stop(self) -> None:
         self.force_exit, self.should_exit = self.should_exit, True
-
-
-def _loaded_line(model: ServedModel) -> str:
-    pair = f"{model.source_language} to {model.target_language}, " if model.target_language else ""
-    what = "parser, " if model.writes_trees else pair or "languages unknown, "
-    return f"{model.name}: {what}{model.source.checkpoint}, {model.engine}"
