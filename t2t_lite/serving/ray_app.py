@@ -38,8 +38,10 @@ def app(arguments: dict[str, str]) -> serve.Application:
         sources = [open_model(export_dir=path, decode_hparams=given["decode_hparams"]) for path in paths]
         return model_places(sources, given["languages"], num_threads=threads)
 
-    listed = {name: tuple(filter(None, given[name].split(","))) for name in ("allowed_hosts", "translate_letterless")}
-    options = ServingOptions(api_keys=given["api_keys"] or None, **listed)
+    hosts, letterless = (
+        tuple(filter(None, given[name].split(","))) for name in ("allowed_hosts", "translate_letterless")
+    )
+    options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts, translate_letterless=letterless)
     ModelSet(places(), options, Metrics())  # checks the models before starting replicas
 
     def build() -> FastAPI:  # called in each replica

@@ -93,18 +93,18 @@ class _Server(uvicorn.Server):
         yield
 
     def _load(self) -> None:
+        def say_loaded(model: ServedModel) -> None:
+            pair = f"{model.source_language} to {model.target_language}" if model.target_language else ""
+            what = "parser" if model.writes_trees else pair or "languages unknown"
+            self._say(f"{model.name}: {what}, {model.source.checkpoint}, {model.engine}")
+
         started = time.monotonic()
         try:
-            self._answering.models.load(self._say_loaded)
+            self._answering.models.load(say_loaded)
         except Exception as error:
             self.error, self.should_exit = error, True
             return
         self._say(f"ready after {time.monotonic() - started:.1f} s")
-
-    def _say_loaded(self, model: ServedModel) -> None:
-        pair = f"{model.source_language} to {model.target_language}" if model.target_language else "languages unknown"
-        what = "parser" if model.writes_trees else pair
-        self._say(f"{model.name}: {what}, {model.source.checkpoint}, {model.engine}")
 
     async def _sweep(self, seconds: float) -> None:
         """Closes connections that have had no request for some seconds: silent ones, those with a part of a head, and
