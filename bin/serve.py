@@ -67,16 +67,18 @@ def _run(flags: Sequence[str]) -> None:
         parser.error("--engine and --checkpoint_path need --output_dir; an export has its own")
     check_installed("the server", _PACKAGES, "serve")
     options = ServingOptions(**cli.given(arguments, ServingOptions))
-    from t2t_lite.decoding.loading import open_model
     from t2t_lite.serving import models, monitoring, server
 
     cli.load_plugins(arguments, [arguments.output_dir] if arguments.output_dir else None)
-    settings = arguments.decode_hparams
-    if arguments.export_dir:
-        sources = [open_model(export_dir=path, decode_hparams=settings) for path in arguments.export_dir]
-    else:
-        sources = [open_model(arguments.output_dir, arguments.checkpoint_path, settings)]
-    places = models.model_places(sources, arguments.languages, arguments.engine or "", arguments.num_threads)
+    places = models.model_places(
+        arguments.export_dir or (),
+        arguments.languages,
+        arguments.decode_hparams,
+        arguments.num_threads,
+        arguments.output_dir,
+        arguments.checkpoint_path,
+        arguments.engine or "",
+    )
     # The access log goes to standard output; uvicorn's messages about clients are hidden.
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))

@@ -1,10 +1,13 @@
 """The models of a server, by name and by languages."""
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from os import PathLike
 
-from t2t_lite.decoding.loading import ModelSource
+from t2t_lite.decoding.loading import open_model
 from t2t_lite.errors import UserError
+from t2t_lite.options import SettingValue
 from t2t_lite.serving import languages
 from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
@@ -14,16 +17,28 @@ AUTO = "auto"
 
 
 def model_places(
-    sources: Sequence[ModelSource], pairs: str | None, engine: str = "", num_threads: int | None = None
+    exports: Sequence[str | PathLike],
+    pairs: str | None,
+    decode_hparams: str | Mapping[str, SettingValue] = "",
+    num_threads: int | None = None,
+    output_dir: str | PathLike | None = None,
+    checkpoint_path: str | PathLike | None = None,
+    engine: str = "",
 ) -> list[Place]:
-    """Returns the models to serve. `pairs` are the languages of each, "en-de,de-en", instead of its own."""
-    language_pairs = languages.pairs_in(pairs) if pairs else [None] * len(sources)
-    if len(language_pairs) != len(sources):
+    """Chooses the models to serve: exports, or that of a run directory.
+
+    `pairs` are the languages of each, "en-de,de-en", instead of its own. Raises UserError if one is unusable.
+    """
+    language_pairs = languages.pairs_in(pairs) if pairs else []
+    sources = [open_model(export_dir=path, decode_hparams=decode_hparams) for path in exports]
+    if output_dir is not None:
+        sources.append(open_model(output_dir, checkpoint_path, decode_hparams))
+    if language_pairs and len(language_pairs) != len(sources):
         raise UserError(
             f"`languages={pairs}` has {len(language_pairs)} pairs for {len(sources)} models; pass one pair per model",
             status=2,
         )
-    return [Place(source, pair, engine, num_threads) for source, pair in zip(sources, language_pairs)]
+    return [Place(source, pair, engine, num_threads) for source, pair in itertools.zip_longest(sources, language_pairs)]
 
 
 class NoSuchModel(Exception):

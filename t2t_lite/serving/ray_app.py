@@ -6,7 +6,6 @@ serve run t2t_lite.serving.ray_app:app export_dir=DIR num_replicas=2
 from fastapi import FastAPI
 from ray import serve  # type: ignore[import-not-found]  of the extra ray
 
-from t2t_lite.decoding.loading import open_model
 from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths
 from t2t_lite.serving.app import loaded_app
@@ -35,8 +34,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
     paths, threads = split_paths(given["export_dir"]), int(given["num_cpus"])
 
     def places() -> list[Place]:
-        sources = [open_model(export_dir=path, decode_hparams=given["decode_hparams"]) for path in paths]
-        return model_places(sources, given["languages"], num_threads=threads)
+        return model_places(paths, given["languages"], given["decode_hparams"], threads)
 
     hosts, letterless = (
         tuple(filter(None, given[name].split(","))) for name in ("allowed_hosts", "translate_letterless")
