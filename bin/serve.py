@@ -9,7 +9,6 @@ from t2t_lite.bin import cli
 from t2t_lite.decoding.options import ENGINES, DecodeOptions, EngineOptions
 from t2t_lite.options import option
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.record import ACCESS_LOG
 from t2t_lite.system.installed import check_installed
 
 # The packages of the extra `serve`, by module.
@@ -18,7 +17,6 @@ _PACKAGES = {
     "fastapi_offline": "fastapi-offline",
     "uvicorn": "uvicorn",
     "uvloop": "uvloop",
-    "httptools": "httptools",
     "python_multipart": "python-multipart",
     "prometheus_client": "prometheus-client",
     "sentencex": "sentencex",
@@ -69,20 +67,23 @@ def _run(flags: Sequence[str]) -> None:
         parser.error("--engine and --checkpoint_path need --output_dir; an export has its own")
     check_installed("the server", _PACKAGES, "serve")
     options = ServingOptions(**cli.given(arguments, ServingOptions))
-    from t2t_lite.serving import models, server, sources
+    from t2t_lite.serving import models, monitoring, server
 
     cli.load_plugins(arguments, [arguments.output_dir] if arguments.output_dir else None)
-    settings, threads = arguments.decode_hparams, arguments.num_threads
-    if arguments.export_dir:
-        chosen: list[sources.Source] = [sources.ExportSource(path, settings, threads) for path in arguments.export_dir]
-    else:
-        engine = arguments.engine or ENGINES[0]
-        chosen = [sources.RunSource(arguments.output_dir, settings, arguments.checkpoint_path, engine, threads)]
-    places = models.model_places(chosen, arguments.languages)
+    places = models.model_places(
+        arguments.export_dir or (),
+        arguments.languages,
+        arguments.decode_hparams,
+        arguments.num_threads,
+        arguments.output_dir,
+        arguments.checkpoint_path,
+        arguments.engine or "",
+    )
     # The access log goes to standard output; uvicorn's messages about clients are hidden.
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    ACCESS_LOG.handlers[:], ACCESS_LOG.propagate = [handler], False
-    ACCESS_LOG.setLevel(logging.INFO)
+    log = monitoring.ACCESS_LOG
+    log.handlers[:], log.propagate = [handler], False
+    log.setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server.serve(places, options, arguments.host, arguments.port, cli.say)

@@ -20,16 +20,13 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from t2t_lite.errors import UserError
 from t2t_lite.files import encodable
 from t2t_lite.serving.batching import QueueFull
-from t2t_lite.serving.guard import ClientGone
-from t2t_lite.serving.metrics import Metrics
-from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady, Place
+from t2t_lite.serving.limits import ClientGone
+from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady
+from t2t_lite.serving.monitoring import Metrics, Record
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.record import Record
-from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
+from t2t_lite.serving.served_model import Place, Result, ServedModel, Task, Text, TooLong
 
 _RETRY_SECONDS = 5  # the Retry-After of responses while models are loaded
-
-
 # Requests with more characters are prepared in another thread.
 _LONG = 20_000
 
@@ -64,7 +61,11 @@ class Answering:
         if not self.keys.are_needed:
             return
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        given = [key.strip()] if key else _decoded(token.strip()) if scheme.lower() == "bearer" else []
+        given = [key.strip()]
+        if not key and scheme.lower() == "bearer":
+            given = [token.strip()]
+            with contextlib.suppress(UnicodeDecodeError):  # clients send UTF-8 (curl) or Latin-1, as which it was read
+                given.append(token.strip().encode("latin-1").decode("utf-8"))
         if not any(given):
             raise HTTPException(401, "this server needs an API key", {"WWW-Authenticate": "Bearer"})
         if not any(self.keys.accept(each) for each in given):
@@ -90,11 +91,8 @@ class Answering:
         record = Record.of(request)
         job = model.submit(task, texts)
         record.job, record.model = job, model.name
-        record.lines, record.tokens = len(job.items), sum(text.tokens for text in job.items)
-        if self.options.log_texts:
-            record.texts = [text.text for text in job.items]
         left = record.arrived + self.options.timeout_seconds - time.monotonic()
-        answer = asyncio.ensure_future(asyncio.wrap_future(job.future))
+        answer = asyncio.wrap_future(job.future)
         gone = asyncio.ensure_future(request.receive())  # after the body, only a disconnect can arrive
         try:
             await asyncio.wait((answer, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -104,11 +102,9 @@ class Answering:
                 raise ClientGone
             raise HTTPException(504, f"no answer within {self.options.timeout_seconds:g} s")
         finally:
-            model.cancel(job)
+            model.batcher.cancel(job)
             for waiting in (answer, gone):
                 waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await gone
 
 
 # How each type of error becomes (status, message, headers). The first matching type applies.
@@ -160,19 +156,8 @@ class Keys:
 
     def accept(self, key: str) -> bool:
         """Returns whether a key is valid. The time does not depend on how much of the key is right."""
-        given = _digest(key)
-        found = False
-        for digest in self._digests:  # check all keys, even after a match
-            found |= hmac.compare_digest(digest, given)
-        return found or not self.are_needed
-
-
-def _decoded(token: str) -> list[str]:
-    """Returns the meanings of the bytes in a header, given as Latin-1: clients send UTF-8 (curl) or Latin-1."""
-    try:
-        return [token.encode("latin-1").decode("utf-8"), token]
-    except UnicodeDecodeError:
-        return [token]
+        matches = [hmac.compare_digest(digest, _digest(key)) for digest in self._digests]  # all, even after a match
+        return any(matches) or not self.are_needed
 
 
 def _digest(key: str) -> bytes:

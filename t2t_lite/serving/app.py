@@ -10,10 +10,10 @@ from starlette.middleware.cors import CORSMiddleware
 import t2t_lite
 from t2t_lite.serving import libretranslate, v1
 from t2t_lite.serving.answering import Answering
-from t2t_lite.serving.guard import Guard
-from t2t_lite.serving.models import Place
+from t2t_lite.serving.limits import Guard
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.page import add_page
+from t2t_lite.serving.served_model import Place
 
 
 def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -> FastAPI:
@@ -30,14 +30,14 @@ def make_app(answering: Answering) -> FastAPI:
         version=t2t_lite.__version__,
         description="Translation and parsing with a Transformer: LibreTranslate's API, and all search options at /v1.",
         redoc_url=None,
+        # FastAPI's telemetry would log texts of requests, and takes time even if nothing receives it.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    options = answering.options
+    options, models, metrics = answering.options, answering.models, answering.metrics
     answering.add_error_answers(app)
     app.include_router(libretranslate.router(answering))
     app.include_router(v1.router(answering))
     add_page(app, answering)
-    models, metrics = answering.models, answering.metrics
-    metrics.watch_queue(lambda: sum(model.num_waiting for model in models.all))
 
     # For load balancers and monitors.
     @app.get("/health", tags=["monitoring"])
@@ -48,8 +48,7 @@ def make_app(answering: Answering) -> FastAPI:
     @app.get("/ready", tags=["monitoring"], responses={503: {"description": "the models are being loaded"}})
     async def ready() -> JSONResponse:
         """Reports whether all models are loaded and warm, so that the server can answer requests."""
-        is_ready = models.is_ready
-        return JSONResponse({"status": "ready" if is_ready else "loading"}, 200 if is_ready else 503)
+        return JSONResponse({"status": "ready"}) if models.is_ready else JSONResponse({"status": "loading"}, 503)
 
     @app.get("/metrics", tags=["monitoring"], response_class=PlainTextResponse)
     def figures() -> Response:
@@ -61,4 +60,5 @@ def make_app(answering: Answering) -> FastAPI:
             CORSMiddleware, allow_origins=list(options.cors_origins), allow_methods=["*"], allow_headers=["*"]
         )
     app.add_middleware(Guard, options=options, metrics=metrics)
+    metrics.waiting.set_function(lambda: sum(model.batcher.num_waiting for model in models.all))
     return app

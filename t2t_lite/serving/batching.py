@@ -223,19 +223,17 @@ class Batcher:
                 self._fail(jobs[0], error)
             return
         for waiting, result in zip(batch, results, strict=True):
-            self._finish(waiting.job, waiting.index, result)
-
-    def _finish(self, job: Job, index: int, result: Any) -> None:  # noqa: ANN401  whatever `run` returns
-        with self._changed:
-            if job.is_over:
-                return
-            job.results[index] = result
-            job.missing -= 1
-            if job.missing:
-                return
-            job.is_over, job.ended = True, time.monotonic()
-        if job.future.set_running_or_notify_cancel():
-            job.future.set_result(job.results)
+            job = waiting.job
+            with self._changed:
+                if job.is_over:
+                    continue
+                job.results[waiting.index] = result
+                job.missing -= 1
+                if job.missing:
+                    continue
+                job.is_over, job.ended = True, time.monotonic()
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_result(job.results)
 
     def _fail(self, job: Job, error: Exception) -> None:
         with self._changed:

@@ -1,8 +1,7 @@
 """LibreTranslate's API (https://docs.libretranslate.com/api), so that its clients work with this server."""
 
-import itertools
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 import pydantic
@@ -16,8 +15,8 @@ from t2t_lite.serving import languages
 from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.html import Html
 from t2t_lite.serving.models import AUTO
-from t2t_lite.serving.sentences import SplitText, split_sentences
-from t2t_lite.serving.served_model import Result, ServedModel, Task
+from t2t_lite.serving.sentences import split_sentences
+from t2t_lite.serving.served_model import ServedModel, Task
 
 _MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
@@ -60,20 +59,17 @@ class _Document:
 
     def __init__(self, text: str, model: ServedModel, html: Html | None) -> None:
         self._html = html
-        self._parts: list[SplitText] = [
-            split_sentences(part, *model.splitting) for part in (self._html.texts if self._html else [text])
-        ]
+        self._parts = [split_sentences(part, *model.splitting) for part in (html.texts if html else [text])]
         self.sentences = [sentence for part in self._parts for sentence in part.sentences]
 
-    def cut_sentences(self, beams: Sequence[Sequence[Hypothesis]]) -> list[str]:
-        """Returns the sentences with a translation that is incomplete because it reached the maximum length."""
-        return [sentence for sentence, beam in zip(self.sentences, beams) if any(each.is_cut for each in beam)]
-
-    def joined(self, sentences: Sequence[str]) -> str:
-        """Returns the text with `sentences`, such as translations, in place of its own."""
-        rest = iter(sentences)
-        parts = [part.joined([next(rest) for _ in part.sentences]) for part in self._parts]
-        return self._html.with_texts(parts) if self._html else parts[0]
+    def translations(self, beams: Sequence[Sequence[Hypothesis]], number: int) -> list[str]:
+        """Returns up to `number` different translations, best first, from those of the sentences."""
+        translations = []
+        for rank in range(min(number, max(map(len, beams), default=1))):
+            rest = iter([beam[min(rank, len(beam) - 1)].text for beam in beams])
+            parts = [part.joined([next(rest) for _ in part.sentences]) for part in self._parts]
+            translations.append(self._html.with_texts(parts) if self._html else parts[0])
+        return list(dict.fromkeys(translations))
 
 
 def router(answering: Answering) -> APIRouter:
@@ -153,47 +149,33 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
         pages = [Html(text) if asked.format == "html" else None for text in texts]
         # Check before splitting, which takes longer.
         answering.check_lines(sum(len(page.texts) for page in pages if page))
-        return [_Document(*each) for each in zip(texts, itertools.repeat(model), pages)]
+        return [_Document(text, model, page) for text, page in zip(texts, pages)]
 
     documents = await without_delay(size, read)
     sentences = [sentence for document in documents for sentence in document.sentences]
     answering.check_lines(len(sentences))
     counted = await without_delay(size, model.texts, sentences)
     task = Task(model.settings({}, asked.alternatives + 1), asked.alternatives + 1)
-    results = await answering.results(request, model, task, counted)
-    translations = await without_delay(size, _joined, documents, results, asked.alternatives)
-    best, others = [each[0] for each in translations], [each[1:] for each in translations]
-    is_one = isinstance(asked.q, str)
-    content: dict[str, Any] = {"translatedText": best[0] if is_one else best}
+    results = iter(await answering.results(request, model, task, counted))
+    beams = [[next(results).hypotheses for _ in document.sentences] for document in documents]
+
+    def join() -> list[list[str]]:
+        return [document.translations(each, asked.alternatives + 1) for document, each in zip(documents, beams)]
+
+    translations = await without_delay(size, join)
+    # The sentences with a translation that is incomplete because it reached the maximum length.
+    cut = [
+        [sentence for sentence, beam in zip(document.sentences, each) if any(found.is_cut for found in beam)]
+        for document, each in zip(documents, beams)
+    ]
+    content: dict[str, list[Any]] = {"translatedText": [best for best, *_ in translations]}
     if asked.alternatives:
-        content["alternatives"] = others[0] if is_one else others
-    cut = [document.cut_sentences(beams) for document, beams in _beams(documents, results)]
+        content["alternatives"] = [others for _, *others in translations]
     if any(cut):
-        content["cut"] = cut[0] if is_one else cut
+        content["cut"] = cut
     if asked.source.lower() == AUTO and detected is not None:
-        content["detectedLanguage"] = detected._asdict() if is_one else [detected._asdict()] * len(texts)
-    return content
-
-
-def _joined(documents: Sequence[_Document], results: Sequence[Result], alternatives: int) -> list[list[str]]:
-    """Returns the translations of each text: the best one, and up to `alternatives` others."""
-    translations = []
-    for document, beams in _beams(documents, results):
-        most = max((len(beam) for beam in beams), default=1)
-        versions = []
-        for rank in range(min(alternatives + 1, most)):
-            versions.append(document.joined([beam[min(rank, len(beam) - 1)].text for beam in beams]))
-        translations.append(list(dict.fromkeys(versions)))
-    return translations
-
-
-def _beams(
-    documents: Sequence[_Document], results: Sequence[Result]
-) -> Iterator[tuple[_Document, list[list[Hypothesis]]]]:
-    """Yields each text with the hypotheses of its sentences."""
-    rest = iter(results)
-    for document in documents:
-        yield document, [next(rest).hypotheses for _ in document.sentences]
+        content["detectedLanguage"] = [detected._asdict()] * len(texts)
+    return {name: each[0] for name, each in content.items()} if isinstance(asked.q, str) else content
 
 
 async def _read(request: Request, kind: type[_Asked]) -> _Asked:

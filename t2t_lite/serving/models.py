@@ -1,36 +1,44 @@
 """The models of a server, by name and by languages."""
 
 import functools
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from os import PathLike
 
-from t2t_lite.decoding.loading import ModelSource
+from t2t_lite.decoding.loading import open_model
 from t2t_lite.errors import UserError
+from t2t_lite.options import SettingValue
 from t2t_lite.serving import languages
-from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.served_model import ServedModel
-from t2t_lite.serving.sources import Source
+from t2t_lite.serving.served_model import Place, ServedModel
 
 AUTO = "auto"
 
 
-class Place(NamedTuple):
-    source: Source  # its location
-    languages: tuple[str, str] | None = None  # its (source, target) languages; None: those that the model specifies
+def model_places(
+    exports: Sequence[str | PathLike],
+    pairs: str | None,
+    decode_hparams: str | Mapping[str, SettingValue] = "",
+    num_threads: int | None = None,
+    output_dir: str | PathLike | None = None,
+    checkpoint_path: str | PathLike | None = None,
+    engine: str = "",
+) -> list[Place]:
+    """Chooses the models to serve: exports, or that of a run directory.
 
-
-def model_places(sources: Sequence[Source], pairs: str | None) -> list[Place]:
-    """Returns the models to serve. `pairs` are the languages of each, "en-de,de-en", instead of its own."""
-    if not pairs:
-        return [Place(source) for source in sources]
-    language_pairs = languages.pairs_in(pairs)
-    if len(language_pairs) != len(sources):
+    `pairs` are the languages of each, "en-de,de-en", instead of its own. Raises UserError if one is unusable.
+    """
+    language_pairs = languages.pairs_in(pairs) if pairs else []
+    sources = [open_model(export_dir=path, decode_hparams=decode_hparams) for path in exports]
+    if output_dir is not None:
+        sources.append(open_model(output_dir, checkpoint_path, decode_hparams))
+    if language_pairs and len(language_pairs) != len(sources):
         raise UserError(
             f"`languages={pairs}` has {len(language_pairs)} pairs for {len(sources)} models; pass one pair per model",
             status=2,
         )
-    return [Place(*each) for each in zip(sources, language_pairs)]
+    return [Place(source, pair, engine, num_threads) for source, pair in itertools.zip_longest(sources, language_pairs)]
 
 
 class NoSuchModel(Exception):
@@ -49,14 +57,19 @@ class ModelSet:
 
     def __init__(self, places: Sequence[Place], options: ServingOptions, metrics: Metrics) -> None:
         self._places, self._options, self._metrics = list(places), options, metrics
-        names = [place.source.name for place in places]
+        names = [place.name for place in places]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UserError(f"two models are named {min(twice)}, after their directories; rename one directory")
         if unknown := sorted({*options.translate_letterless} - {*names, "*"}):
             raise UserError(
                 f"`translate_letterless={unknown[0]}`: the models are {', '.join(names)}; or pass *", status=2
             )
-        self._opened: dict[str, ModelSource] = {}
+        for export in [place.source.export for place in places]:
+            if export is not None and export.format == "saved_model":
+                raise UserError(
+                    f"{export.path} is a SavedModel, which is for TensorFlow Serving; export the run with "
+                    f"--format=ctranslate2 or keras"
+                )
         self._models: dict[str, ServedModel] = {}
 
     @property
@@ -67,26 +80,18 @@ class ModelSet:
     def all(self) -> list[ServedModel]:
         return list(self._models.values())
 
-    def open(self) -> None:
-        """Chooses all models without loading them. Raises UserError if one cannot be served."""
-        self._opened = {place.source.name: place.source.open() for place in self._places}
-
     def load(self, on_loaded: Callable[[ServedModel], None] = lambda model: None) -> None:
         """Loads all models. Raises UserError if a model is unusable."""
-        if not self._opened:
-            self.open()
-        for source, pair in self._places:
-            on_batch = functools.partial(self._metrics.batch, source.name)
-            self._models[source.name] = model = ServedModel(
-                source, self._opened.pop(source.name), pair, self._options, on_batch
-            )
+        for place in self._places:
+            model = ServedModel(place, self._options, functools.partial(self._metrics.batch, place.name))
+            self._models[place.name] = model
             on_loaded(model)
         if len(self.sources) > 1:
             languages.detect("")  # loads the detector now rather than during the first request
 
     def close(self) -> None:
         for model in self.all:
-            model.close()
+            model.batcher.close()
 
     def named(self, name: str) -> ServedModel:
         """Returns the model with the given name. Raises NoSuchModel, NotReady."""
@@ -95,14 +100,26 @@ class ModelSet:
             raise NoSuchModel(f"there is no model {name[:100]}; available models: {', '.join(self._models)}")
         return self._models[name]
 
-    def only(self) -> ServedModel:
-        """Returns the only model that translates. Raises NoSuchModel, NotReady."""
+    def only(self, name: str = "") -> ServedModel:
+        """Returns the model with a name; "": the only model that translates. Raises NoSuchModel, NotReady."""
+        if name:
+            return self.named(name)
         self.check_ready()
         translators = [model for model in self.all if not model.writes_trees]
         if len(translators) != 1:
             names = ", ".join(model.name for model in translators) or "none that translate"
             raise NoSuchModel(f"choose a model, or source and target; available models: {names}")
         return translators[0]
+
+    def parser(self, name: str = "") -> ServedModel:
+        """Returns the model with a name; "": the first model that parses. Raises NoSuchModel, NotReady."""
+        if name:
+            return self.named(name)
+        self.check_ready()
+        for model in self.all:
+            if model.writes_trees:
+                return model
+        raise NoSuchModel("this server has no parser")
 
     def translation(self, source: str, target: str, text: str) -> tuple[ServedModel, languages.Detected | None]:
         """Returns the model for a pair of languages, and the detected language if the source is "auto".
@@ -141,14 +158,6 @@ class ModelSet:
         if source and sources:
             return f"{source[:20]} to {target[:20]} is not supported; supported sources are {_listed(sources)}"
         return f"{target[:20]} is not supported; supported targets are {_listed(self.targets)}"
-
-    def parser(self) -> ServedModel:
-        """Returns the first model that parses. Raises NoSuchModel, NotReady."""
-        self.check_ready()
-        for model in self.all:
-            if model.writes_trees:
-                return model
-        raise NoSuchModel("this server has no parser")
 
     @property
     def translators(self) -> list[ServedModel]:

@@ -9,20 +9,13 @@ from ray import serve  # type: ignore[import-not-found]  of the extra ray
 from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths
 from t2t_lite.serving.app import loaded_app
-from t2t_lite.serving.models import model_places
+from t2t_lite.serving.models import ModelSet, model_places
+from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.sources import ExportSource
+from t2t_lite.serving.served_model import Place
 
-_USUAL = {
-    "export_dir": "",
-    "languages": "",
-    "translate_letterless": "",
-    "num_replicas": "1",
-    "num_cpus": "1",
-    "decode_hparams": "",
-    "api_keys": "",
-    "allowed_hosts": "",
-}
+_NAMES = ("export_dir", "languages", "translate_letterless", "num_replicas", "num_cpus", "decode_hparams", "api_keys")
+_USUAL = dict.fromkeys((*_NAMES, "allowed_hosts"), "") | {"num_replicas": "1", "num_cpus": "1"}
 
 
 def app(arguments: dict[str, str]) -> serve.Application:
@@ -39,15 +32,18 @@ def app(arguments: dict[str, str]) -> serve.Application:
     if not given["export_dir"]:
         raise UserError("export_dir is missing; pass export_dir=DIR")
     paths, threads = split_paths(given["export_dir"]), int(given["num_cpus"])
-    sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
-    for source in sources:
-        source.open()  # checks the export before starting replicas
-    places = model_places(sources, given["languages"])
-    hosts, letterless = (_listed(given[name]) for name in ("allowed_hosts", "translate_letterless"))
+
+    def places() -> list[Place]:
+        return model_places(paths, given["languages"], given["decode_hparams"], threads)
+
+    hosts, letterless = (
+        tuple(filter(None, given[name].split(","))) for name in ("allowed_hosts", "translate_letterless")
+    )
     options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts, translate_letterless=letterless)
+    ModelSet(places(), options, Metrics())  # checks the models before starting replicas
 
     def build() -> FastAPI:  # called in each replica
-        return loaded_app(places, options)
+        return loaded_app(places(), options)
 
     deployment = serve.deployment(
         serve.ingress(build)(),
@@ -57,7 +53,3 @@ def app(arguments: dict[str, str]) -> serve.Application:
         max_ongoing_requests=options.max_requests,
     )
     return deployment.bind()
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(",")))

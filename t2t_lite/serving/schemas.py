@@ -14,6 +14,19 @@ _SPLIT = (
 _SETTINGS = "search settings for this request, such as beam_size and alpha"
 
 
+_EXAMPLE: dict[str, Any] = {
+    "inputs": ["A man is riding a bicycle."],
+    "source": "en",
+    "target": "de",
+    "num_hypotheses": 2,
+    "scores": True,
+    "alignments": True,
+    "settings": {"beam_size": 4, "alpha": 0.6},
+}
+_MAP_EXAMPLE: dict[str, Any] = {"inputs": "The dog runs.", "targets": "Der Hund läuft.", "kind": "encoder"}
+_PARSING_EXAMPLE: dict[str, Any] = {"inputs": ["The dog runs ."], "scores": True}
+
+
 class AttentionRequest(pydantic.BaseModel):
     """The requested attention weights."""
 
@@ -23,10 +36,8 @@ class AttentionRequest(pydantic.BaseModel):
     )
 
 
-class Request(pydantic.BaseModel):
+class Request(pydantic.BaseModel, extra="forbid"):
     """The base class of requests."""
-
-    model_config = pydantic.ConfigDict(extra="forbid")
 
     inputs: _Text | list[_Text] = pydantic.Field(description=_INPUTS)
     model: str = pydantic.Field("", description="name of a model, see /v1/models")
@@ -40,25 +51,8 @@ class Request(pydantic.BaseModel):
         return [self.inputs] if isinstance(self.inputs, str) else self.inputs
 
 
-class TranslateRequest(Request):
+class TranslateRequest(Request, json_schema_extra={"examples": [_EXAMPLE]}):
     """Lines to translate. Instead of `model`, `source` and `target` may select the model."""
-
-    model_config = pydantic.ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "inputs": ["A man is riding a bicycle."],
-                    "source": "en",
-                    "target": "de",
-                    "num_hypotheses": 2,
-                    "scores": True,
-                    "alignments": True,
-                    "settings": {"beam_size": 4, "alpha": 0.6},
-                }
-            ]
-        },
-    )
 
     source: str = pydantic.Field("", description='language code of the inputs; "auto" detects it')
     target: str = pydantic.Field("", description="language code of the translation")
@@ -68,13 +62,8 @@ class TranslateRequest(Request):
     attention: AttentionRequest | None = pydantic.Field(None, description="attention weights to return")
 
 
-class MapRequest(pydantic.BaseModel):
+class MapRequest(pydantic.BaseModel, extra="forbid", json_schema_extra={"examples": [_MAP_EXAMPLE]}):
     """A line with its output, and the requested attention weights."""
-
-    model_config = pydantic.ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"inputs": "The dog runs.", "targets": "Der Hund läuft.", "kind": "encoder"}]},
-    )
 
     inputs: _Text = pydantic.Field(description="a line")
     targets: _Text = pydantic.Field(description="its translation or tree")
@@ -85,12 +74,8 @@ class MapRequest(pydantic.BaseModel):
     )
 
 
-class ParseRequest(Request):
+class ParseRequest(Request, json_schema_extra={"examples": [_PARSING_EXAMPLE]}):
     """Lines to parse, which are split into words at blanks or by the Penn Treebank's rules."""
-
-    model_config = pydantic.ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"inputs": ["The dog runs ."], "scores": True}]}
-    )
 
     tokenizer: Literal["blanks", "treebank"] = "blanks"
     drawing: bool = pydantic.Field(False, description=_DRAWING)

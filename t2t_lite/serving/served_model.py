@@ -1,8 +1,8 @@
 """A loaded model and its queue."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,19 +10,35 @@ import numpy as np
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.decoding.loading import ModelSource
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import MAX_TOKEN_CHARACTERS, Hypothesis, Translator, has_letters
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
+from t2t_lite.exporting.export import exported_run
 from t2t_lite.files import encodable
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.serving.batching import Batcher, Job
 from t2t_lite.serving.languages import canonical
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
-from t2t_lite.serving.sources import Source
 from t2t_lite.system.machine import num_cores
+from t2t_lite.system.tensorflow import import_for_searches
 from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers, paper_layer
 
 # The default of `batch_tokens`. Smaller batches are slower, and larger ones only make requests wait.
 _BATCH_TOKENS = {"ctranslate2": 1024, "tensorflow": 4096}
+
+
+class Place(NamedTuple):
+    """A model to serve, as `open_model` chose it."""
+
+    source: ModelSource
+    languages: tuple[str, str] | None = None  # its (source, target) languages; None: those that the model specifies
+    engine: str = ""  # "ctranslate2": a run is exported first
+    num_threads: int | None = None  # parallel batches; None: one per core, or one with TensorFlow on a GPU
+
+    @property
+    def name(self) -> str:
+        return Path(self.source.where).absolute().name
 
 
 class Attention(NamedTuple):
@@ -74,27 +90,23 @@ class TooLong(Exception):
 class ServedModel:
     """A model that answers requests. Several threads may call its methods.
 
-    `opened` is what the source's `open` returned.
-    `languages` are (source, target) and override the model's own; None: the model's own. For `on_batch`, see `Batcher`.
-    The attribute `loaded_at` is the time at which the model was loaded, in seconds since 1970. Raises UserError if the
-    model is unusable.
+    For `on_batch`, see `Batcher`. The attribute `loaded_at` is the time at which the model was loaded, in seconds since
+    1970. Raises UserError if the model is unusable.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        opened: ModelSource,
-        languages: tuple[str, str] | None,
-        options: ServingOptions,
-        on_batch: Callable[[int, float], None],
-    ) -> None:
-        self.name, self._options = source.name, options
-        self.source = opened
-        self.translator: Translator = source.load(opened)
+    def __init__(self, place: Place, options: ServingOptions, on_batch: Callable[[int, float], None]) -> None:
+        self.name, self.source, self._options = place.name, place.source, options
+        is_run = place.source.export is None
+        source = exported_run(place.source) if is_run and place.engine == "ctranslate2" else place.source
+        if source.engine == "tensorflow":
+            import_for_searches()
+        # CTranslate2 uses its own threads. With TensorFlow, each batch is searched in the thread that calls.
+        threads = place.num_threads if source.engine == "ctranslate2" else 1
+        self.translator = Translator.of(source, EngineOptions(_warn, num_threads=threads))
         self.engine = self.translator.engine.name
         self.loaded_at = time.time()
         own = self.source.source_language, self.source.target_language
-        self.source_language, self.target_language = map(canonical, languages or own)
+        self.source_language, self.target_language = map(canonical, place.languages or own)
         self._parser = Parser(self.translator) if self.source.writes_trees else None
         self.translator.warm_up(only_trees=False)
         self._attention = {
@@ -106,11 +118,11 @@ class ServedModel:
         # How many batches are searched at the same time: for TensorFlow, one on a GPU, else one per core.
         if self.engine == "ctranslate2":
             parallel = self.translator.num_threads
-        elif not (parallel := source.num_threads):
+        elif not (parallel := place.num_threads):
             import tensorflow as tf
 
             parallel = 1 if tf.config.list_physical_devices("GPU") else num_cores()
-        self._batcher = Batcher(
+        self.batcher = Batcher(
             self._run,
             lambda text: text.tokens,
             options.batch_tokens or _BATCH_TOKENS[self.engine],
@@ -134,10 +146,6 @@ class ServedModel:
     def splitting(self) -> tuple[str, bool]:
         """How texts are split: the arguments `language` and `apart` of `split_sentences`."""
         return self.source_language, self.copies_letterless
-
-    @property
-    def num_waiting(self) -> int:
-        return self._batcher.num_waiting
 
     @property
     def max_beam_size(self) -> int:
@@ -239,13 +247,7 @@ class ServedModel:
             constraints=constraints,
             alignment_layer=task.attention.layer if task.attention else None,
         )
-        return self._batcher.submit(task, texts)
-
-    def cancel(self, job: Job) -> None:
-        self._batcher.cancel(job)
-
-    def close(self) -> None:
-        self._batcher.close()
+        return self.batcher.submit(task, texts)
 
     def description(self) -> dict[str, Any]:
         model = self.translator
@@ -267,24 +269,22 @@ class ServedModel:
         }
 
     def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:
-        if task.settings.sampling_method == "random":  # samples depend on line numbers
-            return [self._searched(task, [text])[0] for text in texts]
-        try:
-            return self._searched(task, texts)
-        except UserError:
-            if len(texts) == 1:
-                raise
-            return [self._searched(task, [text])[0] for text in texts]  # so that the error names the faulty line
+        if task.settings.sampling_method != "random":
+            try:
+                return self._searched(task, texts)
+            except UserError:
+                if len(texts) == 1:
+                    raise
+        # One by one, since samples depend on line numbers, and the error should name the faulty line.
+        return [self._searched(task, [text])[0] for text in texts]
 
     def _searched(self, task: Task, texts: Sequence[Text]) -> list[Result]:
         lines = [encodable(text.text) for text in texts]
         if task.is_given:
             given = [[Hypothesis(encodable(text.output), 0.0, 0.0)] for text in texts]
-            return [
-                Result(hypotheses, [], self._weights(task.attention, *each))
-                for hypotheses, each in zip(given, zip(lines, given))
-            ]
-        options: dict[str, Any] = _changes(self.translator.decode_hparams, task.settings)
+            return [Result(beam, [], self._weights(task.attention, line, beam)) for line, beam in zip(lines, given)]
+        usual, settings = vars(self.translator.decode_hparams), vars(task.settings)
+        options: dict[str, Any] = {name: value for name, value in settings.items() if value != usual[name]}
         if task.with_prefixes:
             options["prefixes"] = [encodable(text.prefix) for text in texts]
         if task.with_phrases:
@@ -294,25 +294,24 @@ class ServedModel:
         options["copy_letterless"] = self.copies_letterless
         model = self._parser or self.translator
         if task.num_wanted != 1:
-            beams = model.n_best(lines, **options)
-            beams = [beam[: task.num_wanted] for beam in beams]
+            beams = [beam[: task.num_wanted] for beam in model.n_best(lines, **options)]
         else:
             beams = [[best] for best in model.best(lines, task.with_scores, **options)]
         alignments = self._alignments(lines, beams) if task.alignments else [[] for _ in lines]
-        weights = [self._weights(task.attention, *each) for each in zip(lines, beams)]
+        weights = [self._weights(task.attention, line, beam) for line, beam in zip(lines, beams)]
         return [Result(*each) for each in zip(beams, alignments, weights)]
 
     def _alignments(self, lines: Sequence[str], beams: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
-        counts = [len(beam) for beam in beams]
-        sources = [line for line, count in zip(lines, counts) for _ in range(count)]
-        outputs = [each.text for beam in beams for each in beam]
-        # Each word of a copy is aligned with itself.
-        copied = [self._is_copied(*pair) for pair in zip(sources, outputs)]
-        links = [" ".join(f"{word}-{word}" for word in range(len(text.split()))) for text in outputs]
-        rest = [pair for pair, is_copied in zip(zip(sources, outputs), copied) if not is_copied]
-        found = iter(self.translator.align([source for source, _ in rest], [output for _, output in rest]))
-        aligned = iter([own if is_copied else next(found) for own, is_copied in zip(links, copied)])
-        return [[next(aligned) for _ in range(count)] for count in counts]
+        pairs = [(line, each.text) for line, beam in zip(lines, beams) for each in beam]
+        searched = [pair for pair in pairs if not self._is_copied(*pair)]
+        found = iter(self.translator.align([line for line, _ in searched], [output for _, output in searched]))
+        aligned = []
+        for line, output in pairs:
+            # Each word of a copy is aligned with itself.
+            own = " ".join(f"{word}-{word}" for word in range(len(output.split())))
+            aligned.append(own if self._is_copied(line, output) else next(found))
+        rest = iter(aligned)
+        return [[next(rest) for _ in beam] for beam in beams]
 
     def _is_copied(self, line: str, output: str) -> bool:
         return self.copies_letterless and output == line and not has_letters(line)
@@ -322,20 +321,19 @@ class ServedModel:
     ) -> Weights | AttentionMap | None:
         if attention is None or not line.strip():
             return None
-        if self._is_copied(line, hypotheses[0].text) and not attention.as_map:
-            return None
-        if attention.as_map:
-            model = self._parser or self.translator
-            chosen = chosen_layers(model, [attention.kind], None if attention.layer is None else [attention.layer])
-            layers = chosen[attention.kind]
-            layer = layers[0] if attention.layer is not None else paper_layer(len(layers))
-            return attention_map(model, line, hypotheses[0].text, attention.kind, layer)
-        return Weights(*self.translator.attention(line, hypotheses[0].text, attention.kind, attention.layer))
+        output = hypotheses[0].text
+        if not attention.as_map:
+            if self._is_copied(line, output):
+                return None
+            return Weights(*self.translator.attention(line, output, attention.kind, attention.layer))
+        model = self._parser or self.translator
+        asked = None if attention.layer is None else [attention.layer]
+        layers = chosen_layers(model, [attention.kind], asked)[attention.kind]
+        layer = layers[0] if asked else paper_layer(len(layers))
+        return attention_map(model, line, output, attention.kind, layer)
 
 
-def _changes(usual: DecodeHParams, settings: DecodeHParams) -> dict[str, Any]:
-    return {
-        field.name: value
-        for field in dataclasses.fields(settings)
-        if (value := getattr(settings, field.name)) != getattr(usual, field.name)
-    }
+def _warn(line: str) -> None:
+    """Logs a message about a model. Omits messages about texts, because their line numbers refer to a batch."""
+    if not line.startswith(("line ", "the prefix of line ")):
+        LOG.warning("%s", line)

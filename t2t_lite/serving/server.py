@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import math
 import signal
 import socket
 import threading
@@ -10,15 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.serving.answering import Answering
 from t2t_lite.serving.app import make_app
-from t2t_lite.serving.models import Place
+from t2t_lite.serving.limits import MAX_HEAD_BYTES
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.protocol import bounded_protocol
-from t2t_lite.serving.served_model import ServedModel
+from t2t_lite.serving.served_model import Place, ServedModel
 
 _BACKLOG = 2048
 
@@ -33,7 +34,6 @@ def serve(
     """Serves models until SIGTERM or SIGINT, then finishes accepted requests. Port 0 means any free port."""
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     answering = Answering(places, options)
-    answering.models.open()  # checks each model before the port is opened
     try:
         family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind)
@@ -46,19 +46,20 @@ def serve(
     listener.set_inheritable(False)
     config = uvicorn.Config(
         make_app(answering),
-        http=bounded_protocol(options.read_seconds),
+        http=H11Protocol,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         ws="none",
         log_config=None,
         access_log=False,
         backlog=_BACKLOG,
         server_header=False,
-        timeout_keep_alive=max(5, round(options.read_seconds)),
+        timeout_keep_alive=math.ceil(options.read_seconds),
         timeout_graceful_shutdown=round(options.timeout_seconds + options.read_seconds) + 1,
         lifespan="off",
     )
     server = _Server(config, answering, say)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-    say(f"listening at {address}, loading {', '.join(place.source.name for place in places)}")
+    say(f"listening at {address}, loading {', '.join(place.name for place in places)}")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.run_at(listener))
     if not server.force_exit:
@@ -72,7 +73,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, answering: Answering, say: Callable[[str], None]) -> None:
         super().__init__(config)
-        self._models, self._keys, self._say = answering.models, answering.keys, say
+        self._answering, self._say = answering, say
         self.error: Exception | None = None
 
     async def run_at(self, listener: socket.socket) -> None:
@@ -82,7 +83,9 @@ class _Server(uvicorn.Server):
                 loop.add_signal_handler(number, self._stop)
             loop.add_signal_handler(signal.SIGHUP, self._read_keys)
         threading.Thread(target=self._load, daemon=True).start()
+        sweep = asyncio.create_task(self._sweep(self._answering.options.read_seconds))
         await self.serve(sockets=[listener])
+        sweep.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -90,27 +93,43 @@ class _Server(uvicorn.Server):
         yield
 
     def _load(self) -> None:
+        def say_loaded(model: ServedModel) -> None:
+            pair = f"{model.source_language} to {model.target_language}" if model.target_language else ""
+            what = "parser" if model.writes_trees else pair or "languages unknown"
+            self._say(f"{model.name}: {what}, {model.source.checkpoint}, {model.engine}")
+
         started = time.monotonic()
         try:
-            self._models.load(lambda model: self._say(_loaded_line(model)))
+            self._answering.models.load(say_loaded)
         except Exception as error:
             self.error, self.should_exit = error, True
             return
         self._say(f"ready after {time.monotonic() - started:.1f} s")
 
+    async def _sweep(self, seconds: float) -> None:
+        """Closes connections that have had no request for some seconds: silent ones, those with a part of a head, and
+        those whose client does not read its answer. `Guard` limits the time of requests.
+        """
+        seen: dict[object, float] = {}  # when each connection was first seen without a request since its last one
+        while True:
+            await asyncio.sleep(seconds / 10)
+            now = time.monotonic()
+            waiting = {
+                (each, each.cycle): each.transport
+                for each in self.server_state.connections
+                if isinstance(each, H11Protocol)
+                and (each.cycle is None or each.cycle.response_complete or each.transport.is_closing())
+            }
+            seen = {key: seen.get(key, now) for key in waiting}
+            for key, transport in waiting.items():
+                if now - seen[key] >= seconds:
+                    transport.abort()
+
     def _read_keys(self) -> None:
         try:
-            self._keys.read()
+            self._answering.keys.read()
         except UserError as error:
             LOG.warning("keeping the old API keys: %s", error)
 
     def _stop(self) -> None:
-        if self.should_exit:
-            self.force_exit = True
-        self.should_exit = True
-
-
-def _loaded_line(model: ServedModel) -> str:
-    pair = f"{model.source_language} to {model.target_language}, " if model.target_language else ""
-    what = "parser, " if model.writes_trees else pair or "languages unknown, "
-    return f"{model.name}: {what}{model.source.checkpoint}, {model.engine}"
+        self.force_exit, self.should_exit = self.should_exit, True

@@ -1,5 +1,6 @@
 """The server's own API, /v1, with all features of the search."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,10 @@ from fastapi.responses import JSONResponse
 from t2t_lite.errors import UserError
 from t2t_lite.serving import schemas
 from t2t_lite.serving.answering import Answering, without_delay
-from t2t_lite.serving.models import AUTO, ModelSet
-from t2t_lite.serving.record import Record
+from t2t_lite.serving.models import AUTO
+from t2t_lite.serving.monitoring import Record
 from t2t_lite.serving.sentences import SplitText, split_sentences
-from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Weights
+from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Text, Weights
 from t2t_lite.trees.drawing import draw_svg
 from t2t_lite.trees.tokenizer import split_as_treebank
 from t2t_lite.trees.tree import parse_brackets
@@ -24,7 +25,6 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 _DIGITS = 7  # decimal places of scores and attention weights
 _MAX_DRAWN = 20  # maximum number of drawn trees per request
-_LINE_ENDS = ("\n", "\r")
 
 
 def router(answering: Answering) -> APIRouter:
@@ -35,37 +35,45 @@ def router(answering: Answering) -> APIRouter:
     @api.post("/translate", response_model=schemas.Answer, response_model_exclude_none=True)
     async def translate(request: Request, asked: schemas.TranslateRequest) -> JSONResponse:
         """Translates lines: N lines in, N results out. With `split`, the lines are the sentences of a text."""
-        model = _chosen(models, asked)
+        if asked.target and not asked.model:
+            model, _ = models.translation(asked.source or AUTO, asked.target, " ".join(asked.lines[:20])[:2000])
+        else:
+            model = models.only(asked.model)
         if model.writes_trees:
             raise UserError(f"{model.name} is a parser; use /v1/parse")
-        text = await _split(asked, model)
-        _check(answering, asked, text.sentences)
+        text = await _split(answering, asked, model)
         prefixes = _prefixes(asked, text.sentences)
-        return await _answer(answering, request, model, asked, text, prefixes, asked.phrases)
+        texts = await without_delay(sum(map(len, text.sentences)), model.texts, text.sentences, prefixes, asked.phrases)
+        task = Task(
+            model.settings(asked.settings, asked.num_hypotheses),
+            asked.num_hypotheses,
+            asked.scores,
+            with_prefixes=prefixes is not None,
+            with_phrases=asked.phrases is not None,
+            alignments=asked.alignments,
+            attention=asked.attention and Attention(asked.attention.kind, asked.attention.layer),
+        )
+        return await _answer(answering, request, model, asked, task, texts, text)
 
     @api.post("/parse", response_model=schemas.Answer, response_model_exclude_none=True)
     async def parse(request: Request, asked: schemas.ParseRequest) -> JSONResponse:
         """Parses lines. Every tree is well-formed and contains exactly the words of its line."""
-        model = models.named(asked.model) if asked.model else models.parser()
+        model = models.parser(asked.model)
         if not model.writes_trees:
             raise UserError(f"{model.name} is not a parser; use /v1/translate")
-        text = await _split(asked, model)
-        _check(answering, asked, text.sentences)
+        text = await _split(answering, asked, model)
         if asked.tokenizer == "treebank":
             text = await run_in_threadpool(
                 lambda: text._replace(sentences=[" ".join(split_as_treebank(line)) for line in text.sentences])
             )
-        return await _answer(answering, request, model, asked, text)
+        texts = await without_delay(sum(map(len, text.sentences)), model.texts, text.sentences)
+        task = Task(model.settings(asked.settings, asked.num_hypotheses), asked.num_hypotheses, asked.scores)
+        return await _answer(answering, request, model, asked, task, texts, text)
 
     @api.post("/attention", response_model=schemas.MapAnswer, response_model_exclude_none=True)
     async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
         """Returns the attention weights for a line and its output, by token and by word, with measures of each head."""
-        if any(end in text for text in (asked.inputs, asked.targets) for end in _LINE_ENDS):
-            raise HTTPException(400, "inputs and targets must be one line each")
-        if not asked.inputs.strip() or not asked.targets.strip():
-            raise HTTPException(400, "inputs and targets must not be blank")
-        model = models.named(asked.model) if asked.model else models.only()
-        return await _map(answering, request, model, asked)
+        return await _map(answering, request, asked)
 
     @api.get("/models", responses={200: {"content": {"application/json": {}}}})
     async def all_models() -> JSONResponse:
@@ -73,37 +81,6 @@ def router(answering: Answering) -> APIRouter:
         return JSONResponse({"models": [model.description() for model in models.all]})
 
     return api
-
-
-async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
-    """Returns the lines of a request, or with `split`, the sentences of its text.
-
-    Raises HTTPException if `split` is set and the inputs are a list.
-    """
-    if not asked.split:
-        return SplitText(asked.lines, [])
-    if not isinstance(asked.inputs, str):
-        raise HTTPException(400, "with split, inputs must be a single text")
-    return await without_delay(len(asked.inputs), split_sentences, asked.inputs, *model.splitting)
-
-
-def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -> None:
-    """Raises HTTPException if a request has too many lines (or too many to draw), or a line contains line breaks."""
-    answering.check_lines(len(lines))
-    if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > _MAX_DRAWN:
-        raise HTTPException(400, f"drawing: at most {_MAX_DRAWN} lines can be drawn")
-    for number, line in enumerate(lines, start=1):
-        if any(end in line for end in _LINE_ENDS):
-            raise HTTPException(400, f"inputs: line {number} contains line breaks; send each line separately")
-
-
-def _chosen(models: ModelSet, asked: schemas.TranslateRequest) -> ServedModel:
-    """Returns the model for a request."""
-    if asked.model:
-        return models.named(asked.model)
-    if asked.target:
-        return models.translation(asked.source or AUTO, asked.target, " ".join(asked.lines[:20])[:2000])[0]
-    return models.only()
 
 
 def _prefixes(asked: schemas.TranslateRequest, lines: Sequence[str]) -> list[str] | None:
@@ -115,17 +92,28 @@ def _prefixes(asked: schemas.TranslateRequest, lines: Sequence[str]) -> list[str
     return prefixes
 
 
-def _task(model: ServedModel, asked: schemas.Request) -> Task:
-    """Returns the task for a request."""
-    task = Task(model.settings(asked.settings, asked.num_hypotheses), asked.num_hypotheses, asked.scores)
-    if isinstance(asked, schemas.TranslateRequest):
-        task = task._replace(
-            with_prefixes=asked.prefixes is not None,
-            with_phrases=asked.phrases is not None,
-            alignments=asked.alignments,
-            attention=Attention(asked.attention.kind, asked.attention.layer) if asked.attention else None,
-        )
-    return task
+def _has_line_breaks(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
+async def _split(answering: Answering, asked: schemas.Request, model: ServedModel) -> SplitText:
+    """Returns the lines of a request, or with `split`, the sentences of its text.
+
+    Raises HTTPException if there are too many (or too many to draw), a line contains line breaks, or `split` is set and
+    the inputs are a list.
+    """
+    text = SplitText(asked.lines, [])
+    if asked.split:
+        if not isinstance(asked.inputs, str):
+            raise HTTPException(400, "with split, inputs must be a single text")
+        text = await without_delay(len(asked.inputs), split_sentences, asked.inputs, *model.splitting)
+    answering.check_lines(len(text.sentences))
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(asked.lines) > _MAX_DRAWN:
+        raise HTTPException(400, f"drawing: at most {_MAX_DRAWN} lines can be drawn")
+    for number, line in enumerate(text.sentences, start=1):
+        if _has_line_breaks(line):
+            raise HTTPException(400, f"inputs: line {number} contains line breaks; send each line separately")
+    return text
 
 
 async def _answer(
@@ -133,70 +121,72 @@ async def _answer(
     request: Request,
     model: ServedModel,
     asked: schemas.Request,
+    task: Task,
+    texts: Sequence[Text],
     split: SplitText,
-    prefixes: Sequence[str] | None = None,
-    phrases: Sequence[Sequence[str]] | None = None,
 ) -> JSONResponse:
-    """Runs a model on a request and returns its answer."""
-    lines = split.sentences
-    texts = await without_delay(sum(map(len, lines)), model.texts, lines, prefixes, phrases)
-    results = await answering.results(request, model, _task(model, asked), texts)
+    """Searches for the lines of a request, and returns the answer."""
+    results = await answering.results(request, model, task, texts)
     job = Record.of(request).job
     assert job is not None
-    answers = [_result(result, asked.scores) for result in results]
+    answer = schemas.Answer(
+        model=model.name,
+        results=[_result(result, asked.scores) for result in results],
+        queue_seconds=round(job.queue_seconds, 4),
+        model_seconds=round(job.model_seconds, 4),
+        between=split.between if asked.split else None,
+    )
     if asked.split or isinstance(asked, schemas.ParseRequest):
-        for result, line in zip(answers, lines, strict=True):
-            result["inputs"] = line
-    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(lines) <= _MAX_DRAWN:
-        await run_in_threadpool(_draw, answers)
-    content: dict[str, Any] = {
-        "model": model.name,
-        "results": answers,
-        "queue_seconds": round(job.queue_seconds, 4),
-        "model_seconds": round(job.model_seconds, 4),
-    }
-    if asked.split:
-        content["between"] = split.between
-    return JSONResponse(content)
+        for result, line in zip(answer.results, split.sentences, strict=True):
+            result.inputs = line
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(results) <= _MAX_DRAWN:
+        await run_in_threadpool(_draw, answer.results)
+    return JSONResponse(answer.model_dump(exclude_none=True))
 
 
-def _draw(results: list[dict[str, Any]]) -> None:
-    """Adds SVG pictures of the best trees to the results."""
-    for result in results:
-        if tree := result["hypotheses"][0]["text"]:
-            result["drawing"] = draw_svg([("", parse_brackets(tree)[0])])
-
-
-async def _map(answering: Answering, request: Request, model: ServedModel, asked: schemas.MapRequest) -> JSONResponse:
+async def _map(answering: Answering, request: Request, asked: schemas.MapRequest) -> JSONResponse:
     """Computes the attention weights for a line and its output, and returns the answer."""
+    if _has_line_breaks(asked.inputs + asked.targets):
+        raise HTTPException(400, "inputs and targets must be one line each")
+    if not asked.inputs.strip() or not asked.targets.strip():
+        raise HTTPException(400, "inputs and targets must not be blank")
+    model = answering.models.only(asked.model)
     task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)
     texts = model.given_text(asked.inputs, asked.targets)
     (result,) = await answering.results(request, model, task, texts)
-    attention = result.attention
-    assert isinstance(attention, AttentionMap)
+    found = result.attention
+    assert isinstance(found, AttentionMap)
 
     def answer() -> JSONResponse:
-        statistics = statistics_json(head_statistics([attention]))
-        return JSONResponse({"model": model.name, "map": map_json(attention, _DIGITS), "statistics": statistics})
+        statistics = statistics_json(head_statistics([found]))
+        return JSONResponse({"model": model.name, "map": map_json(found, _DIGITS), "statistics": statistics})
 
     return await run_in_threadpool(answer)  # it formats hundreds of thousands of numbers
 
 
-def _result(result: Result, scores: bool) -> dict[str, Any]:
-    """Returns the part of the answer about one line."""
-    hypotheses: list[dict[str, Any]] = [{"text": each.text} for each in result.hypotheses]
-    for entry, each in zip(hypotheses, result.hypotheses):
-        if scores:
-            entry |= {"score": round(each.score, _DIGITS), "log_prob": round(each.log_prob, _DIGITS)}
-        if each.is_cut:
-            entry["cut"] = True
-    for entry, alignment in zip(hypotheses, result.alignments):
-        entry["alignment"] = alignment
-    content: dict[str, Any] = {"hypotheses": hypotheses}
+def _result(result: Result, with_scores: bool) -> schemas.LineResult:
+    hypotheses = [
+        schemas.Hypothesis(
+            text=each.text,
+            score=round(each.score, _DIGITS) if with_scores else None,
+            log_prob=round(each.log_prob, _DIGITS) if with_scores else None,
+            cut=each.is_cut or None,
+            alignment=alignment,
+        )
+        for each, alignment in itertools.zip_longest(result.hypotheses, result.alignments)
+    ]
+    attention = None
     if isinstance(result.attention, Weights):
-        content["attention"] = {
-            "queries": result.attention.queries,
-            "keys": result.attention.keys,
-            "weights": result.attention.weights.round(_DIGITS).tolist(),
-        }
-    return content
+        weights, queries, keys = result.attention
+        # without validation, which takes long for many weights
+        attention = schemas.Attention.model_construct(
+            queries=queries, keys=keys, weights=weights.round(_DIGITS).tolist()
+        )
+    return schemas.LineResult(hypotheses=hypotheses, attention=attention, inputs=None, drawing=None)
+
+
+def _draw(results: Sequence[schemas.LineResult]) -> None:
+    """Adds SVG pictures of the best trees to the results."""
+    for result in results:
+        if tree := result.hypotheses[0].text:
+            result.drawing = draw_svg([("", parse_brackets(tree)[0])])

@@ -385,7 +385,11 @@ def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, 
         keys.write_text("third\n")
         own.process.send_signal(1)  # SIGHUP
         own.wait_until(lambda: own.post("/translate", asked | {"api_key": "third"}).status == 200)
-        assert own.post("/translate", asked | {"api_key": "second"}).status == 403
+        assert own.post("/translate", asked | {"api_key": "second"}).status == 403, "it was revoked"
+        keys.write_text("# none\n")
+        own.process.send_signal(1)
+        own.wait_for("keeping the old API keys")
+        assert own.post("/translate", asked | {"api_key": "third"}).status == 200
         own.wait_for(SENTENCES[0])
     assert not any("third" in line for line in own.lines)
 

@@ -13,10 +13,10 @@ import uvicorn
 from support.server import SENTENCES, Server
 
 import t2t_lite as t2t
+from t2t_lite.decoding.loading import open_model
 from t2t_lite.serving.app import loaded_app
 from t2t_lite.serving.models import Place
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.sources import ExportSource
 from t2t_lite.visualization.attention_map import attention_map, head_statistics
 
 pytestmark = pytest.mark.heavy
@@ -60,7 +60,8 @@ def test_the_page_and_its_files_need_no_key_and_nothing_else(server):
 def answers(page_exports):
     """A function that asks an application with both Keras models, in this process: (status, answer)."""
     app = loaded_app(
-        [Place(ExportSource(page_exports / name)) for name in ("tied", "trees")], ServingOptions(max_beam_size=LIMIT)
+        [Place(open_model(export_dir=page_exports / name)) for name in ("tied", "trees")],
+        ServingOptions(max_beam_size=LIMIT),
     )
     running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=running.run)

@@ -4,7 +4,10 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from support.server import SENTENCES, Server
@@ -20,6 +23,7 @@ def hostile_requests():
     """Two hundred requests that no good client sends, as (bytes, how the status begins); "": there is no answer.
 
     With "?", the connection may also be closed before the answer is read, because more was sent than the server reads.
+    Requests that are sent together are answered in order.
     """
 
     def post(body, path=b"/translate", kind=b"application/json"):
@@ -54,7 +58,7 @@ def hostile_requests():
         yield b"GET /" + b"../" * number + b"etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", "4"
         yield b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 20_000 + b"\r\n", "400?"
         yield b"GET / HTTP/1.1\r\nX-A: " + b"b" * 3_000_000, "400?"
-        yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000, "4?"
+        yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000, "200"
         yield b"POST" + head + b"Content-Length: 50\r\n\r\n" + b"{" * number, "408"  # half a body
         yield b"POST" + head[: 5 + number], ""  # half a head
         yield b"", ""  # nothing at all
@@ -96,6 +100,37 @@ def test_hostile_requests_are_refused_and_others_get_right_answers(server, expec
         assert is_right or (status.endswith("?") and not answer), (request[:60], answer[:200])
     assert len(answers) > 3 and all(answer == wanted for answer in answers)
     assert server.process.poll() is None and server.get("/health").status == 200
+
+
+def test_connections_without_a_request_are_closed(served_exports):
+    """Silent ones, half heads, heads that arrive byte by byte, answers that nobody reads, also those of a pipeline."""
+
+    def trickle(connection):
+        with contextlib.suppress(OSError):
+            while True:
+                connection.sendall(b"G")
+                time.sleep(0.2)
+
+    flags = ("--languages=en-de", "--read_seconds=1")
+    with ExitStack() as stack, Server(f"--export_dir={served_exports / 'new'}", *flags) as own:
+        descriptors = Path(f"/proc/{own.process.pid}/fd")
+        number = len([*descriptors.iterdir()])
+        health = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        large = b"GET /static-offline-docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"  # a megabyte
+        for begins in (b"", health[:20], b"G", health, health + health[:20], large, large * 9):
+            for _ in range(10):
+                connection = stack.enter_context(socket.socket())
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.connect(("127.0.0.1", own.port))
+                connection.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    connection.send(begins)
+                if begins == b"G":
+                    connection.setblocking(True)
+                    threading.Thread(target=trickle, args=(connection,), daemon=True).start()
+        own.wait_until(lambda: len([*descriptors.iterdir()]) > number + 20)
+        own.wait_until(lambda: len([*descriptors.iterdir()]) == number)
+        assert own.get("/health").status == 200
 
 
 @pytest.mark.slow

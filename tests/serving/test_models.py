@@ -7,12 +7,12 @@ from unittest import mock
 import pytest
 
 import t2t_lite as t2t
+from t2t_lite.decoding.loading import open_model
 from t2t_lite.serving.app import loaded_app
-from t2t_lite.serving.metrics import Metrics
-from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady, Place
+from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady
+from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.served_model import Attention, Task, TooLong
-from t2t_lite.serving.sources import ExportSource, RunSource
+from t2t_lite.serving.served_model import Attention, Place, Task, TooLong
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def translator(run):
 
 @pytest.fixture(scope="module")
 def models(run):
-    sources = (RunSource(run), RunSource(FROZEN / "hard_alignment/run"))
+    sources = (open_model(run), open_model(FROZEN / "hard_alignment/run"))
     run_copy, parser_copy = (Place(source) for source in sources)
     with pytest.raises(t2t.UserError, match="two models are named run"):
         model_set(run_copy, parser_copy)
@@ -63,7 +63,7 @@ def models(run):
 
 @pytest.fixture(scope="module")
 def parsers():
-    made = model_set(Place(RunSource(FROZEN / "hard_alignment/run", "beam_size=2")))
+    made = model_set(Place(open_model(FROZEN / "hard_alignment/run", decode_hparams="beam_size=2")))
     yield made
     made.close()
 
@@ -160,11 +160,11 @@ def test_an_export_that_a_server_cannot_serve_says_what_to_do(run, tmp_path):
     with pytest.raises(
         t2t.UserError, match="which is for TensorFlow Serving; export the run with --format=ctranslate2"
     ):
-        loaded_app([Place(ExportSource(tmp_path / "saved"))])
+        loaded_app([Place(open_model(export_dir=tmp_path / "saved"))])
 
 
 def test_nothing_is_answered_before_all_models_are_there(run):
-    models = ModelSet([Place(RunSource(run), ("en", "de"))], ServingOptions(), Metrics())
+    models = ModelSet([Place(open_model(run), ("en", "de"))], ServingOptions(), Metrics())
     for ask in (models.only, models.parser, lambda: models.named("run"), lambda: models.translation("en", "de", "")):
         with pytest.raises(NotReady):
             ask()

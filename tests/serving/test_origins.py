@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from t2t_lite.errors import UserError
+from t2t_lite.serving.limits import Origins
 from t2t_lite.serving.options import ServingOptions
-from t2t_lite.serving.origins import Origins
 
 
 def refusal(host, origin=None, method="POST", path="/translate", hosts=(), origins=(), **more):

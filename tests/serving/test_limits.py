@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from t2t_lite.serving.guard import Guard
-from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.limits import Guard
+from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
 
 
@@ -92,6 +92,16 @@ def test_a_body_that_is_too_large_is_refused_and_the_connection_closed(parts, he
     assert 't2t_lite_refused_total{reason="too_large"} 1.0' in figures
 
 
+def test_a_head_that_is_too_large_is_refused():
+    async def test(guard, application):
+        header = (b"x-a", b"b" * 1000)
+        assert (await ask(guard, b"", headers=[header] * 60))[0] == 200
+        answer = await ask(guard, b"", headers=[header] * 70)
+        assert answer[0] == 400 and "head of the request is too long" in error_of(answer)
+
+    run(test)
+
+
 def test_a_body_that_does_not_come_is_given_up():
     async def test(guard, application):
         answer = await ask(guard, b"x", None)
@@ -120,6 +130,15 @@ def test_an_error_of_the_application_is_one_line_and_its_text_is_not_logged(logg
     lines = "\n".join(logged())
     assert "ValueError" in lines and "in fails" in lines and "the text of a client" not in lines
     assert 'status="500"' in metrics.text().decode()
+
+
+def test_an_error_before_the_body_is_an_answer_of_its_own():
+    async def fails(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError
+
+    answer = asyncio.run(ask(Guard(fails, ServingOptions(), Metrics()), b""))
+    assert answer[0] == 500 and error_of(answer) == "internal server error; see the server's log"
 
 
 def test_more_requests_than_allowed_at_the_same_time_are_refused_but_monitors_are_answered():
