@@ -15,10 +15,10 @@ from t2t_lite.registry import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
-LINES = 42_651
+LINES = 41_449
 # Imports inside functions of our own modules, TensorFlow, Keras and NumPy, where a light module calls a heavy one after
 # its checks. The number may only sink.
-IMPORTS_IN_FUNCTIONS = 112
+IMPORTS_IN_FUNCTIONS = 111
 # A module imports only from its own room or from those before it, inside functions and for type checkers, too.
 # docs/architecture.md shows the same column.
 ORDER = (
