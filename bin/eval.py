@@ -53,6 +53,7 @@ def make_parser() -> cli.CommandParser:
         "Decode a split with a checkpoint and score it. Outputs, scores and a report are kept in scores/ in the run "
         "directory and reused by later calls. Several runs are compared with the first.",
         Flags,
+        {"--plot_file": "t2t-lite-report shows the scores, and --tune prints a table"},
     )
 
 

@@ -258,8 +258,8 @@ def _evaluation(folder: Path, path: Path) -> Evaluation:
     content, settings, checkpoint = scores.content, scores.decode_hparams, scores.content["checkpoint"]
     chosen = f" ({text(checkpoint['chosen'])})" if checkpoint.get("chosen") else ""
     about = [Path(text(checkpoint.get("path"))).name + chosen]
-    if content.get("decoded", True):
-        about.append(f"beam_size={text(settings.get('beam_size'))}, alpha={text(settings.get('alpha'))}")
+    searched = f"beam_size={text(settings.get('beam_size'))}, alpha={text(settings.get('alpha'))}"
+    about.append(searched if content.get("decoded", True) else "only losses")
     if not math.isnan(lines := number(content.get("lines"))):
         speed = number(content.get("lines_per_second"))
         about.append(f"{lines:,.0f} lines" + ("" if math.isnan(speed) else f", {shown(speed, 3)} per second"))

@@ -131,6 +131,7 @@ def test_settings_that_were_tuned_before_are_tried_and_not_left_active(run, tune
         (["--tune=alpha", "--metric=ter"], "cannot be combined"),
         (["--tune=alpha", "--decode_hparams=coverage_penalty=0.2"], "cannot be combined with coverage_penalty=0.2"),
         (["--tune=average_checkpoints=9"], "'average_checkpoints' cannot be tuned"),
+        (["--tune=alpha", "--plot_file=x.png"], "--plot_file was removed in 0.10: t2t-lite-report shows"),
     ],
 )
 def test_mistakes_are_one_line(run, command, flags, said):
