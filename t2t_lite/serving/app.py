@@ -35,7 +35,7 @@ def make_app(answering: Answering) -> FastAPI:
     )
     options, models, metrics = answering.options, answering.models, answering.metrics
     answering.add_error_answers(app)
-    app.include_router(libretranslate.router(answering))
+    libretranslate.add_endpoints(app, answering)
     app.include_router(v1.router(answering))
     add_page(app, answering)
 

@@ -2,10 +2,11 @@
 
 import urllib.parse
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Literal, TypeVar
 
 import pydantic
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from python_multipart.multipart import parse_options_header
@@ -18,6 +19,7 @@ from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.sentences import split_sentences
 from t2t_lite.serving.served_model import ServedModel, Task
 
+_TAGS: list[str | Enum] = ["LibreTranslate"]
 _MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
 _DETECTED_CHARACTERS = 2000  # enough to detect the language
@@ -72,13 +74,13 @@ class _Document:
         return list(dict.fromkeys(translations))
 
 
-def router(answering: Answering) -> APIRouter:
-    """Returns the endpoints."""
-    api = APIRouter(tags=["LibreTranslate"])
+def add_endpoints(app: FastAPI, answering: Answering) -> None:
     models = answering.models
 
-    @api.post(
-        "/translate", openapi_extra=_takes(TranslateRequest, {"q": "A dog runs.", "source": "en", "target": "de"})
+    @app.post(
+        "/translate",
+        tags=_TAGS,
+        openapi_extra=_takes(TranslateRequest, {"q": "A dog runs.", "source": "en", "target": "de"}),
     )
     async def translate(request: Request) -> JSONResponse:
         """Translates texts. Takes JSON, a form, or a query string."""
@@ -86,8 +88,8 @@ def router(answering: Answering) -> APIRouter:
         answering.check_key(request, asked.api_key)
         return JSONResponse(await _translated(answering, request, asked))
 
-    @api.get("/languages")
-    @api.post("/languages", include_in_schema=False)
+    @app.get("/languages", tags=_TAGS)
+    @app.post("/languages", include_in_schema=False)
     async def known_languages() -> JSONResponse:
         """Lists the languages, each with its target languages."""
         models.check_ready()
@@ -102,7 +104,7 @@ def router(answering: Answering) -> APIRouter:
             ]
         )
 
-    @api.post("/detect", openapi_extra=_takes(DetectRequest, {"q": "Ein Hund rennt."}))
+    @app.post("/detect", tags=_TAGS, openapi_extra=_takes(DetectRequest, {"q": "Ein Hund rennt."}))
     async def detect(request: Request) -> JSONResponse:
         """Detects which of the languages of this server a text is in."""
         asked = await _read(request, DetectRequest)
@@ -114,7 +116,7 @@ def router(answering: Answering) -> APIRouter:
         detected = await run_in_threadpool(languages.detect, asked.q[:_DETECTED_CHARACTERS], known)
         return JSONResponse([each._asdict() for each in detected])
 
-    @api.get("/frontend/settings")
+    @app.get("/frontend/settings", tags=_TAGS)
     async def settings() -> JSONResponse:
         """Returns the settings for LibreTranslate's web page."""
         models.check_ready()
@@ -133,8 +135,6 @@ def router(answering: Answering) -> APIRouter:
                 "language": {"source": source, "target": target},
             }
         )
-
-    return api
 
 
 async def _translated(answering: Answering, request: Request, asked: TranslateRequest) -> dict[str, Any]:

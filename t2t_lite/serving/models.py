@@ -138,6 +138,9 @@ class ModelSet:
             if detected.language not in able:
                 detected = detected._replace(language=first)
             return able[detected.language], detected
+        for model in models:
+            if (source, target) == (model.source_language, model.target_language):
+                return model, None
         ranked: dict[tuple[int, int], list[ServedModel]] = {}
         for model in models:
             of_target = languages.distance(target, model.target_language)
