@@ -94,7 +94,8 @@ def _run(flags: Sequence[str]) -> None:
         request = evaluate.make_request(source, options)
         problems.append(request.problem)
         scores.append(evaluate.score(request))
-        cli.warn(f"{'wrote' if scores[-1].decoded_now else 'answered from'} {scores[-1].path}")
+        told = "scored the stored outputs again in" if scores[-1].scored_now else "answered from"
+        cli.warn(f"{'wrote' if scores[-1].decoded_now else told} {scores[-1].path}")
     if arguments.json:
         runs = [{"path": str(each.path), "decoded_now": each.decoded_now, **each.content} for each in scores]
         comparison = _compared(scores, problems[0])

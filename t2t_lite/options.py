@@ -118,7 +118,8 @@ class Options:
         """
         for name in values:
             if name not in cls.declared():
-                known = [*cls.declared(), *inspect.signature(function).parameters]
+                parameters = inspect.signature(function).parameters.values()
+                known = [*cls.declared(), *(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)]
                 raise UserError(f"{function.__name__}() has no argument '{name}'{nearest(name, known)}", status=2)
         return cls(**values)
 

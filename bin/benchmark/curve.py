@@ -9,7 +9,7 @@ from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_outputs
 from t2t_lite.report.charts import plot_curves
-from t2t_lite.report.reading import read_run
+from t2t_lite.report.reading import StoredRun, read_run
 from t2t_lite.runs.evaluations import read_evaluations
 from t2t_lite.visualization.figures import check_plot_file
 
@@ -25,7 +25,7 @@ def show(arguments: argparse.Namespace) -> None:
             inputs = {"the evaluations": run / "evaluations.json", "the log": run / "log.jsonl"}
             check_outputs({"--plot_file": Path(arguments.plot_file)}, inputs)
     evaluations = {name: read_evaluations(run) for name, run in runs.items()}
-    stored = {name: read_run(run, name) for name, run in runs.items()} if arguments.plot_file else {}
+    stored = {name: _read(run, name) for name, run in runs.items()} if arguments.plot_file else {}
     for name, run in runs.items():
         if not evaluations[name] and not (stored and stored[name].reports):
             raise UserError(f"{run} has no evaluations.json; evaluate it with t2t-lite-trainer --schedule=eval")
@@ -39,6 +39,14 @@ def show(arguments: argparse.Namespace) -> None:
     if arguments.plot_file:
         drawn = [dataclasses.replace(run, evaluations=evaluations[name]) for name, run in stored.items()]
         plot_curves(drawn, Path(arguments.plot_file))
+
+
+def _read(run: Path, name: str) -> StoredRun:
+    stored = read_run(run, name)
+    for remark in stored.remarks:
+        if remark.text.startswith("log.jsonl is damaged"):
+            cli.warn(f"{run}: {remark.text}")
+    return stored
 
 
 def _print_table(evaluations: dict[int, dict[str, float]]) -> None:

@@ -69,6 +69,7 @@ from t2t_lite.system.tensorflow import tensorflow_job
 from t2t_lite.training.options import check_search
 
 ONLY_TREES = "_only_trees"  # the name suffix of scores after a search among trees only
+PER_WORD = "perplexity_per_word"
 # The parts of a signature that may differ between equal scores.
 _VERSIONS = re.compile(r"nrefs:\d+\||\|version:[^|]*|(?<=sacremoses)-[\d.]+")
 # Settings that a folder's name always contains.
@@ -100,10 +101,10 @@ def evaluate(
       UserError: if the run, the checkpoint or the data is unusable, or a metric does not fit the problem.
     """
     checked = EvalOptions.of_keywords({"data_dir": data_dir, **options}, evaluate)
-    for name in () if decode else ("decode_hparams", "metrics"):
+    for name in () if decode else ("decode_hparams", "metrics", "references"):
         if getattr(checked, name):
             raise UserError(f"`{name}` needs `decode=True`", status=2)
-    source = open_model(output_dir, checked.checkpoint_path, checked.decode_hparams)
+    source = open_model(output_dir, checked.checkpoint_path, checked.decode_hparams if decode else None)
     return score(make_request(source, dataclasses.replace(checked, decode=decode)))
 
 
@@ -164,7 +165,11 @@ class EvalRequest:
         """Returns the stored scores of the outputs, whatever their metrics and references; None if there are none."""
         run, checkpoint = self.source.run_dir.path, self.source.selection.path
         found = None if self.options.again else read_scores(self.folder, run, checkpoint)
-        return found if found and found.content["decoded_by"] == self.decoded_by() else None
+        if found is None or found.content["decoded_by"] != self.decoded_by():
+            return None
+        # Versions up to 0.9 computed the losses in the precision of the search.
+        is_float32 = "digest" in found.content or self.source.settings.precision == "float32"
+        return found if is_float32 else None
 
     def about(self, metrics: Sequence[str], held: Mapping[str, str]) -> dict[str, Any]:
         """Returns the beginning of scores.json, with the digest of all that outputs and scores depend on.
@@ -257,17 +262,20 @@ def score(request: EvalRequest) -> SplitScores:
     options, problem = request.options, request.problem
     wanted = [*usual_metrics(problem), *requested_metrics(options.metrics, problem)] if options.decode else []
     folder, stored = request.folder, request.stored()
-    # Scores that cannot be computed now stay, if they are of the same references: those of a plug-in that is not
-    # loaded, and paper_bleu of an unknown language, which versions up to 0.10 computed.
     known = [figure.metric for figure in stored.figures if figure.metric] if stored else []
-    unknown = {name for name in known if name not in METRICS or not knows_language(name, problem)}
-    metrics = list(dict.fromkeys([*wanted, *(name for name in known if name not in unknown)]))
+    metrics = list(dict.fromkeys([*wanted, *(name for name in known if _can_score(name, problem))]))
     held: list[Figure] = []
+    codes: dict[str, str] = {}
+    # Scores that cannot be computed now stay, if they are of the same references.
     if stored and stored.reference_digests == [file_sha256(path) for path in request.references]:
-        held = [figure for figure in stored.figures if figure.metric in unknown]
-    codes = {each.metric: stored.content.get("scored_by", {}).get(each.metric, "") for each in held} if stored else {}
+        of_tokens = {*map(figure_name, METRICS.having("needs", TOKENS)), PER_WORD}
+        for each in stored.figures:
+            is_known = _can_score(each.metric, problem) if each.metric else each.name in of_tokens
+            held += [] if is_known else [each]
+        by = stored.content.get("scored_by", {})
+        codes = {name: code for name, code in by.items() if not _can_score(name, problem)}
     about = request.about(metrics, codes)
-    if stored and stored.content.get("digest") == about["digest"] and set(wanted) <= set(known):
+    if stored and _holds(stored, about) and set(wanted) <= set(known):
         return stored
     inputs, references = request.texts()
     if stored:
@@ -279,7 +287,9 @@ def score(request: EvalRequest) -> SplitScores:
             LOG.warning(f"{folder / name} was changed after it was scored; decoding the split again")
         outputs = _outputs_of_model(request, inputs, references[0])
     about["checkpoint"]["members"] = outputs.members
-    figures = [*held, *_figures(problem, metrics, outputs, inputs, references)]
+    figures = _figures(problem, metrics, outputs, inputs, references)
+    # The problem's own metric is the first one.
+    figures = [*(each for each in figures if each.metric), *held, *(each for each in figures if not each.metric)]
     texts = {INPUTS: inputs, HYPOTHESES: outputs.hypotheses}
     texts |= {TREES_ONLY: outputs.only_trees} if outputs.only_trees else {}
     texts |= dict(zip(reference_names(len(references)), references, strict=True))
@@ -313,7 +323,28 @@ def score(request: EvalRequest) -> SplitScores:
         written = read_scores(partial, run_dir.path, checkpoint, decoded_now=stored is None)
         assert written is not None
         write_text(partial / REPORT, evaluation_report(written))
-    return dataclasses.replace(written, path=folder)
+    return dataclasses.replace(written, path=folder, scored_now=True)
+
+
+def _can_score(metric: str, problem: Problem) -> bool:
+    """Returns whether a metric with a stored score can be computed now.
+
+    That of a plug-in that is not loaded cannot, nor paper_bleu of an unknown language, which versions up to 0.10
+    computed.
+    """
+    return metric in METRICS and knows_language(metric, problem)
+
+
+def _holds(stored: SplitScores, about: Mapping[str, Any]) -> bool:
+    """Returns whether stored scores depend on the same as `about`, see `EvalRequest.about`."""
+    if "digest" in stored.content:
+        return stored.content["digest"] == about["digest"]
+    # Earlier versions stored the code of plug-ins apart from the signatures.
+    codes = stored.content.get("scored_by", {})
+    signatures = {figure.metric: _VERSIONS.sub("", figure.signature) for figure in stored.figures if figure.metric}
+    by = {name: " ".join(filter(None, (codes.get(name), signatures.get(name)))) for name in about["scored_by"]}
+    references = [each["sha256"] for each in about["references"]]
+    return by == about["scored_by"] and stored.reference_digests == references
 
 
 def _outputs_of_model(request: EvalRequest, inputs: Sequence[str], references: Sequence[str]) -> _Outputs:
@@ -377,7 +408,7 @@ def _figures(
             f"exp of the nats per word: the sum over all {sums.tokens:,.0f} target tokens, including end symbols, "
             f"divided by {words:,} whitespace-separated words plus {lines:,} line ends."
         )
-        figures.append(Figure("perplexity_per_word", "perplexity per word", meaning, score))
+        figures.append(Figure(PER_WORD, "perplexity per word", meaning, score))
     return figures
 
 

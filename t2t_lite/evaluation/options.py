@@ -30,3 +30,9 @@ class EvalOptions(DecodeOptions):
     again: bool = option(False, "decode even if the outputs are stored")
     xla_compile: bool | None = EngineOptions.field("xla_compile")
     decode: bool = True  # no flag: whether to decode the split, or only compute the losses
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("metrics", "references"):  # a single one
+            if isinstance(value := getattr(self, name), str | PathLike):
+                object.__setattr__(self, name, (value,))

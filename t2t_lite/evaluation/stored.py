@@ -71,7 +71,8 @@ class SplitScores:
       split: the split.
       figures: the scores with their meanings, in the order of the report.
       content: everything in scores.json.
-      decoded_now: whether this call ran the model; otherwise the stored result is returned.
+      decoded_now: whether this call ran the model; otherwise, its outputs are the stored ones.
+      scored_now: whether this call computed the scores; otherwise, they are the stored ones.
     """
 
     path: Path
@@ -82,6 +83,7 @@ class SplitScores:
     figures: list[Figure] = dataclasses.field(repr=False)
     content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
     decoded_now: bool = False
+    scored_now: bool = False
 
     def __str__(self) -> str:
         scores = ", ".join(f"{figure.label} {figure.score:.{2 if figure.metric else 4}f}" for figure in self.figures)

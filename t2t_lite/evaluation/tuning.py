@@ -49,7 +49,9 @@ def parse_grid(text: str) -> Grid:
     for part in text.split(","):
         name, equals, given = (each.strip() for each in part.partition("="))
         if name not in _USUAL:
-            raise UserError(f"`tune={text}`: '{name}' cannot be tuned{nearest(name, [*_USUAL, FORGET])}", status=2)
+            hint = "; write averages with t2t-lite-avg, and evaluate each" if name == "average_checkpoints" else ""
+            hint = hint or nearest(name, [*_USUAL, FORGET])
+            raise UserError(f"`tune={text}`: '{name}' cannot be tuned{hint}", status=2)
         if name in found:
             raise UserError(f"`tune={text}`: {name} is given twice; give it once", status=2)
         kind = float if name == ALPHA else int

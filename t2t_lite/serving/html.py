@@ -46,18 +46,19 @@ _RAW = _names("title textarea style xmp iframe noembed noframes noscript plainte
 _VOID = _names("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
 _FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
 _MARKERS = _names("applet caption td th marquee object template")  # formatting ends with these elements
-_SCOPES = _MARKERS | _names("button html table")  # end tags inside these elements close no element outside them
+_SCOPES = _MARKERS | _names("html table")  # end tags inside these elements close no element outside them
+_PARAGRAPH_SCOPES = _SCOPES | {"button"}
 _HEADINGS = _names("h1 h2 h3 h4 h5 h6")
 _BLOCKS = _HEADINGS | _names(
     "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form header "
     "hgroup hr li dd dt listing main menu nav ol p plaintext pre search section summary table ul xmp"
 )
 _GROUPS = _names("tbody thead tfoot colgroup caption")
-_SPECIAL = _BLOCKS | _SCOPES | _GROUPS | _names("body head select tr")
+_SPECIAL = _BLOCKS | _PARAGRAPH_SCOPES | _GROUPS | _names("body head select tr")
 _TABLES = _names("table template")
 # Start tags, the elements that they close first, and the elements inside which they close nothing outside.
 _CLOSED = (
-    (_BLOCKS, {"p"}, _SCOPES),
+    (_BLOCKS, {"p"}, _PARAGRAPH_SCOPES),
     ({"li"}, {"li"}, _SPECIAL - {"address", "div", "p"}),
     ({"dd", "dt"}, {"dd", "dt"}, _SPECIAL - {"address", "div", "p"}),
     ({"option", "optgroup"}, {"option"}, _SPECIAL),
@@ -73,6 +74,7 @@ _CLOSED = (
 # The elements inside which an end tag closes nothing outside, where these are not _SCOPES.
 _BOUNDS = {
     "li": _SCOPES | {"ol", "ul"},
+    "p": _PARAGRAPH_SCOPES,
     **dict.fromkeys({"td", "th", "tr", *_GROUPS}, _TABLES),
     **{name: {"template"} for name in _TABLES},
 }

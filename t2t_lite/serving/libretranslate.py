@@ -113,6 +113,8 @@ def add_endpoints(app: FastAPI, answering: Answering) -> None:
         if not asked.q:
             raise HTTPException(400, "Invalid request: missing q parameter")
         known = tuple(dict.fromkeys([*models.sources, *models.targets]))
+        if not known:
+            raise HTTPException(400, "no model of this server has languages")
         detected = await run_in_threadpool(languages.detect, asked.q[:_DETECTED_CHARACTERS], known)
         return JSONResponse([each._asdict() for each in detected])
 

@@ -96,6 +96,10 @@ class Guard:
 
     def _check(self, scope: "Scope", costs: bool) -> None:
         """Raises _Refused if a request must not reach the application."""
+        names = [name for name, _ in scope["headers"]]
+        if b"transfer-encoding" in names and b"content-length" in names:
+            # A proxy in front of the server may read another length, and take a part of the body for a request.
+            raise _Refused(400, "a request has either Content-Length or Transfer-Encoding", "length")
         head = len(scope["path"]) + len(scope.get("query_string", b""))
         # The HTTP server counts only heads that do not arrive at once.
         if head + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > MAX_HEAD_BYTES:

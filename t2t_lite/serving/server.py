@@ -118,7 +118,12 @@ class _Server(uvicorn.Server):
                 (each, each.cycle): each.transport
                 for each in self.server_state.connections
                 if isinstance(each, H11Protocol)
-                and (each.cycle is None or each.cycle.response_complete or each.transport.is_closing())
+                and (
+                    each.cycle is None
+                    or each.cycle.response_complete
+                    or each.transport.is_closing()
+                    or each.flow.write_paused
+                )
             }
             seen = {key: seen.get(key, now) for key in waiting}
             for key, transport in waiting.items():
@@ -128,6 +133,7 @@ class _Server(uvicorn.Server):
     def _read_keys(self) -> None:
         try:
             self._answering.keys.read()
+            self._say("read the API keys again")
         except UserError as error:
             LOG.warning("keeping the old API keys: %s", error)
 

@@ -160,6 +160,8 @@ def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(traine
     options = {"checkpoint_path": trained.checkpoints[1], "decode_hparams": QUICK}
     for again in (t2t.evaluate(trained.output_dir, **options), t2t.score_split(trained.output_dir, "dev", **options)):
         assert not again.decoded_now and again.scores == result.scores and isinstance(again, t2t.EvaluationResult)
+    more = t2t.evaluate(trained.output_dir, **options, metrics="exact_match")
+    assert more.scored_now and not more.decoded_now and "exact_match" in more.scores
     assert t2t.evaluate(trained.output_dir, **options, again=True).decoded_now
     # Other precisions of the search change the outputs, but not the losses.
     half = t2t.evaluate(trained.output_dir, **options | {"decode_hparams": f"{QUICK},precision=mixed_bfloat16"})
@@ -176,6 +178,7 @@ def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(traine
     [
         ({"metrics": ("chrf",), "decode": False}, "`metrics` needs `decode=True`"),
         ({"decode_hparams": QUICK, "decode": False}, "`decode_hparams` needs `decode=True`"),
+        ({"references": ("x",), "decode": False}, "`references` needs `decode=True`"),
         ({"split": "train"}, "split=train` is out of range: it must be dev or test"),
         ({"metric": ("chrf",)}, "evaluate\\(\\) has no argument 'metric'; did you mean 'metrics'"),
         ({"metrics": ("f1",)}, "'grammar_ende' is scored by bleu"),

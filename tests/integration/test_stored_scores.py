@@ -25,6 +25,14 @@ class ConstantForTest(Metric):
 
     def score(self, hypotheses, references):
         return VALUE
+
+
+@METRICS.register(needs="tokens")
+class BitsForTest:
+    '''Bits.'''
+
+    def score(self, sums):
+        return sums.plain / sums.tokens / 0.6931
 """
 CONSTRAINT = """
 from t2t_lite.registry import CONSTRAINTS
@@ -92,6 +100,15 @@ def test_a_changed_metric_scores_the_stored_outputs_again_without_tensorflow(run
         assert score_of(found, "bleu") == score_of(first, "bleu")
         assert evaluated(*plug_in) == found
     assert evaluated() == found  # without the plug-in, what it has computed stays
+    more = evaluated("--metric=exact_match")  # also if the other metrics are computed again
+    for name in ("constant_for_test", "bits_for_test"):
+        assert score_of(more, name) == score_of(found, name)
+    assert more["figures"][0]["name"] == "bleu"
+    report = (Path(more["path"]) / "report.md").read_text()
+    assert "| words | lines |  BLEU |" in report
+    other = shutil.copytree(run[0], tmp_path / "other" / "run")
+    both = command("eval", f"--output_dir={run[0]},{other}", *flags[1:])
+    assert both.returncode == 0 and "constant_for_test" not in json.loads(both.stdout)["comparison"]["metrics"]
     (mine / "constant.py").write_text("VALUE = 3.0")
     assert score_of(evaluated(plug_in[0]), "constant_for_test") == 3.0  # though it is not asked for
     # A search that is compiled in the background is not waited for.
@@ -131,8 +148,9 @@ def test_scores_of_earlier_versions_answer_unless_a_plug_in_is_involved(run, com
     for name in ("texts", "scored_by", "digest"):  # version 0.8 had none of them
         del content[name]
     file.write_text(json.dumps(content))
-    found, _ = evaluate(command, flags)
+    found, told = evaluate(command, flags)
     assert not found["decoded_now"] and found["figures"] == first["figures"]
+    assert "answered from" in told and json.loads(file.read_text()) == content  # the run may be read-only
     registered(METRICS, "bleu_for_test", type("BleuForTest", (METRICS["bleu"],), {"__module__": __name__}))
     found, _ = evaluate(command, (*flags, "--metric=bleu_for_test"))
     assert score_of(found, "bleu_for_test") == score_of(first, "bleu") and not found["decoded_now"]

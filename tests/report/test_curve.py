@@ -101,6 +101,14 @@ def test_a_run_without_evaluations_is_an_error_that_names_it(make_run, command, 
         plot_curves([empty], tmp_path / "plot.png")
 
 
+def test_a_damaged_log_is_said(make_run, command, tmp_path):
+    run = make_run("run", [(1, 9.0), (40, 5.0)], {40: 1.0})
+    with open(run / "log.jsonl", "a") as log:
+        log.write('\n{"part": "train", "step": "x"}\n')
+    drawn = command("benchmark", "--curve", f"--output_dir={run}", f"--plot_file={tmp_path / 'curves.svg'}")
+    assert drawn.returncode == 0 and f"{run}: log.jsonl is damaged (" in drawn.stderr
+
+
 def test_a_run_without_evaluations_is_plotted(make_run, command, tmp_path):
     run = make_run("run", [(1, 9.0), (40, 5.0)], {40: 1.0})
     (run / "evaluations.json").unlink()

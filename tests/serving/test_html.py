@@ -57,6 +57,9 @@ def _seen(markup):
         ),
         ("<nobr translate=no>a<nobr>b</nobr><a translate=no>c<a>d</a>e", ["b", "d", "e"]),
         ("<table><caption translate=no>a<colgroup><tbody translate=no><td>b<tbody><td>c</table>d", ["c", "d"]),
+        # An open button keeps a paragraph open, but no end tag of a list or a heading.
+        ("<dl>a<p><p translate=no>b<button></dl>c", ["a", "c"]),
+        ("<p translate=no>a<button>b<p>c</button>d", []),
         ("<listing>a</listing><pre translate=yes>b</pre><xmp><b>c</xmp>d", ["d"]),
         ("<svg><![CDATA[</svg>]]>a</svg>b<![CDATA[c]]>d", ["b", "d"]),
         ("<svg><style/><title/>a</svg>b<title>c</title>d", ["b", "c", "d"]),

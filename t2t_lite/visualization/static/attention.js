@@ -1,5 +1,5 @@
 "use strict";
-// Shows attention maps in HTML files, reports and the server's page. All numbers come from attention_data.py; this file
+// Shows attention maps in HTML files, reports and the server's page. All numbers come from attention_map.py; this file
 // decides only positions and colours. The opacity of a line or cell is its weight.
 (() => {
   const KINDS = {encoder: "encoder self-attention", decoder: "decoder self-attention", cross: "cross-attention"};
@@ -30,7 +30,7 @@
   const range = (number) => Array.from({length: number}, (_, place) => place);
 
   class AttentionView {
-    // data: see attention_data.py. Only `load` reads the maps of its sentences.
+    // data: see attention_map.py. Only `load` reads the maps of its sentences.
     // load(sentence, kind, layer): returns a promise of a map with `tokens` and, if these differ, `words`.
     constructor(root, data, load) {
       this.root = root;
