@@ -46,7 +46,7 @@ RUNS = {
             "import datetime",
             {"8_000": "300", "train_steps=400": "train_steps=2", '"data"': '"dates"', '"run"': '"datesrun"'},
             ("datesrun/ckpt-2.index",),
-            ("bleu",),
+            ("BLEU",),
         ),
     ],
     "docs/attention.md": [
@@ -103,7 +103,7 @@ RUNS = {
         Run(
             "t2t-lite-eval",
             {"=alpha,beam_size": "=alpha=0.6/1.0,beam_size=1/2"},
-            ("RUN/scores/test.*/scores.json", "tuned.png"),
+            ("RUN/scores/test.*/scores.json",),
             ("perplexity per word", "p, bootstrap"),
         ),
     ],
