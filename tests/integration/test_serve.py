@@ -119,6 +119,11 @@ def test_a_model_translates_texts_without_letters_if_asked_or_if_its_languages_a
         for text in texts:
             answer = own.post("/v1/translate", {"inputs": text, "split": True}).content
             assert [result["hypotheses"][0]["text"] for result in answer["results"]] == expected([text])
+        detected = own.post("/detect", {"q": SENTENCES[0]})
+        if flags:
+            assert detected.content[0]["language"] == "en"
+        else:
+            assert detected[:2] == (400, {"error": "no model of this server has languages"})
 
 
 def test_alternatives_are_the_next_hypotheses(server, served_exports):
@@ -386,6 +391,7 @@ def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, 
         own.process.send_signal(1)  # SIGHUP
         own.wait_until(lambda: own.post("/translate", asked | {"api_key": "third"}).status == 200)
         assert own.post("/translate", asked | {"api_key": "second"}).status == 403, "it was revoked"
+        own.wait_for("read the API keys again")
         keys.write_text("# none\n")
         own.process.send_signal(1)
         own.wait_for("keeping the old API keys")
