@@ -9,7 +9,7 @@ from t2t_lite.cost import cost_of
 from t2t_lite.errors import UserError
 from t2t_lite.options import option
 from t2t_lite.registry import HPARAMS, MODELS
-from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
+from t2t_lite.reproduce.paper import PAPER_FIGURES
 from t2t_lite.visualization.figures import COLORS, check_plot_file
 
 MILLION = 1e6

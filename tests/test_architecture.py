@@ -42,19 +42,17 @@ LOADED = {
         "training.cluster",
         *("evaluation.options",),
         *("exporting.options", "importing.import_model", "importing.options"),
-        *("reproduce.runs", "reproduce.runner", "reproduce.paper_figures", "serving.options"),
+        *("reproduce.runs", "reproduce.paper", "serving.options"),
     ),
     # A serving machine decodes, parses, scores and serves without TensorFlow.
     "numpy": (
         *("scoring", "visualization", "report", "reproduce", "serving", "evaluation", "data.vocab", "data.bpe_dropout"),
-        *("run_training", "benchmark.layers"),
+        *("run_training",),
         *("data.token_statistics", "decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
         *(
             "benchmark.engines",
-            "benchmark.training_cost",
             "bin.benchmark.curve",
-            "bin.benchmark.layers",
             "bin.datagen.inspection",
         ),
         *("bin.datagen.text_report", "bin.reproduce.figure", "bin.reproduce.tables"),
@@ -63,7 +61,17 @@ LOADED = {
     # They run on every backend of Keras.
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),
     "tensorflow": (
-        *("data", "runs", "decoding", "parsing", "training", "exporting", "importing", "benchmark"),
+        *(
+            "data",
+            "runs",
+            "decoding",
+            "parsing",
+            "training",
+            "exporting",
+            "importing",
+            "benchmark",
+            "reproduce.table_1",
+        ),
         *("data.vocab.subwords_ops", "data.vocab.tf_text", "data.vocab.wordpiece_learning"),
         "data.vocab.wordpiece_ops",
     ),

@@ -14,7 +14,7 @@ from t2t_lite.cost import (
     find_rate,
 )
 from t2t_lite.registry import HPARAMS
-from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
+from t2t_lite.reproduce.paper import DEVICE, NUM_DEVICES, PAPER_FIGURES
 
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from t2t_lite.benchmark import layers
 from t2t_lite.bin import cli
 from t2t_lite.system.machine import cpu_threads
 from t2t_lite.system.tensorflow import import_tensorflow
@@ -13,7 +12,7 @@ COMPARED_LENGTH = 4096
 
 def show(arguments: argparse.Namespace) -> None:
     import_tensorflow()
-    from t2t_lite.benchmark import path_length
+    from t2t_lite.benchmark import layers
     from t2t_lite.training import devices
 
     r = arguments.neighborhood_size
@@ -50,10 +49,10 @@ def show(arguments: argparse.Namespace) -> None:
         "path length, layers", *(f"n = {n}" for n in layers.PATH_LENGTHS), "without factors", "exponent in n"
     )
     paths = {}
-    for name in path_length.LAYERS:
-        paths[name] = [(n, path_length.path_length(name, n, near)) for n in layers.PATH_LENGTHS]
+    for name in layers.LAYERS:
+        paths[name] = [(n, layers.path_length(name, n, near)) for n in layers.PATH_LENGTHS]
         exponent = f"{layers.slope(*zip(*paths[name])):.2f}"
-        of_table = [f"{path_length.table_path_length(name, n, near):.3g}" for n in layers.PATH_LENGTHS]
+        of_table = [f"{layers.table_path_length(name, n, near):.3g}" for n in layers.PATH_LENGTHS]
         table.add_row(name, *(str(number) for _, number in paths[name]), " ".join(of_table), exponent)
     cli.print_table(table)
     print(

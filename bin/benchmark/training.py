@@ -18,21 +18,21 @@ from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:
-    from t2t_lite.benchmark.training_cost import TrainingCost, TrainingData
+    from t2t_lite.benchmark.training import TrainingCost, TrainingData
 
 
 def show(arguments: argparse.Namespace) -> None:
     cli.load_plugins(arguments)
     hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
     MODELS.check(hparams.model)
-    from t2t_lite.benchmark import training_cost
+    from t2t_lite.benchmark import training
 
     if arguments.problem:
         problem, data_dir = get_problem(arguments.problem), Path(arguments.data_dir)
-        data = training_cost.TrainingData(check_data(data_dir, problem), problem, data_dir)
+        data = training.TrainingData(check_data(data_dir, problem), problem, data_dir)
     else:
         sizes = (arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
-        data = training_cost.random_data(*sizes)
+        data = training.random_data(*sizes)
     data.check(hparams)
     if arguments.json_file is not None:
         of_data = Path(arguments.data_dir).iterdir() if arguments.data_dir else ()

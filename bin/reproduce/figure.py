@@ -10,7 +10,7 @@ from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.reproduce.attention_figures import FIGURE_EXTENSIONS, Choices, draw_figure, sentence_for
+from t2t_lite.reproduce.figures import FIGURE_EXTENSIONS, Choices, draw_figure, sentence_for
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.visualization.figures import check_html, check_matplotlib
 

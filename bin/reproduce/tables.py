@@ -10,19 +10,17 @@ from t2t_lite.bin import cli
 from t2t_lite.cost import RATES
 from t2t_lite.display import format_duration
 from t2t_lite.files import make_folder
-from t2t_lite.reproduce import table_1
-from t2t_lite.reproduce.cost import Cost, costs
 from t2t_lite.reproduce.grid import Grid
-from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES
-from t2t_lite.reproduce.results import read_results, trainings_of
-from t2t_lite.reproduce.runner import Runner, spent
-from t2t_lite.reproduce.runs import SCALES, Run, Scale, check_trees, planned_runs
-from t2t_lite.reproduce.tables import TABLES, observations
+from t2t_lite.reproduce.paper import DEVICE, NUM_DEVICES
+from t2t_lite.reproduce.runs import SCALES, Run, Runner, Scale, check_trees, planned_runs, spent
+from t2t_lite.reproduce.tables import TABLES, Cost, costs, observations, read_results, trainings_of
 from t2t_lite.system.machine import num_cores
 
 
 def measure_table_1(arguments: argparse.Namespace, folder: Path, budget: float | None) -> None:
     """Measures the layers of table 1 for at most `budget` seconds, and writes the table."""
+    from t2t_lite.reproduce import table_1
+
     left = [name for name in table_1.LAYERS if name not in table_1.read(folder / table_1.FILE.format(arguments.scale))]
     if arguments.dry_run:
         cli.say(f"{len(left)} layers to measure up to n = {table_1.MAX_LENGTHS[arguments.scale]}, about a minute each")

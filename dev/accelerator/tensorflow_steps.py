@@ -21,7 +21,7 @@ import numpy as np
 from dev.accelerator.batches import LONGEST, MEAN_LENGTH, random_batch
 from dev.accelerator.cases import Case
 from t2t_lite.benchmark.process import in_a_process
-from t2t_lite.benchmark.training_cost import TrainingData, random_data
+from t2t_lite.benchmark.training import TrainingData, random_data
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
@@ -29,7 +29,7 @@ from t2t_lite.system.tensorflow import prepare_process
 from t2t_lite.training.launcher import Launcher
 from t2t_lite.training.options import TrainOptions
 
-if TYPE_CHECKING:  # `prepare_process` comes before TensorFlow
+if TYPE_CHECKING:
     import tensorflow as tf
 
     from dev.accelerator.cases import Search
@@ -132,15 +132,10 @@ def _time_steps(request: StepRequest, machine: Machine) -> dict[str, Any]:
     data = PaddedData(random_data(request.vocab_size, LONGEST, LONGEST).manifest, devices=devices)
     options = TrainOptions(xla_compile=compiled, free_bytes=memory)
     cost = measure_training(hparams, data, strategy, options, _STEPS)
-    figures = cost.figures()
+    same = ("step_seconds", "target_tokens_per_second", "utilisation_by_6_parameters", "utilisation_by_counted_flops")
     return {
-        "step_seconds": figures["step_seconds_median"],
-        "target_tokens_per_second": figures["target_tokens_per_second_median"],
-        "utilisation_by_6_parameters": figures["utilisation_by_6_parameters"],
-        "utilisation_by_counted_flops": figures["utilisation_by_counted_flops"],
-        "compile_seconds": cost.compile_seconds,
-        "memory_bytes": cost.memory_bytes,
-        "parameters": cost.parameters,
+        **{name: cost.figures[name] for name in (*same, "compile_seconds", "parameters")},
+        "memory_bytes": cost.figures["peak_memory_bytes"],
         "target_tokens": cost.steps[0].target_tokens,
         "xla_compile": compiled,
         **({"devices": case.devices, "in_processes": request.in_processes} if case.devices else {}),

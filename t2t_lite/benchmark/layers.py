@@ -1,14 +1,28 @@
-"""Measures and plots the time and memory of the layers in the paper's table 1, by length n and width d."""
+"""Measures and plots the layers of the paper's table 1: time and memory by length n and width d, and path lengths."""
 
 import dataclasses
+import gc
 import itertools
+import math
+import re
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
+import tensorflow as tf
+from keras import ops
 
-from t2t_lite.benchmark.process import call_by_name, in_a_process
+from t2t_lite.arrays import Array
+from t2t_lite.benchmark.process import in_a_process
+from t2t_lite.layers.attention import attend
+from t2t_lite.layers.convolution import Convolution
+from t2t_lite.layers.local_attention import LocalSelfAttention
+from t2t_lite.layers.recurrent import Recurrent
+from t2t_lite.layers.self_attention import SelfAttention
+from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.visualization.figures import COLORS, make_figure, save
 
 if TYPE_CHECKING:
@@ -18,12 +32,15 @@ if TYPE_CHECKING:
 LENGTHS = tuple(2**i for i in range(6, 14))  # 64 .. 8192
 HEAD_SIZE = 64
 KERNEL_SIZE = 3
-# Measured in a process that has TensorFlow, which this one does not need.
-_POINTS = "t2t_lite.benchmark.layer_points:measure_points"
 # Exponents are fitted to these lengths, at which the table's term dominates the constant cost of a call.
 FITTED_LENGTHS = (512, 1024, 2048, 4096, 8192)
 PATH_LENGTHS = (32, 64, 128, 256)
 PATH_NEIGHBORHOOD_SIZE = 16  # small compared with these lengths, so that paths need several layers
+LAYERS = ("full", "local", "recurrent", "convolution", "separable_convolution", "dilated_convolution")
+WIDTH = 8
+# A time is the minimum over calls that together take at least this long, because other processes only add time.
+SECONDS_OF_CALLS = 0.4
+MIN_CALLS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,15 +120,92 @@ def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS)
     case = CASES[name]
     by_length = [(n, case.hidden_size) for n in lengths]
     by_width = [(min(case.length, max(lengths)), d) for d in case.widths]
-    points = in_a_process(call_by_name, _POINTS, name, neighborhood_size, by_length, by_width)
+    points = in_a_process(measure_points, name, neighborhood_size, by_length, by_width)
     return Sweep(case, points[: len(by_length)], points[len(by_length) :])
 
 
 def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point:
     """Measures an attention layer with its projections, as a model uses it, in a separate process."""
     size = length, CASES[name].hidden_size
-    (point,) = in_a_process(call_by_name, _POINTS, name, neighborhood_size, [size], [], True)
+    (point,) = in_a_process(measure_points, name, neighborhood_size, [size], [], True)
     return point
+
+
+def measure_points(
+    name: str,
+    neighborhood_size: int,
+    by_length: Sequence[tuple[int, int]],
+    by_width: Sequence[tuple[int, int]],
+    whole: bool = False,
+) -> list[Point]:
+    """Measures points in the given order.
+
+    Lengths must ascend, because memory that stays allocated after a longer sequence would count for a shorter one.
+    """
+    import_tensorflow()
+    sizes = (*by_length, *by_width)
+    _seconds(_make_call(CASES[name], LENGTHS[0], sizes[0][1], neighborhood_size, whole))  # one-time allocations
+    gc.collect()
+    at_start = _resident("VmRSS")
+    points = []
+    for length, hidden_size in sizes:
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+        seconds = _seconds(_make_call(CASES[name], length, hidden_size, neighborhood_size, whole))
+        points.append(Point(length, hidden_size, seconds, max(_resident("VmHWM") - at_start, 0)))
+    # Time each point again later, because another process may slow down all calls for a point.
+    again = [_seconds(_make_call(CASES[name], *size, neighborhood_size, whole)) for size in sizes]
+    return [dataclasses.replace(point, seconds=min(point.seconds, other)) for point, other in zip(points, again)]
+
+
+def _make_call(case: Case, length: int, hidden_size: int, neighborhood_size: int, whole: bool) -> Callable[[], None]:
+    layer = make_layer(case.name, hidden_size, neighborhood_size)
+    layer.build((None, None, hidden_size))
+    x = keras.random.normal((case.batch, length, hidden_size), seed=1)
+    mask = tf.ones((case.batch, 1, 1, length), tf.bool)
+    if whole or case.name not in ("full", "local"):
+        run = tf.function(lambda: layer(x, mask))
+    else:
+        queries, (keys, values) = layer.heads(x, tf.range(length))
+        run = tf.function(lambda: attention_alone(layer, queries, keys, values, mask))
+    return lambda: run().numpy()
+
+
+def make_layer(name: str, hidden_size: int, neighborhood_size: int) -> keras.Layer:
+    """Returns an unbuilt layer of table 1, for an encoder."""
+    heads = max(hidden_size // HEAD_SIZE, 1)
+    if name == "full":
+        return SelfAttention(hidden_size, heads, causal=False)
+    if name == "local":
+        return LocalSelfAttention(hidden_size, heads, False, neighborhood_size)
+    if name == "recurrent":
+        return Recurrent(hidden_size, causal=False)
+    return Convolution(hidden_size, False, KERNEL_SIZE, separable=name == "separable_convolution")
+
+
+def attention_alone(layer: keras.Layer, queries: Array, keys: Array, values: Array, mask: Array) -> Array:
+    """Returns the output of a layer's attention without projections, float [batch, heads, length, size]."""
+    if isinstance(layer, LocalSelfAttention):
+        return layer.attend_in_blocks(queries, keys, values, mask)
+    return attend(queries, keys, values, mask)[0]
+
+
+def _seconds(call: Callable[[], None]) -> float:
+    call()  # traces the graph
+    times = []
+    while len(times) < MIN_CALLS or sum(times) < SECONDS_OF_CALLS:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _resident(what: str) -> int:
+    """Returns the resident memory of this process in bytes, current (VmRSS) or peak (VmHWM). Linux only."""
+    match = re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    if match is None:
+        raise ValueError(f"/proc/self/status has no {what}")
+    return 1024 * int(match[1])
 
 
 def exponent(points: list[Point], of: str, over: str) -> float:
@@ -130,6 +224,72 @@ def table_exponent(case: Case, points: list[Point], over: str, neighborhood_size
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
     return float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-12)), 1)[0])
+
+
+def path_length(name: str, length: int, neighborhood_size: int) -> int:
+    """Returns the number of layers after which every position of an encoder depends on every other position.
+
+    `name` is one of LAYERS, `length` is in positions, and `neighborhood_size` is r in local attention. The dilation of
+    "dilated_convolution" is KERNEL_SIZE times that of the layer below, and restarts at 1 when it would reach the
+    sequence length. For a recurrent layer, each sequential step counts as a layer.
+    """
+    reached = np.eye(length, dtype=bool)
+    layers = 0
+    while not reached.all():
+        layers += 1
+        if layers == 1 or name == "dilated_convolution":  # stacked layers of the other kinds are identical
+            one_layer = _dependencies(name, length, neighborhood_size, layers - 1)
+        further = (one_layer.astype("float32") @ reached.astype("float32")) > 0
+        if (further == reached).all() and name != "dilated_convolution":
+            raise ValueError(f"{name}: with {length} positions, some outputs never depend on some inputs")
+        reached = further
+    return layers
+
+
+def table_path_length(name: str, length: int, neighborhood_size: int) -> float:
+    """Returns the table's path length without constant factors: 1, n / r, n, n / k or log_k n."""
+    return {
+        "full": 1.0,
+        "local": length / neighborhood_size,
+        "recurrent": float(length),
+        "dilated_convolution": math.log(length, KERNEL_SIZE),
+    }.get(name, length / KERNEL_SIZE)  # section 4: O(n / k) for contiguous kernels
+
+
+def _dependencies(name: str, length: int, neighborhood_size: int, index: int) -> np.ndarray:
+    """Returns bool [outputs, inputs]: whether each output of layer `index` depends on each input."""
+    if name == "recurrent":
+        return _dependencies_of_a_unit(length)
+    if name == "dilated_convolution":
+        dilations = [KERNEL_SIZE**i for i in range(length) if KERNEL_SIZE**i < length]
+        dilation = dilations[index % len(dilations)]
+        layer = Convolution(WIDTH, causal=False, kernel_size=KERNEL_SIZE, dilation=dilation)
+    else:
+        layer = make_layer(name, WIDTH, neighborhood_size)
+    layer.build((None, None, WIDTH))
+    # Small inputs keep attention weights away from 0, so that rounding hides no dependency.
+    x = 0.1 * np.random.default_rng(1).normal(size=(length, WIDTH)).astype("float32")
+    changed = np.repeat(x[None], length + 1, axis=0)  # the last row stays unchanged
+    changed[np.arange(length), np.arange(length)] += 0.3
+    y = np.asarray(ops.convert_to_numpy(layer(changed, np.ones((length + 1, 1, 1, length), bool))))
+    return (np.abs(y[:-1] - y[-1]).max(axis=-1) > 1e-6 * np.abs(y[-1]).max()).T
+
+
+def _dependencies_of_a_unit(length: int) -> np.ndarray:
+    """Returns bool [outputs, inputs]: the dependencies of one recurrent step, on its input and its neighbor's state.
+
+    An encoder has recurrent units in both directions.
+    """
+    layer = make_layer("recurrent", WIDTH, 0)
+    layer.build((None, None, WIDTH))
+    matrix = np.zeros((length, length), bool)
+    for units, neighbor in zip(layer.directions, (-1, 1)):
+        x, state = (ops.ones((1, 1, WIDTH)) * 0.5, ops.ones((1, units.units)) * 0.5)
+        before = np.array(units.advance(state, units.project(x)[:, 0]))
+        on_input = np.abs(np.array(units.advance(state, units.project(x + 1.0)[:, 0])) - before).max() > 1e-6
+        on_state = np.abs(np.array(units.advance(state + 1.0, units.project(x)[:, 0])) - before).max() > 1e-6
+        matrix |= on_input & np.eye(length, dtype=bool) | on_state & np.eye(length, k=neighbor, dtype=bool)
+    return matrix
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:

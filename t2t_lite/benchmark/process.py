@@ -1,7 +1,6 @@
 """Runs measurements in separate processes, so that earlier measurements leave no memory or threads behind."""
 
 import concurrent.futures
-import importlib
 import multiprocessing
 import os
 import subprocess
@@ -9,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from t2t_lite.errors import UserError
 from t2t_lite.system.tensorflow import prepare_process
@@ -63,9 +62,3 @@ def _run(command: list[str], cache: str) -> tuple[int, str, WholeCommand]:
         lines = output.read().split("\n")[:-1]
         last = (messages.read().splitlines() or [""])[-1]
         return process.returncode, last, WholeCommand(seconds, usage.ru_maxrss * 1024, lines)
-
-
-def call_by_name(reference: str, *arguments: object) -> Any:  # noqa: ANN401  what the function returns
-    """Calls "module:function", for `in_a_process`, if only the new process should import the module."""
-    module, function = reference.split(":")
-    return getattr(importlib.import_module(module), function)(*arguments)

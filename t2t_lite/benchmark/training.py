@@ -1,26 +1,128 @@
 """Measures the cost of training: the time, memory and device utilisation of its steps."""
 
+import contextlib
 import dataclasses
 import itertools
+import math
 import platform
 import re
+import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from t2t_lite.benchmark.training_cost import Machine, TimedStep, TrainingCost, TrainingData
 from t2t_lite.config import HParams
 from t2t_lite.cost import cost_of
+from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry
+from t2t_lite.data.pipeline import epochs, reading_shards, window_size
+from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import cpu_threads
 from t2t_lite.training.devices import device_memory, make_strategy, matmul_gflops, peak_flops, resolve_auto
 from t2t_lite.training.micro_batching import DistributedBatch, bound_micro_batches, distribute_batches, first_replica
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.reports import memory_in_use
-from t2t_lite.training.step import StepReport, TrainStep, build_model
+from t2t_lite.training.step import TrainStep, build_model
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
+    manifest: Manifest  # has the vocabulary sizes and the sentence lengths
+    # problem, data_dir: the problem and its data folder; None: random ids.
+    problem: Problem | None = None
+    data_dir: Path | None = None
+
+    def check(self, hparams: HParams) -> None:
+        if self.problem is not None:
+            self.problem.check_hparams(hparams)
+        self.manifest.check_lengths(hparams)
+
+    def vocab_sizes(self) -> tuple[int, int]:
+        of_inputs, of_targets = self.manifest.vocabularies
+        return self._in_direction((of_inputs["size"], of_targets["size"]))
+
+    def mean_lengths(self) -> tuple[float, float]:
+        return self._in_direction(
+            (self.manifest.mean_length("train", "inputs"), self.manifest.mean_length("train", "targets"))
+        )
+
+    def batches(self, hparams: HParams, seed: int) -> tf.data.Dataset:
+        """Returns an endless `tf.data.Dataset` of global batches {"inputs", "targets"}, int32 [rows, length]."""
+        if self.problem is not None and self.data_dir is not None:
+            return epochs(
+                self.problem,
+                self.data_dir,
+                batch_tokens=hparams.batch_tokens,
+                batch_by=hparams.batch_by,
+                max_length=hparams.max_length,
+                bpe_dropout=hparams.bpe_dropout,
+                pair_concatenation=hparams.pair_concatenation,
+                seed=seed,
+            )
+        lengths = {side: int(length) for side, length in zip(("inputs", "targets"), self.mean_lengths())}
+        rows = max(round(hparams.batch_tokens / lengths["targets"]), 1)
+        generator = np.random.default_rng(seed)
+        batch = {
+            side: generator.integers(1, size, (rows, lengths[side]), np.int32)
+            for side, size in zip(lengths, self.vocab_sizes())
+        }
+        # Repeat one batch: this costs nothing, and the ids in a batch do not affect the time of a step.
+        return tf.data.Dataset.from_tensors(batch).repeat()
+
+    def round_of_batches(self, batch_tokens: int) -> int:
+        pairs = window_size(self.manifest.splits["train"]["examples"])
+        return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)
+
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context for reading batches, in which damaged files raise a UserError."""
+        if self.problem is None or self.data_dir is None:
+            return contextlib.nullcontext()
+        return reading_shards(self.problem.data_name, self.data_dir)
+
+    def _in_direction(self, pair: tuple[_T, _T]) -> tuple[_T, _T]:
+        return pair if self.problem is None else self.problem.in_direction(pair)
+
+
+def random_data(vocab_size: int, source_length: int, target_length: int) -> TrainingData:
+    """Returns data with random ids: sentences of the given lengths without padding. `vocab_size` must be at least 2."""
+    lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
+    split = SplitEntry(examples=1, plan="", shards={}, dropped={}, lengths=lengths)
+    vocabulary = VocabularyEntry(file="", sha256="", size=vocab_size)
+    return TrainingData(Manifest("random ids", vocabulary, {"train": split, "dev": split}, {}))
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    devices: list[str]  # the devices of the strategy, each with its kind
+    threads: int  # number of CPU threads that TensorFlow uses
+    matmul_gflops: float  # speed of a 2048x2048 matrix product in float32 on the first device, in GFLOP/s
+    # tensorflow, keras, python: versions.
+    tensorflow: str
+    keras: str
+    python: str
+
+
+class TimedStep(NamedTuple):
+    """One training step: total seconds, seconds spent waiting for the batch, target tokens without and with padding."""
+
+    seconds: float
+    waited: float
+    target_tokens: float
+    padded_target_tokens: float
+
+
+class TrainingCost(NamedTuple):
+    # The measurements by name. Names include units; times and rates are medians over the steps.
+    figures: dict[str, float | str | None]
+    steps: list[TimedStep]
+    machine: Machine
 
 
 def measure(
@@ -60,57 +162,63 @@ def measure_training(
         about = (batches.element_spec, options.random_seed, is_compiled, micro_batches.num_parallel)
         train_step = TrainStep(strategy, model, optimizer, *about)
         first = itertools.islice(batches, warmup_steps + num_steps)
+        steps, skipped = [], 0
         start = time.perf_counter()
         try:
             try_every_graph(train_step, first, is_compiled or micro_batches.static_tokens > 0)
             compile_seconds = time.perf_counter() - start
-            steps, skipped = _time_steps(train_step, iter(batches), num_steps, warmup_steps)
+            iterator = iter(batches)
+            for batch in itertools.islice(iterator, warmup_steps):
+                train_step(batch)
+            for _ in range(num_steps):
+                start = time.perf_counter()
+                batch = next(iterator)
+                waited = time.perf_counter() - start
+                report = train_step(batch)
+                seconds = time.perf_counter() - start
+                steps.append(TimedStep(seconds, waited, float(report.sums.tokens), report.positions))
+                skipped += not report.finite
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
                 f"out of memory in {hparams.precision}; set `max_tokens_per_replica` below {micro_batches.max_tokens}, "
                 f"or reduce batch_tokens"
             ) from error
         memory = memory_in_use()  # before other measurements increase it
-        delivered = None
+        delivered = None  # random ids need no pipeline
         if data.problem is not None:
-            delivered = _pipeline_speed(batches, max(data.round_of_batches(hparams.batch_tokens), num_steps))
+            # Read a fixed number of batches, not for a fixed time, because all workers must request the same batches.
+            number = max(data.round_of_batches(hparams.batch_tokens), num_steps)
+            iterator = iter(batches)
+            next(iterator)  # excludes the setup; the batches below still include reading and sorting a window
+            start = time.perf_counter()
+            read = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
+            delivered = read / (time.perf_counter() - start)
+    # Take the better of two measurements, because other processes can only slow a measurement down.
+    peak = max(peak, peak_flops(strategy, hparams.precision, options.peak_tflops))
+    parameters = model.count_params()
+    rate = statistics.median(step.target_tokens / step.seconds for step in steps)
+    padded_rate = statistics.median(step.padded_target_tokens / step.seconds for step in steps)
+    # Operations per target token without padding, including its share of the source.
     flops = sum(cost_of(hparams, targets_size, inputs_size).training_flops(*data.mean_lengths()).values())
-    return TrainingCost(
-        precision=hparams.precision,
-        batch_by=hparams.batch_by,
-        xla_compile=is_compiled,
-        replicas=strategy.num_replicas_in_sync,
-        parameters=model.count_params(),
-        compile_seconds=compile_seconds,
-        steps=steps,
-        skipped_steps=skipped,
-        input_tokens_per_second=delivered,
-        counted_flops_per_token=flops / hparams.batch_tokens,
-        # Take the better of two measurements, because other processes can only slow a measurement down.
-        peak_flops=max(peak, peak_flops(strategy, hparams.precision, options.peak_tflops)),
-        memory_bytes=memory,
-        machine=describe_machine(strategy),
-    )
-
-
-def _time_steps(
-    train_step: Callable[[DistributedBatch], StepReport],
-    batches: Iterator[DistributedBatch],
-    num_steps: int,
-    warmup_steps: int,
-) -> tuple[list[TimedStep], int]:
-    """Returns (the timed steps, the number of them that were skipped)."""
-    for batch in itertools.islice(batches, warmup_steps):
-        train_step(batch)
-    steps, skipped = [], 0
-    for _ in range(num_steps):
-        start = time.perf_counter()
-        batch = next(batches)
-        waited = time.perf_counter() - start
-        report = train_step(batch)
-        steps.append(TimedStep(time.perf_counter() - start, waited, float(report.sums.tokens), report.positions))
-        skipped += not report.finite
-    return steps, skipped
+    flops_per_token = flops / hparams.batch_tokens
+    figures = {
+        "precision": hparams.precision,
+        "xla_compile": is_compiled,
+        "devices": strategy.num_replicas_in_sync,
+        "parameters": parameters,
+        "skipped_steps": skipped,  # gradients were not finite
+        "compile_seconds": compile_seconds,  # the first step of each graph: tracing, compilation and the step itself
+        "step_seconds": statistics.median(step.seconds for step in steps),
+        "target_tokens_per_second": rate,
+        "padded_target_tokens_per_second": padded_rate,
+        "input_tokens_per_second": delivered,  # of the input pipeline alone
+        "utilisation_by_6_parameters": 6 * parameters * rate / peak,
+        # A shared machine may be faster during training than during the measurement of its peak.
+        "utilisation_by_counted_flops": min(1.0, flops_per_token * rate / peak),
+        "peak_flops_per_second": peak,  # of all devices together
+        "peak_memory_bytes": memory,  # up to the last step: the maximum over all GPUs; without GPUs, of the process
+    }
+    return TrainingCost(figures, steps, describe_machine(strategy))
 
 
 def try_every_graph(
@@ -130,16 +238,6 @@ def try_every_graph(
         seen.add(graph)
 
 
-def _pipeline_speed(batches: Iterable[DistributedBatch], number: int) -> float:
-    """Returns the speed of reading `number` batches without training, in non-padding target tokens per second."""
-    iterator = iter(batches)
-    next(iterator)  # excludes the setup; the batches below still include reading and sorting a window
-    # Read a fixed number of batches, not for a fixed time, because all workers must request the same batches.
-    start = time.perf_counter()
-    tokens = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
-    return tokens / (time.perf_counter() - start)
-
-
 def describe_machine(strategy: tf.distribute.Strategy) -> Machine:
     if strategy is tf.distribute.get_strategy():  # TensorFlow's default strategy, which lists no devices
         names = [(tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU"))[0].name]
@@ -148,7 +246,11 @@ def describe_machine(strategy: tf.distribute.Strategy) -> Machine:
     devices = []  # such as "GPU:0 (NVIDIA A100)"
     for name in [name.split("device:")[1] for name in names]:
         kind, number = name.split(":")
-        what = _processor() if kind == "CPU" else None
+        what = None
+        if kind == "CPU":
+            cpuinfo = Path("/proc/cpuinfo")
+            model = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text() if cpuinfo.exists() else "")
+            what = model[1].strip() if model else platform.processor() or platform.machine()
         if kind == "GPU":
             gpu = tf.config.get_visible_devices("GPU")[int(number)]
             what = tf.config.experimental.get_device_details(gpu).get("device_name")
@@ -161,11 +263,3 @@ def describe_machine(strategy: tf.distribute.Strategy) -> Machine:
         keras=keras.__version__,
         python=platform.python_version(),
     )
-
-
-def _processor() -> str:
-    try:
-        model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        model = None
-    return model[1].strip() if model else platform.processor() or platform.machine()

@@ -45,10 +45,10 @@ def import_model(
         raise UserError(f"`kind` takes {' or '.join(KINDS)}, not '{kind}'", status=2)
     load_tensorflow()
     if kind == "keras":
-        from t2t_lite.importing.keras_export import import_export
+        from t2t_lite.importing.run_writing import import_export
 
         return import_export(Path(model), Path(output_dir), checked)
-    from t2t_lite.importing.t2t_run import import_run
+    from t2t_lite.importing.t2t_model import import_run
 
     return import_run(Path(model), Path(output_dir), checked, warn)
 

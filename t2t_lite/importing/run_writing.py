@@ -1,12 +1,15 @@
-"""Writes an imported model as a run directory."""
+"""Writes an imported model as a run directory; imports a model from an export in the format keras."""
 
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.data.problem import Problem
+from t2t_lite.data.problem import Problem, get_problem
+from t2t_lite.decoding.export_dir import open_keras_export
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_folder
+from t2t_lite.importing.options import ImportOptions
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.models.loading import load_model_file
 from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.run_dir import prepare_run_dir, record_alignment_layer
 from t2t_lite.training.optimizers import make_optimizer
@@ -45,3 +48,20 @@ def write_run(
             record_alignment_layer(partial, alignment_layer)
         name = TrainingState(model, optimizer).save(partial, 1).name
     return Imported(output_dir, output_dir / name, model.count_params(), problem.name)
+
+
+def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imported:
+    """Converts an export into a run directory, which is written atomically.
+
+    Of the options, only `problem` applies, because an export has its vocabularies.
+    """
+    check_new(output_dir)
+    if given := [name for name, value in vars(options).items() if value and name != "problem"]:
+        raise UserError(f"`{given[0]}` applies to tensor2tensor's models only; remove it", status=2)
+    export = open_keras_export(source)
+    model = load_model_file(source / "model.keras")
+    assert isinstance(model, Seq2SeqModel)
+    problem = get_problem(options.problem or export.content["problem"])
+    step = export.content["checkpoint"]["step"]
+    layer = export.content["alignment_layer"]
+    return write_run(output_dir, model, step, problem, export.vocabulary, export.inputs_vocabulary, layer)

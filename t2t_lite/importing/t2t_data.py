@@ -23,7 +23,7 @@ from t2t_lite.data.problem import SIDES, SPLITS, Problem
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, make_folder, split_paths
-from t2t_lite.importing.t2t_vocabulary import BYTES, import_t2t_vocabulary
+from t2t_lite.importing.t2t_model import BYTES, import_t2t_vocabulary
 
 _SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
 _BATCH = 4096  # number of records that are parsed together

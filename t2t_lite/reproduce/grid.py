@@ -1,14 +1,60 @@
-"""Writes a table of results as Markdown, CSV and LaTeX."""
+"""Tables of results with means over seeds, written as Markdown, CSV and LaTeX."""
 
 import csv
 import dataclasses
 import io
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from t2t_lite.files import write_text
-from t2t_lite.reproduce.seeds import Mean
+
+LEVEL = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Mean:
+    """A mean with its interval. `margin` is None if no row has several seeds."""
+
+    value: float
+    margin: float | None
+
+    @property
+    def low(self) -> float:
+        return self.value - (math.inf if self.margin is None else self.margin)
+
+    @property
+    def high(self) -> float:
+        return self.value + (math.inf if self.margin is None else self.margin)
+
+
+class Seeds:
+    def __init__(self, figures: Mapping[str, Sequence[float]]) -> None:
+        self._figures = {row: np.asarray(values, float) for row, values in figures.items() if len(values)}
+        self._freedom = sum(len(values) - 1 for values in self._figures.values())
+        squares = sum(float(((values - values.mean()) ** 2).sum()) for values in self._figures.values())
+        self.deviation = math.sqrt(squares / self._freedom) if self._freedom else None
+
+    def __contains__(self, row: str) -> bool:
+        return row in self._figures
+
+    def mean(self, row: str) -> Mean:
+        values = self._figures[row]
+        return Mean(float(values.mean()), self._margin(1 / len(values)))
+
+    def difference(self, row: str, other: str) -> Mean:
+        values, others = self._figures[row], self._figures[other]
+        return Mean(float(values.mean() - others.mean()), self._margin(1 / len(values) + 1 / len(others)))
+
+    def _margin(self, variance: float) -> float | None:
+        if self.deviation is None:
+            return None
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self._freedom, (1 + LEVEL) / 2)) * self.deviation * math.sqrt(variance)
 
 
 @dataclasses.dataclass(frozen=True)

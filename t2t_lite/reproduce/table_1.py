@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from t2t_lite.benchmark import layers
-from t2t_lite.benchmark.layers import PATH_LENGTHS, PATH_NEIGHBORHOOD_SIZE
+from t2t_lite.benchmark.layers import PATH_LENGTHS, PATH_NEIGHBORHOOD_SIZE, path_length
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 from t2t_lite.reproduce.grid import Column, Grid
@@ -41,8 +41,6 @@ def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], s
 
 
 def _measured(name: str, max_length: int) -> dict[str, object]:
-    from t2t_lite.benchmark.path_length import path_length
-
     figures: dict[str, object] = {"path": [path_length(name, n, PATH_NEIGHBORHOOD_SIZE) for n in PATH_LENGTHS]}
     if name not in layers.CASES:  # a dilated convolution does the same work as any other
         return figures

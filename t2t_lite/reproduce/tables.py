@@ -1,16 +1,31 @@
-"""Makes the paper's tables 2, 3 and 4, with its results beside the measured ones, and checks its observations."""
+"""Makes the paper's tables with its results beside the measured ones, and checks its observations."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from t2t_lite.config import HParams
+from t2t_lite.cost import cost_of
+from t2t_lite.data.manifest import FILENAME, manifest_of_file
+from t2t_lite.data.problem import SIDES, get_problem
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.evaluation.stored import stored_evaluations
 from t2t_lite.metric import figure_label
-from t2t_lite.reproduce.grid import Column, Grid
-from t2t_lite.reproduce.paper_figures import PAPER_FIGURES, TABLE_2, TABLE_4
-from t2t_lite.reproduce.results import Result, over_seeds, row_and_column
-from t2t_lite.reproduce.runs import PAPER_BASE, ROWS, Scale, short
-from t2t_lite.reproduce.seeds import Mean, Seeds
+from t2t_lite.reproduce.grid import Column, Grid, Mean, Seeds
+from t2t_lite.reproduce.paper import PAPER_FIGURES, TABLE_2, TABLE_4
+from t2t_lite.reproduce.runs import PAPER_BASE, ROWS, Run, Scale, Spent, short
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.evaluations import read_evaluations, read_reports
+from t2t_lite.runs.run_dir import RunDir, open_run_dir
+from t2t_lite.runs.selection import select
+from t2t_lite.system.tensorflow import import_tensorflow
 
+# Default utilisation: the speed of training relative to a large matrix product, for estimates without a finished run.
+# Measured on CPUs with models of hidden size 128 to 512.
+_USUAL_UTILISATION = 0.35
+_BYTES_PER_WEIGHT = 12  # float32, with Adam's two moments
 # The `training_figures` of each row, by `row_and_column`.
 Trainings: TypeAlias = Mapping[str, Mapping[str, float]]
 # The label of the paper's BLEU. It must differ from sacreBLEU's.
@@ -20,6 +35,125 @@ HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 # Differences up to these count as "nearly identical": in BLEU, and as a share of the perplexity. In the paper, learned
 # positions and sinusoids differ by 0.1 BLEU, and not in perplexity.
 SAME_BLEU, SAME_PERPLEXITY = 0.5, 0.03
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    parameters: int  # number of parameters of the model
+    flops: float  # operations of the whole training, forward and backward passes
+    seconds: float  # time of the whole training on this machine; 0 if it is done
+    disk_bytes: float  # disk space of the checkpoints
+
+
+def costs(runs: Sequence[Run], scale: Scale, times: Mapping[str, Spent]) -> dict[str, Cost]:
+    """Returns the cost of each run, by name. Imports TensorFlow.
+
+    `scale` has the sentence length and the vocabulary size. `times` of finished runs determine the speed of the others.
+    Without any, the speed is measured.
+    """
+    import_tensorflow()
+    from t2t_lite.training.devices import matmul_gflops
+
+    sizes: dict[str, tuple[int, float]] = {}
+    for run in runs:
+        if run.row not in sizes:
+            cost = cost_of(run.hparams, scale.vocab_size)
+            step = sum(cost.training_flops(scale.mean_length, scale.mean_length).values())
+            sizes[run.row] = sum(cost.parameter_parts().values()), step * run.hparams.train_steps
+    trained = {run.name for run in runs if run.is_trained()}
+    done = [(sizes[run.row][1], times[run.name].seconds) for run in runs if run.name in trained & times.keys()]
+    seconds = sum(taken for _, taken in done)
+    rate = (
+        sum(flops for flops, _ in done) / seconds
+        if seconds > 0
+        else matmul_gflops(repeats=3) * 1e9 * _USUAL_UTILISATION
+    )
+    return {
+        run.name: Cost(
+            parameters=(size := sizes[run.row])[0],
+            flops=size[1],
+            seconds=0.0 if run.name in trained else size[1] / rate,
+            disk_bytes=size[0] * _BYTES_PER_WEIGHT * run.hparams.average_checkpoints,
+        )
+        for run in runs
+    }
+
+
+def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
+    """Returns the known measurements of a training run.
+
+    They are "parameters" in millions, "steps", "tokens" (target tokens per step), "step_seconds", "flops" (counted
+    operations of all steps, which needs the sentence lengths in `data_dir`), "dev_perplexity" (of the last evaluated
+    checkpoint) and "dev_step", its step.
+    """
+    sizes = [open_vocabulary(path).size for path in (run.vocabulary, run.inputs_vocabulary)]
+    cost = cost_of(run.hparams, *sizes)
+    figures = {"parameters": sum(cost.parameter_parts().values()) / 1e6}
+    reports = read_reports(run.path)
+    if rates := reports.get("steps_per_second"):
+        figures["steps"] = max(reports["step"])
+        tokens = [each / rate for each, rate in zip(reports["target_tokens_per_second"], rates)]
+        figures["tokens"] = statistics.median(tokens)
+        rates = rates[1:] or rates  # the first one includes building the graph
+        figures["step_seconds"] = 1 / statistics.median(rates)
+        about = data_dir / FILENAME.format(run.problem.data_name)
+        if about.exists():
+            manifest = manifest_of_file(about)
+            lengths = run.problem.in_direction([manifest.mean_length("train", side) for side in SIDES])
+            figures["flops"] = figures["steps"] * sum(cost.training_flops(*lengths).values())
+    if evaluations := read_evaluations(run.path):
+        figures["dev_step"] = max(evaluations)
+        figures["dev_perplexity"] = evaluations[max(evaluations)]["perplexity"]
+    return figures
+
+
+class Result(NamedTuple):
+    """A finished run and its metrics by name, such as "bleu" and "perplexity"."""
+
+    run: Run
+    figures: Mapping[str, float]
+
+
+def read_results(runs: Sequence[Run]) -> list[Result]:
+    """Returns the results of those runs that are evaluated, even if their data is gone."""
+    results = []
+    for run in runs:
+        if not run.is_trained() or (run.averages and not list_checkpoints(run.directory, "average")):
+            continue
+        settings = get_problem(run.problem).decode_hparams.override(run.search)
+        checkpoint = select(run.directory, run.checkpoint).path
+        stored = stored_evaluations(open_run_dir(run.directory), run.split, checkpoint)
+        for one in stored:
+            key = one.content["decoded_by"]
+            if one.decode_hparams == vars(settings) and run.is_of_data(key["inputs"], key["targets"]):
+                results.append(Result(run, one.scores))
+                break
+    return results
+
+
+def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
+    """Returns the `training_figures` of each row, by `row_and_column`. Imports TensorFlow."""
+    trainings: dict[str, Mapping[str, float]] = {}
+    for result in results:
+        key = row_and_column(result.run)
+        if key not in trainings:
+            trainings[key] = training_figures(
+                open_run_dir(result.run.directory), Path(result.run.data_flags["data_dir"])
+            )
+    return trainings
+
+
+def row_and_column(run: Run) -> str:
+    """Returns the key of a row's results: "transformer_base EN-DE"."""
+    return f"{run.row} {run.column}"
+
+
+def over_seeds(results: Sequence[Result], figure: str, key: Callable[[Run], str] = lambda run: run.row) -> Seeds:
+    values: dict[str, list[float]] = {}
+    for result in results:
+        if figure in result.figures:
+            values.setdefault(key(result.run), []).append(result.figures[figure])
+    return Seeds(values)
 
 
 class Observation(NamedTuple):

@@ -6,14 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from t2t_lite.benchmark.layer_points import attention_alone, make_layer
 from t2t_lite.benchmark.layers import (
     CASES,
     FITTED_LENGTHS,
     LENGTHS,
     Point,
     Sweep,
+    attention_alone,
     exponent,
+    make_layer,
     plot,
     slope,
     table_exponent,

@@ -5,7 +5,7 @@ import math
 import keras
 import pytest
 
-from t2t_lite.benchmark.path_length import LAYERS, path_length, table_path_length
+from t2t_lite.benchmark.layers import LAYERS, path_length, table_path_length
 
 
 def searched(length, reaches):

@@ -1,59 +1,13 @@
-"""Figures of given steps, random data, and the number of batches in a round of the input pipeline."""
+"""Random data, and the number of batches in a round of the input pipeline."""
 
 import numpy as np
 import pytest
 
-from t2t_lite.benchmark.training import try_every_graph
-from t2t_lite.benchmark.training_cost import Machine, TimedStep, TrainingCost, TrainingData, random_data
+from t2t_lite.benchmark.training import TrainingData, random_data, try_every_graph
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.pipeline import WINDOW
 from t2t_lite.errors import UserError
-
-COST = TrainingCost(
-    precision="float32",
-    batch_by="both",
-    xla_compile=False,
-    replicas=4,
-    parameters=1000,
-    compile_seconds=4.5,
-    # 100, 50, 80 and 120 tokens per second; 200, 100, 80 and 160 with padding.
-    steps=[
-        TimedStep(1.0, 0.25, 100, 200),
-        TimedStep(2.0, 0.25, 100, 200),
-        TimedStep(1.0, 0.0, 80, 80),
-        TimedStep(0.5, 0.0, 60, 80),
-    ],
-    skipped_steps=1,
-    input_tokens_per_second=270.0,
-    counted_flops_per_token=10_000.0,
-    peak_flops=3e6,
-    memory_bytes=2**20,
-    machine=Machine(["CPU:0"], 1, 1.0, "", "", ""),
-)
-
-
-def test_figures_are_medians_and_maxima_of_the_rates_of_single_steps():
-    figures = COST.figures()
-    expected = {
-        "steps": 4,
-        "seconds": 4.5,
-        "target_tokens": 340,
-        "padded_target_tokens": 560,
-        "step_seconds_median": 1.0,
-        "step_seconds_best": 0.5,
-        "target_tokens_per_second_median": 90.0,
-        "target_tokens_per_second_best": 120.0,
-        "target_tokens_per_second_per_device_median": 22.5,
-        "padded_target_tokens_per_second_median": 130.0,
-        "padded_target_tokens_per_second_best": 200.0,
-        "padded_target_tokens_per_second_per_device_median": 32.5,
-        "input_wait_share": 0.5 / 4.5,
-        "input_times_training": 3.0,
-        "utilisation_by_6_parameters": 6 * 1000 * 90 / 3e6,
-        "utilisation_by_counted_flops": 10_000 * 90 / 3e6,
-    }
-    assert {name: figures[name] for name in expected} == pytest.approx(expected)
 
 
 def test_random_batches_have_no_padding_and_about_the_requested_number_of_tokens():

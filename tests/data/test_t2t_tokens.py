@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.importing.t2t_vocabulary import import_t2t_vocabulary
+from t2t_lite.importing.t2t_model import import_t2t_vocabulary
 
 # Of such a list as that of its problem translate_ende_wmt_bpe32k, whose unknown words are UNK.
 LIST = "<pad>\n<EOS>\nUNK\nthe\nho@@\nuse\n.\né\n"

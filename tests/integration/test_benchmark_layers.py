@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from t2t_lite.benchmark.layers import CASES
-from t2t_lite.benchmark.path_length import LAYERS
+from t2t_lite.benchmark.layers import CASES, LAYERS
 
 
 @pytest.mark.heavy

@@ -28,24 +28,16 @@ def measured(command, file, *flags):
 def check_row(row, content):
     """Relations between figures that hold on every machine."""
     steps = row["timed_steps"]
-    assert len(steps) == row["steps"]
     assert all(0 <= step["waited"] < step["seconds"] for step in steps)
     assert all(0 < step["target_tokens"] <= step["padded_target_tokens"] for step in steps)
-    for name in ("seconds", "target_tokens", "padded_target_tokens"):
-        assert row[name] == pytest.approx(sum(step[name] for step in steps))
-    seconds = [step["seconds"] for step in steps]
-    assert (row["step_seconds_median"], row["step_seconds_best"]) == (statistics.median(seconds), min(seconds))
+    assert row["step_seconds"] == statistics.median(step["seconds"] for step in steps)
     for kind in ("target_tokens", "padded_target_tokens"):
-        rates = sorted(step[kind] / step["seconds"] for step in steps)
-        assert row[f"{kind}_per_second_median"] == pytest.approx(rates[len(rates) // 2])  # the number of steps is odd
-        assert row[f"{kind}_per_second_best"] == pytest.approx(rates[-1])
-        each = row[f"{kind}_per_second_per_device_median"]
-        assert each * row["devices"] == pytest.approx(row[f"{kind}_per_second_median"])
+        rates = [step[kind] / step["seconds"] for step in steps]
+        assert row[f"{kind}_per_second"] == pytest.approx(statistics.median(rates))
     sizes = content["vocab_size"], content["source_length"], content["target_length"]
     flops = sum(cost_of(HPARAMS_OF_SET, sizes[0]).training_flops(*sizes[1:]).values()) / HPARAMS_OF_SET.batch_tokens
-    assert row["counted_flops_per_target_token"] == pytest.approx(flops)
     done = row["utilisation_by_counted_flops"] * row["peak_flops_per_second"]
-    assert done == pytest.approx(flops * row["target_tokens_per_second_median"])
+    assert done == pytest.approx(flops * row["target_tokens_per_second"])
     assert row["parameters"] == sum(cost_of(HPARAMS_OF_SET, content["vocab_size"]).parameter_parts().values())
     by_6 = row["utilisation_by_6_parameters"] / row["utilisation_by_counted_flops"]
     assert by_6 == pytest.approx(6 * row["parameters"] / flops)
@@ -84,14 +76,13 @@ def test_a_compiled_step_on_random_ids_is_measured(command, tmp_path, batch_by, 
     assert (row["precision"], row["devices"]) == ("float32", 1)
     assert [step["target_tokens"] for step in row["timed_steps"]] == [512.0] * 3
     assert [step["padded_target_tokens"] for step in row["timed_steps"]] == [padded] * 3
-    assert (row["batch_by"], row["xla_compile"]) == (batch_by, True)
-    assert row["input_tokens_per_second"] is None and row["input_times_training"] is None
+    assert row["xla_compile"] is True and row["input_tokens_per_second"] is None
     printed = row_of(lines, "float32")
-    assert printed[1] == f"{row['target_tokens_per_second_median']:,.0f}"
+    assert printed[1] == f"{row['target_tokens_per_second']:,.0f}"
     assert printed[-1] == f"{row['peak_memory_bytes'] / 2**20:,.0f}"
     assert f"{row['utilisation_by_counted_flops']:.1%}" in printed
     assert "random ids: sentences of 20 and 16 tokens, vocabulary 100" in lines
-    assert "tokens/s" in "".join(lines) and "input" not in "".join(lines) and "per device" not in "".join(lines)
+    assert "tokens/s" in "".join(lines) and "input" not in "".join(lines)
 
 
 @pytest.mark.heavy
@@ -108,11 +99,9 @@ def test_problem_data_is_measured_in_two_precisions_on_two_devices(command, gram
         check_row(row, content)
         assert row["devices"] == 2 and row["peak_flops_per_second"] == 2 * 0.5e12
         assert all(abs(step["target_tokens"] - 512) < 64 for step in row["timed_steps"])
-        assert row["padded_target_tokens"] > row["target_tokens"]
-        consumed = row["input_tokens_per_second"] / row["input_times_training"]
-        assert consumed == pytest.approx(row["target_tokens_per_second_median"])
+        assert row["padded_target_tokens_per_second"] > row["target_tokens_per_second"]
         printed = row_of(lines, row["precision"])
-        assert f"{row['target_tokens_per_second_per_device_median']:,.0f}" in printed
+        assert f"{row['target_tokens_per_second']:,.0f}" in printed
         assert f"{row['input_tokens_per_second']:,.0f}" in printed
     assert "CPU:0" in lines[-2] and "CPU:1" in lines[-2]
 

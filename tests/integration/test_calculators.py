@@ -5,7 +5,7 @@ import re
 import pytest
 
 from t2t_lite.registry import HPARAMS
-from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
+from t2t_lite.reproduce.paper import PAPER_FIGURES
 
 pytestmark = pytest.mark.slow
 

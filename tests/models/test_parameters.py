@@ -11,7 +11,7 @@ from t2t_lite.cost import cost_of
 from t2t_lite.models.building import symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
-from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
+from t2t_lite.reproduce.paper import PAPER_FIGURES
 
 VOCAB = 37_000
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=16, filter_size=24, num_heads=4, max_length=10)

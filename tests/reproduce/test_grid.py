@@ -2,8 +2,7 @@
 
 import csv
 
-from t2t_lite.reproduce.grid import Column, Grid
-from t2t_lite.reproduce.seeds import Mean
+from t2t_lite.reproduce.grid import Column, Grid, Mean
 
 GRID = Grid(
     "Table 9: an example",

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.reproduce.runner import TIMES, Runner, spent
-from t2t_lite.reproduce.runs import SCALES, Command, planned_runs
+from t2t_lite.reproduce.runs import SCALES, TIMES, Command, Runner, planned_runs, spent
 
 # Programs in the place of the package's commands.
 PROGRAMS = {
@@ -92,7 +91,7 @@ def test_a_damaged_record_of_times_is_not_in_the_way(tmp_path, run):
 SCRIPT = f"""
 import sys
 from pathlib import Path
-from t2t_lite.reproduce.runner import Runner
+from t2t_lite.reproduce.runs import Runner
 from t2t_lite.reproduce.runs import Command, planned_runs
 from t2t_lite.reproduce.runs import SCALES
 folder = Path(sys.argv[1])

@@ -12,9 +12,9 @@ from t2t_lite.data.generation.generate import generate
 from t2t_lite.errors import UserError
 from t2t_lite.problems import grammar
 from t2t_lite.registry import HPARAMS
-from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.reproduce.results import read_results
+from t2t_lite.reproduce.paper import PAPER_FIGURES
 from t2t_lite.reproduce.runs import SCALES, paper_changes, planned_runs
+from t2t_lite.reproduce.tables import read_results
 from t2t_lite.runs.run_dir import data_digests, open_run_dir
 
 

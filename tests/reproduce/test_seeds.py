@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from t2t_lite.reproduce.seeds import Mean, Seeds
+from t2t_lite.reproduce.grid import Mean, Seeds
 from t2t_lite.reproduce.tables import BETTER, FAILS, HOLDS, OBSERVATIONS, SAME, UNDECIDED, WORSE, judged, verdict
 
 
@@ -59,7 +59,7 @@ def test_verdicts(expected, value, margin, higher_is_better, result):
 
 
 def test_the_papers_own_differences_make_its_observations_hold():
-    from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
+    from t2t_lite.reproduce.paper import PAPER_FIGURES
 
     rows = {row: figures for row, figures in PAPER_FIGURES.items() if figures.bleu}
     # The paper's figures as if measured with three seeds that hardly differ.

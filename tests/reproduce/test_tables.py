@@ -6,11 +6,10 @@ import shutil
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.reproduce.results import Result, read_results, row_and_column
+from t2t_lite.reproduce.paper import PAPER_FIGURES
 from t2t_lite.reproduce.runs import SCALES, Run, planned_runs
 from t2t_lite.reproduce.table_1 import FILE, LAYERS, table_1
-from t2t_lite.reproduce.tables import observations, table_2, table_3, table_4
+from t2t_lite.reproduce.tables import Result, observations, read_results, row_and_column, table_2, table_3, table_4
 
 SMALL = SCALES["small"]
 

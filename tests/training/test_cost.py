@@ -16,7 +16,7 @@ from t2t_lite.layers.self_attention import SelfAttention
 from t2t_lite.models.building import symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import FEED_FORWARD_TYPES, HPARAMS, MODELS, NORM_TYPES, SELF_ATTENTION_TYPES
-from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
+from t2t_lite.reproduce.paper import PAPER_FIGURES
 
 VOCAB = 23
 # All sizes differ, so that none can be confused; lengths are multiples of all blocks of `local`.

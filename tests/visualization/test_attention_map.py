@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.reproduce.attention_figures import draw_figure, sentence_for
+from t2t_lite.reproduce.figures import draw_figure, sentence_for
 from t2t_lite.visualization import attention, attention_map
 from t2t_lite.visualization.attention import AttentionPicture, find_query
 from t2t_lite.visualization.attention_map import attention_data, chosen_layers, head_statistics
