@@ -55,9 +55,8 @@ LOADED = {
             "benchmark.training_cost",
             "bin.benchmark.curve",
             "bin.benchmark.layers",
-            "bin.datagen.inspection",
         ),
-        *("bin.datagen.text_report", "bin.reproduce.figure", "bin.reproduce.tables"),
+        *("bin.reproduce.figure", "bin.reproduce.tables"),
         *(f"bin.decoder.{name}" for name in ("attention", "corpus", "files", "outputs", "streams")),
     ),
     # They run on every backend of Keras.
