@@ -50,13 +50,7 @@ LOADED = {
         *("run_training", "benchmark.layers"),
         *("data.token_statistics", "decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
-        *(
-            "benchmark.engines",
-            "benchmark.training_cost",
-            "bin.benchmark.curve",
-            "bin.benchmark.layers",
-        ),
-        *("bin.reproduce.figure", "bin.reproduce.tables"),
+        *("benchmark.engines", "benchmark.training_cost"),
         *(f"bin.decoder.{name}" for name in ("attention", "corpus", "files", "outputs", "streams")),
     ),
     # They run on every backend of Keras.
