@@ -28,6 +28,7 @@ from t2t_lite.metric import (
 )
 from t2t_lite.options import option
 from t2t_lite.registry import METRICS
+from t2t_lite.scoring.parseval import check_one_line_per_tree
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.comparison import Comparison
@@ -166,8 +167,7 @@ def _check_options(parser: cli.CommandParser, arguments: argparse.Namespace, met
 
 def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, Any]) -> None:
     from t2t_lite.evaluation.comparison import compare_texts
-    from t2t_lite.scoring.parseval import check_one_line_per_tree
-    from t2t_lite.scoring.significance import BOOTSTRAP
+    from t2t_lite.scoring import significance
 
     systems, references = _read(arguments.hypothesis), _read(arguments.reference)
     source = _read([arguments.source]) if arguments.source else {}
@@ -191,7 +191,7 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
     if len(systems) == 1 and not arguments.json:
         print("\n".join(_reports(systems, references, metrics, options, arguments.intervals)))
         return
-    test = arguments.test or BOOTSTRAP
+    test = arguments.test or significance.BOOTSTRAP
     compared = compare_texts(
         metrics,
         systems,
@@ -204,9 +204,10 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
     )
     signatures = {name: scorer.signature(len(references)) for name, scorer in scorers.items()}
     if arguments.json:
-        _print_json(compared, list(references), len(lines), signatures, test)
+        num_samples = significance.TESTS[test]
+        _print_json(compared, list(references), len(lines), signatures, test, num_samples)
     else:
-        _print(compared, signatures, test)
+        _print(compared, signatures, test, significance.EXPLANATIONS[test])
 
 
 def _reports(
@@ -231,10 +232,8 @@ def _reports(
     return lines
 
 
-def _print(compared: "Comparison", signatures: Mapping[str, str], test: str) -> None:
+def _print(compared: "Comparison", signatures: Mapping[str, str], test: str, explanation: str) -> None:
     from rich.text import Text
-
-    from t2t_lite.scoring.significance import EXPLANATIONS
 
     for metric, systems in compared.systems.items():
         label, signature = figure_label(figure_name(metric)), signatures[metric]
@@ -250,7 +249,7 @@ def _print(compared: "Comparison", signatures: Mapping[str, str], test: str) -> 
             print(_NOT_RESAMPLED)
         print()
     first = compared.names[0]
-    print(f"p-value: for the difference from {first}, by {EXPLANATIONS[test]}")
+    print(f"p-value: for the difference from {first}, by {explanation}")
     print(f"intervals: {_INTERVALS}")
     for other, changes in compared.changes.items():
         print()
@@ -264,10 +263,13 @@ def _print(compared: "Comparison", signatures: Mapping[str, str], test: str) -> 
 
 
 def _print_json(
-    compared: "Comparison", references: list[str], lines: int, signatures: Mapping[str, str], test: str
+    compared: "Comparison",
+    references: list[str],
+    lines: int,
+    signatures: Mapping[str, str],
+    test: str,
+    num_samples: int,
 ) -> None:
-    from t2t_lite.scoring.significance import TESTS
-
     several = len(compared.names) > 1
     metrics = []
     for name, systems in compared.systems.items():
@@ -298,7 +300,7 @@ def _print_json(
         "references": references,
         "lines": lines,
         "metrics": metrics,
-        "test": {"name": test, "num_samples": TESTS[test]} if several else None,
+        "test": {"name": test, "num_samples": num_samples} if several else None,
         "changes": compared.changes_json(),
     }
     print(as_json(content))

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import t2t_lite as t2t
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.display import CommandDisplay
+from t2t_lite.bin.datagen import GenerationDisplay
 from t2t_lite.data.problem import get_problem
 from t2t_lite.options import option
+from t2t_lite.runs.run_dir import open_run_dir, wait_for_run_dir
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.training.cluster import is_in_step, is_launched, make_tf_configs, task_of_environment, use_slurm
 from t2t_lite.training.launcher import Launcher
@@ -136,7 +137,7 @@ def _train(arguments: argparse.Namespace) -> int:
     result = t2t.train(
         get_problem(arguments.problem, **arguments.problem_options),
         arguments.hparams_set,
-        display=CommandDisplay(),
+        display=GenerationDisplay(),
         **{name: getattr(arguments, name) for name in names},
         **cli.given(arguments, TrainOptions),
     )
@@ -144,14 +145,12 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from t2t_lite.runs import run_dir
-
-    run_dir.wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)
+    wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)
     cli.trust_plugins(arguments, [arguments.output_dir])
-    run = run_dir.open_run_dir(Path(arguments.output_dir))
+    run = open_run_dir(Path(arguments.output_dir))
     options = TrainOptions(**cli.given(arguments, TrainOptions))
     check_evaluation(run.problem, options)
     import_tensorflow()
     from t2t_lite.training import evaluation
 
-    evaluation.evaluate_continuously(run, Path(arguments.data_dir), options, CommandDisplay())
+    evaluation.evaluate_continuously(run, Path(arguments.data_dir), options, cli.CommandDisplay())

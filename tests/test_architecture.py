@@ -50,12 +50,7 @@ LOADED = {
         *("run_training",),
         *("data.token_statistics", "decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
-        *(
-            "benchmark.engines",
-            "bin.benchmark.curve",
-            "bin.datagen.inspection",
-        ),
-        *("bin.datagen.text_report", "bin.reproduce.figure", "bin.reproduce.tables"),
+        "benchmark.engines",
         *(f"bin.decoder.{name}" for name in ("attention", "corpus", "files", "outputs", "streams")),
     ),
     # They run on every backend of Keras.

@@ -1,7 +1,7 @@
 """The code that all commands share: the parser, argument types and error handling."""
 
+from t2t_lite.bin.cli.display import CommandDisplay, print_table, say, table, warn
 from t2t_lite.bin.cli.flags import (
-    CommandParser,
     Flags,
     Paths,
     RunFlags,
@@ -9,7 +9,6 @@ from t2t_lite.bin.cli.flags import (
     given,
     is_remote,
     load_plugins,
-    parse_with_problem,
     path,
     paths,
     positive_number,
@@ -17,9 +16,10 @@ from t2t_lite.bin.cli.flags import (
     truth,
     whole_number,
 )
-from t2t_lite.bin.cli.run import end_at_second_signal, print_table, program, run, say, table, warn
+from t2t_lite.bin.cli.run import CommandParser, end_at_second_signal, parse_with_problem, program, run
 
 __all__ = [
+    "CommandDisplay",
     "CommandParser",
     "Flags",
     "Paths",

@@ -1,31 +1,23 @@
-"""The flags of the commands: their declarations, types and parser, flags of problems, and trust in plug-ins.
-
-The parser suggests the nearest flags for unknown ones, and handles --registry_help.
-"""
+"""The flags of the commands: their declarations and types; what they mean for plug-ins."""
 
 import argparse
-import collections
 import dataclasses
 import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from types import UnionType
-from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
+from typing import Any, TypeAlias, get_args, get_type_hints
 
-from t2t_lite.aliases import PROGRAMS, alias_hint
-from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.data.problem import REVERSED_SUFFIX
+from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import nearest
 from t2t_lite.files import split_paths
 from t2t_lite.options import Option, Options, option, parse_bool
 from t2t_lite.plugins import load_all, trust
-from t2t_lite.registry import PROBLEMS
 
-PROGRAM = "t2t-lite-{}"
 Paths: TypeAlias = Sequence[str | PathLike]
 
 
@@ -102,100 +94,16 @@ def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
         print(f"trusted from now on: {folder}", file=sys.stderr)
 
 
-class CommandParser(argparse.ArgumentParser):
-    """An argument parser that accepts no abbreviations and suggests the nearest flags for an unknown one.
-
-    Args:
-      command: the command's name without "t2t-lite-".
-      description: the first lines of --help.
-      flags: the class that declares the flags.
-      removed: flags of earlier versions, which are an error that says what to use instead.
-    """
-
-    def __init__(
-        self, command: str, description: str, flags: type[Flags], removed: Mapping[str, str] | None = None
-    ) -> None:
-        epilog = f"In tensor2tensor: {PROGRAMS[command]}." if command in PROGRAMS else None
-        super().__init__(prog=PROGRAM.format(command), description=description, epilog=epilog, allow_abbrev=False)
-        self.flags = flags
-        self._command = command
-        self._removed = removed or {}
-        self.register("action", None, _Store)
-        one_of: Any = None
-        # argparse lists flags in the order in which they are added; those of a group stand together.
-        declared = [*_declared(flags)]
-        for title in dict.fromkeys(group for group, *_ in declared):
-            group = self.add_argument_group(title) if title else self
-            for _, name, about, default, hint in (each for each in declared if each[0] == title):
-                if about.one_of:
-                    one_of = one_of or group.add_mutually_exclusive_group(required=about.required)
-                names, rest = _argument(name, about, default, hint)
-                (one_of if about.one_of else group).add_argument(*names, **rest)
-
-    def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
-        """Parses the arguments. Exits with status 2 on unknown flags, which are reported before missing flags."""
-        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        names = dict.fromkeys(argument.split("=")[0] for argument in args)
-        unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
-        if removed := next((name for name in unknown if name in self._removed), None):
-            self.error(f"{removed} was removed in 0.10: {self._removed[removed]}")
-        if unknown:
-            self.error(". ".join(f"unknown flag {name}{self._hint(name, flags)}" for name in unknown))
-        if (asked := _early_value(args, "--registry_help")) is not None:
-            usr_dir = _early_value(args, "--t2t_usr_dir")
-            load_all(os.path.expanduser(usr_dir) if usr_dir else None)
-            from t2t_lite.bin.cli import registry_help
-
-            registry_help.print_registry_help(asked)
-            raise SystemExit(0)
-        self.check_repeated(args)
-        return super().parse_args(args, namespace or argparse.Namespace())
-
-    def check_repeated(self, args: Sequence[str]) -> None:
-        """Exits with status 2 if a known flag is given twice, unless it is a list, which may be given in parts."""
-        for flag, count in collections.Counter(argument.split("=")[0] for argument in args).items():
-            action = self._option_string_actions.get(flag)
-            if not action or action.dest in (HParams.FLAG, DecodeHParams.FLAG) or action.type in (paths, _joined_paths):
-                continue
-            if count > 1:
-                self.error(f"{flag} is given {'twice' if count == 2 else f'{count} times'}; keep one of them")
-
-    def refuse(self, arguments: argparse.Namespace, names: Sequence[str], why: str) -> None:
-        """Exits with status 2 if one of these flags is given. `why` is the message, with {} for the flag."""
-        for name in names:
-            if getattr(arguments, name):
-                flag = next(action.option_strings[0] for action in self._actions if action.dest == name)
-                self.error(why.format(flag))
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: error: {as_flags(message)} (--help lists all flags)", file=sys.stderr)
-        raise SystemExit(2)
-
-    def _hint(self, flag: str, flags: Sequence[str]) -> str:
-        name = flag.removeprefix("--")
-        if message := alias_hint(self._command, name):
-            return message
-        for settings in (HParams, DecodeHParams):
-            if f"--{settings.FLAG}" not in flags:
-                continue
-            name = settings.current_name(name)
-            if name in settings.names():
-                return f"; it is a setting: --{settings.FLAG}={name}=VALUE"
-            if message := alias_hint(settings.FLAG, name):
-                return f"; it is a setting of --{settings.FLAG}{message}"
-        return nearest(flag, flags)
-
-
-def _declared(kind: type[Options], group: str = "") -> Iterator[tuple[str, str, Option, object, object]]:
-    """Yields the group, name, declaration, default and type of each flag in order."""
+def declared_flags(kind: type[Options], group: str = "") -> Iterator[tuple[str, Option, list[str], dict[str, Any]]]:
+    """Yields the group, declaration, and arguments of `add_argument` of each flag in order."""
     hints = get_type_hints(kind)
     for name in kind.names():
         default, declared = getattr(kind, name), kind.option(name)
         if isinstance(default, type) and issubclass(default, Options):
-            yield from _declared(default, group)
+            yield from declared_flags(default, group)
         elif name in kind.declared():
             group = declared.group or group
-            yield group, name, declared, default, hints[name]
+            yield group, declared, *_argument(name, declared, default, hints[name])
 
 
 def _argument(name: str, option: Option, default: object, hint: object) -> tuple[list[str], dict[str, Any]]:
@@ -233,48 +141,6 @@ def _argument(name: str, option: Option, default: object, hint: object) -> tuple
     return names, arguments
 
 
-def parse_with_problem(parser: CommandParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Loads the registries and parses `argv`. Values of the problem's own flags become `problem_options`."""
-    parser.check_repeated(argv)  # before code of --t2t_usr_dir runs
-    name, usr_dir = (_early_value(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
-    load_all(path(usr_dir) if usr_dir else None)
-    name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
-    if name and _early_value(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
-        PROBLEMS.check(name)  # report an unknown problem before its unknown flags
-    flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
-    group = parser.add_argument_group(f"data of {name}") if flags else parser
-    for flag, text in flags.items():
-        nargs, const = ("?", "True") if flag in switches else (None, None)
-        kind = _joined_paths if PROBLEMS[name].file_lists & {flag, "*"} else str
-        group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
-    arguments = parser.parse_args(argv)
-    arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
-    return arguments
-
-
-class _Store(argparse.Action):
-    """Stores a flag's value, and adds lists of settings or files up if the flag is given again."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,  # noqa: ANN401  of the flag's type
-        option_string: str | None = None,
-    ) -> None:
-        before = getattr(namespace, self.dest, self.default)
-        if before is not self.default and before:
-            values = [*before, *values] if isinstance(values, list) else f"{before},{values}"
-        setattr(namespace, self.dest, values)
-
-
-def _early_value(args: Sequence[str], flag: str) -> str | None:
-    """Returns the value of a flag before the parser knows all flags; "" if it has no value, None if it is missing."""
-    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    early.add_argument(flag, nargs="?", const="", dest="value")
-    return early.parse_known_args(args)[0].value
-
-
 # Types of flags. Each parses a string, or raises an error that names the accepted values.
 
 
@@ -306,7 +172,7 @@ def paths(text: str) -> list[str]:
     return [path(part) for part in parts]
 
 
-def _joined_paths(text: str) -> str:
+def joined_paths(text: str) -> str:
     """Returns paths separated by commas as they are; a problem splits them."""
     return text
 

@@ -1,6 +1,11 @@
-"""Runs a command: turns errors into one line and an exit status, and restores the process state."""
+"""Runs a command: parses its flags, turns errors into one line and an exit status, restores the process state.
 
+The parser suggests the nearest flags for unknown ones, and handles --registry_help.
+"""
+
+import argparse
 import atexit
+import collections
 import contextlib
 import errno
 import gc
@@ -11,17 +16,22 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
-from t2t_lite.bin.cli.flags import PROGRAM, as_flags
+from t2t_lite.aliases import PROGRAMS, alias_hint
+from t2t_lite.bin.cli.display import print_registry_help, warn
+from t2t_lite.bin.cli.flags import Flags, as_flags, declared_flags, joined_paths, path, paths
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.display import LOG
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.plugins import load_all
+from t2t_lite.registry import PROBLEMS
 from t2t_lite.system.installed import missing_package
 from t2t_lite.system.tensorflow import keep_freed_memory, prepare_process
 
-if TYPE_CHECKING:
-    import rich.table
+PROGRAM = "t2t-lite-{}"
 
 
 def run(
@@ -164,35 +174,6 @@ def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
         raise SystemExit(1) from None
 
 
-def say(line: str) -> None:
-    """Prints a message of the library. Arguments are named as flags, see `as_flags`."""
-    print(as_flags(line), flush=True)
-
-
-def warn(line: str) -> None:
-    """Prints a message of the library on standard error, see `say`."""
-    print(as_flags(line), file=sys.stderr)
-
-
-def table(*titles: str, left: int = 1, pad_edge: bool = False) -> "rich.table.Table":
-    """Returns an empty table without borders. Its first `left` columns are left-aligned, the others right-aligned."""
-    import rich.table
-
-    columns = (
-        rich.table.Column(title, justify="left" if number < left else "right") for number, title in enumerate(titles)
-    )
-    return rich.table.Table(*columns, box=None, pad_edge=pad_edge)
-
-
-def print_table(table: "rich.table.Table") -> None:
-    """Prints a `rich.table.Table` in its full width. Lines longer than the terminal are better than truncated ones."""
-    import rich.console
-
-    console = rich.console.Console(highlight=False, width=10_000)
-    console.width = console.measure(table).maximum
-    console.print(table)
-
-
 _ADVICE = {
     errno.EACCES: "no permission to read or write it; change its permissions, or use another path",
     errno.EPERM: "operation not permitted; change the permissions, or use another path",
@@ -269,3 +250,126 @@ def utf8_output() -> Iterator[None]:
     finally:
         if not output.closed:
             output.reconfigure(**before)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An argument parser that accepts no abbreviations and suggests the nearest flags for an unknown one.
+
+    Args:
+      command: the command's name without "t2t-lite-".
+      description: the first lines of --help.
+      flags: the class that declares the flags.
+      removed: flags of earlier versions, which are an error that says what to use instead.
+    """
+
+    def __init__(
+        self, command: str, description: str, flags: type[Flags], removed: Mapping[str, str] | None = None
+    ) -> None:
+        epilog = f"In tensor2tensor: {PROGRAMS[command]}." if command in PROGRAMS else None
+        super().__init__(prog=PROGRAM.format(command), description=description, epilog=epilog, allow_abbrev=False)
+        self.flags = flags
+        self._command = command
+        self._removed = removed or {}
+        self.register("action", None, _Store)
+        one_of: Any = None
+        # argparse lists flags in the order in which they are added; those of a group stand together.
+        declared = [*declared_flags(flags)]
+        for title in dict.fromkeys(group for group, *_ in declared):
+            group = self.add_argument_group(title) if title else self
+            for _, about, names, rest in (each for each in declared if each[0] == title):
+                if about.one_of:
+                    one_of = one_of or group.add_mutually_exclusive_group(required=about.required)
+                (one_of if about.one_of else group).add_argument(*names, **rest)
+
+    def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
+        """Parses the arguments. Exits with status 2 on unknown flags, which are reported before missing flags."""
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        names = dict.fromkeys(argument.split("=")[0] for argument in args)
+        unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
+        if removed := next((name for name in unknown if name in self._removed), None):
+            self.error(f"{removed} was removed in 0.10: {self._removed[removed]}")
+        if unknown:
+            self.error(". ".join(f"unknown flag {name}{self._hint(name, flags)}" for name in unknown))
+        if (asked := _early_value(args, "--registry_help")) is not None:
+            usr_dir = _early_value(args, "--t2t_usr_dir")
+            load_all(os.path.expanduser(usr_dir) if usr_dir else None)
+            print_registry_help(asked)
+            raise SystemExit(0)
+        self.check_repeated(args)
+        return super().parse_args(args, namespace or argparse.Namespace())
+
+    def check_repeated(self, args: Sequence[str]) -> None:
+        """Exits with status 2 if a known flag is given twice, unless it is a list, which may be given in parts."""
+        for flag, count in collections.Counter(argument.split("=")[0] for argument in args).items():
+            action = self._option_string_actions.get(flag)
+            if not action or action.dest in (HParams.FLAG, DecodeHParams.FLAG) or action.type in (paths, joined_paths):
+                continue
+            if count > 1:
+                self.error(f"{flag} is given {'twice' if count == 2 else f'{count} times'}; keep one of them")
+
+    def refuse(self, arguments: argparse.Namespace, names: Sequence[str], why: str) -> None:
+        """Exits with status 2 if one of these flags is given. `why` is the message, with {} for the flag."""
+        for name in names:
+            if getattr(arguments, name):
+                flag = next(action.option_strings[0] for action in self._actions if action.dest == name)
+                self.error(why.format(flag))
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: error: {as_flags(message)} (--help lists all flags)", file=sys.stderr)
+        raise SystemExit(2)
+
+    def _hint(self, flag: str, flags: Sequence[str]) -> str:
+        name = flag.removeprefix("--")
+        if message := alias_hint(self._command, name):
+            return message
+        for settings in (HParams, DecodeHParams):
+            if f"--{settings.FLAG}" not in flags:
+                continue
+            name = settings.current_name(name)
+            if name in settings.names():
+                return f"; it is a setting: --{settings.FLAG}={name}=VALUE"
+            if message := alias_hint(settings.FLAG, name):
+                return f"; it is a setting of --{settings.FLAG}{message}"
+        return nearest(flag, flags)
+
+
+class _Store(argparse.Action):
+    """Stores a flag's value, and adds lists of settings or files up if the flag is given again."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401  of the flag's type
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest, self.default)
+        if before is not self.default and before:
+            values = [*before, *values] if isinstance(values, list) else f"{before},{values}"
+        setattr(namespace, self.dest, values)
+
+
+def parse_with_problem(parser: CommandParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Loads the registries and parses `argv`. Values of the problem's own flags become `problem_options`."""
+    parser.check_repeated(argv)  # before code of --t2t_usr_dir runs
+    name, usr_dir = (_early_value(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
+    load_all(path(usr_dir) if usr_dir else None)
+    name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
+    if name and _early_value(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
+        PROBLEMS.check(name)  # report an unknown problem before its unknown flags
+    flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
+    group = parser.add_argument_group(f"data of {name}") if flags else parser
+    for flag, text in flags.items():
+        nargs, const = ("?", "True") if flag in switches else (None, None)
+        kind = joined_paths if PROBLEMS[name].file_lists & {flag, "*"} else str
+        group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
+    arguments = parser.parse_args(argv)
+    arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
+    return arguments
+
+
+def _early_value(args: Sequence[str], flag: str) -> str | None:
+    """Returns the value of a flag before the parser knows all flags; "" if it has no value, None if it is missing."""
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    early.add_argument(flag, nargs="?", const="", dest="value")
+    return early.parse_known_args(args)[0].value

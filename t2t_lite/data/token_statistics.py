@@ -1,26 +1,10 @@
-"""Token statistics: means and quantiles of histograms, and tokens per word. Needs no TensorFlow."""
+"""Counts tokens per word. Needs no TensorFlow."""
 
 import collections
-from collections.abc import Mapping
 
 import numpy as np
 
 from t2t_lite.data.vocab import Vocabulary
-
-
-def mean(counter: Mapping[int, int]) -> float:
-    """Returns the mean of a histogram; 0 if it is empty."""
-    return sum(value * count for value, count in counter.items()) / max(1, sum(counter.values()))
-
-
-def quantile(counter: Mapping[int, int], share: float) -> int:
-    """Returns the smallest value of a histogram such that at least this share of the values does not exceed it."""
-    total, seen = sum(counter.values()), 0
-    for value in sorted(counter):
-        seen += counter[value]
-        if seen >= share * total:
-            return value
-    return 0
 
 
 class WordCounter:
