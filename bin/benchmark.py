@@ -368,19 +368,20 @@ def _show_training(arguments: argparse.Namespace) -> None:
     cli.load_plugins(arguments)
     hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
     MODELS.check(hparams.model)
-    if arguments.problem:
-        problem, data_dir = get_problem(arguments.problem), Path(arguments.data_dir)
-        of_data = (check_data(data_dir, problem), problem, data_dir)
+    problem = get_problem(arguments.problem) if arguments.problem else None
+    data_dir = Path(arguments.data_dir) if arguments.data_dir else None
+    manifest = check_data(data_dir, problem) if data_dir and problem else None
     import_tensorflow()
     from t2t_lite.benchmark import process, training
 
-    if arguments.problem:
-        data = training.TrainingData(*of_data)
+    if manifest is not None:
+        data = training.TrainingData(manifest, problem, data_dir)
     else:
-        data = training.random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
+        sizes = (arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
+        data = training.random_data(*sizes)
     data.check(hparams)
     if arguments.json_file is not None:
-        files = Path(arguments.data_dir).iterdir() if arguments.data_dir else ()
+        files = data_dir.iterdir() if data_dir else ()
         # Check before measuring, which takes minutes.
         check_outputs({"--json_file": Path(arguments.json_file)}, {str(file): file for file in files})
     changes = f" with {arguments.hparams}" if arguments.hparams else ""

@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import keras
 import numpy as np
@@ -120,7 +120,7 @@ class TimedStep(NamedTuple):
 
 class TrainingCost(NamedTuple):
     # The measurements by name. Names include units; times and rates are medians over the steps.
-    figures: dict[str, float | str | None]
+    figures: dict[str, Any]
     steps: list[TimedStep]
     machine: Machine
 
