@@ -15,8 +15,7 @@ import rich.console
 from rich import progress
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder.attention import check_model, draw_attention
-from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter
+from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter, attention_picture
 from t2t_lite.bin.decoder.streams import decode_interactively, decode_stream
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines
@@ -105,7 +104,7 @@ def decode(
     if arguments.draw_attention:
         if resumed_after:
             writer.read_back(read_aligned_lines(inputs, lambda line: None), read_lines(targets[0]))
-        draw_attention(arguments, translator, writer.pairs, writer.num_pairs)
+        writer.draw_attention()
 
 
 def loaded(model: ModelSource, arguments: argparse.Namespace) -> Translator | Parser:
@@ -117,7 +116,7 @@ def loaded(model: ModelSource, arguments: argparse.Namespace) -> Translator | Pa
     translator = Translator.of(model, EngineOptions(cli.warn, arguments.xla_compile))
     cli.warn(f"using {model}")
     if arguments.draw_attention:
-        check_model(arguments, translator)
+        attention_picture(arguments, translator, [("a", "a")]).check(Path(arguments.draw_attention))
     if not model.writes_trees:
         return translator
     return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
