@@ -87,7 +87,7 @@ def decode(
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [getattr(arguments, name) for name in _SHAPING],
         }
-        resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
+        resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by)
     else:
         lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", cli.warn))
         with contextlib.ExitStack() as stack:
@@ -143,7 +143,6 @@ def decode_file(
     writer: OutputWriter,
     batch_lines: int | None,
     made_by: object,
-    warn: Callable[[str], None],
 ) -> int:
     """Decodes the lines of files to output files (`targets`), or to standard output if there are none.
 
@@ -151,10 +150,10 @@ def decode_file(
     Returns the number of lines that an interrupted run has decoded before.
     """
     size = batch_lines or BLOCK_LINES
-    files, rows = None, read_aligned_lines(paths, warn)
+    files, rows = None, read_aligned_lines(paths, cli.warn)
     if targets:
         files = ResumableWriter(targets, made_by)
-        rows = files.rest_of(lambda: read_aligned_lines(paths, warn), warn)
+        rows = files.rest_of(lambda: read_aligned_lines(paths, cli.warn), cli.warn)
     done = files.lines if files else 0
     start, first = time.perf_counter(), done
     with _progress_bar(paths, done) as advance, files.removed_if_empty() if files else contextlib.nullcontext():
@@ -169,7 +168,7 @@ def decode_file(
     if files:
         files.finish()
     seconds = time.perf_counter() - start
-    warn(f"{done - first:,} lines in {seconds:.1f} s, {(done - first) / seconds:.1f} lines/s")
+    cli.warn(f"{done - first:,} lines in {seconds:.1f} s, {(done - first) / seconds:.1f} lines/s")
     return first
 
 

@@ -147,9 +147,9 @@ class ResumableWriter:
         self._paths = paths
         self._made_by = json.loads(json.dumps(made_by))  # in the form in which it is read back
         self._progress = progress_path(paths[0])
-        # Only regular files can be resumed.
-        self._in_place = [path.exists() and not path.is_file() for path in paths]
-        self._partials = [path if in_place else growing_path(path) for path, in_place in zip(paths, self._in_place)]
+        # Only regular files can be resumed; the others are written in place.
+        self._partials = [path if path.exists() and not path.is_file() else growing_path(path) for path in paths]
+        self._regular = [partial for path, partial in zip(paths, self._partials) if partial != path]
         self._files: list[BinaryIO] = []
         self._digest = hashlib.sha256()
         self.lines = 0
@@ -173,22 +173,21 @@ class ResumableWriter:
             say(f"starting over: {self._partials[0]} was made from another input")
         self._digest, self.lines = hashlib.sha256(), 0
         self._progress.unlink(missing_ok=True)  # before the files that it describes are emptied
-        for partial, in_place in zip(self._partials, self._in_place):
-            if not in_place:
-                partial.write_bytes(b"")
+        for partial in self._regular:
+            partial.write_bytes(b"")
         self._open()
         return read()
 
     def append(self, lines: Sequence[Line], outputs: Sequence[Sequence[str]]) -> None:
         """Writes a block: to each file, one line per input line."""
-        for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, outputs, strict=True):
+        for path, partial, file, texts in zip(self._paths, self._partials, self._files, outputs, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
             file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
             file.flush()
-            if not in_place:
+            if partial in self._regular:
                 os.fsync(file.fileno())  # the block must reach the disk before the progress file records it
         self._count(lines)
-        if not any(self._in_place):
+        if self._regular == self._partials:
             state = {
                 "made_by": self._made_by,
                 "lines": self.lines,
@@ -204,9 +203,8 @@ class ResumableWriter:
             yield
         except BaseException:
             if not self.lines:
-                for partial, in_place in zip(self._partials, self._in_place):
-                    if not in_place:
-                        partial.unlink(missing_ok=True)
+                for partial in self._regular:
+                    partial.unlink(missing_ok=True)
             raise
 
     def finish(self) -> None:
