@@ -69,7 +69,7 @@ class Flags(cli.Flags):
         metavar="SPLIT|SHARD",
     )
     plot_file: PathLike | None = option(
-        None, "with --inspect: plot lengths and padding to this file (.png, .svg or .pdf)"
+        None, "with --inspect: plot lengths and padding to this file (.png, .svg or .pdf)", needs=("inspect",)
     )
 
 
@@ -81,8 +81,6 @@ def make_parser() -> cli.CommandParser:
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = cli.parse_with_problem(parser, flags)
-    if arguments.plot_file is not None and not arguments.inspect:
-        parser.error("--plot_file needs --inspect")
     if arguments.inspect and "-of-" in arguments.inspect and not Path(arguments.inspect).exists():
         raise UserError(f"--inspect={arguments.inspect}: there is no such shard; check the path")
     if not arguments.inspect or not Path(arguments.inspect).is_file():

@@ -37,6 +37,7 @@ class Flags(cli.RunFlags):
         at_least=1,
         bare=500,
         metavar="LINES",
+        excludes=("metrics", "references", "tune", "decode_hparams", "again"),
     )
     tune: str | None = option(
         None,
@@ -44,6 +45,7 @@ class Flags(cli.RunFlags):
         "run's defaults if they are significantly better; forget: remove these defaults",
         group="search settings",
         metavar="NAME[=VALUES],...",
+        excludes=("metrics", "references"),
     )
 
 
@@ -60,7 +62,10 @@ def make_parser() -> cli.CommandParser:
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
-    _check(parser, arguments)
+    if arguments.tune and arguments.split == "test":
+        parser.error("--tune only works on dev, because choosing settings on test would make its scores meaningless")
+    if arguments.tune and len(arguments.output_dir) > 1:
+        parser.error("--tune takes one run directory, --output_dir=RUN")
     cli.load_plugins(arguments, arguments.output_dir)
     keep_compiled()
     if arguments.tune:
@@ -104,19 +109,6 @@ def _run(flags: Sequence[str]) -> None:
     print("\n".join(stored.evaluation_report(each) for each in scores), end="")
     if comparison := _compared(scores, problems[0]):
         print(f"\n{comparison.report()}", end="")
-
-
-def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    if arguments.heads:
-        names = ("metrics", "references", "tune", "decode_hparams", "again")
-        parser.refuse(arguments, names, "--heads and {} cannot be combined")
-    if not arguments.tune:
-        return
-    if arguments.split == "test":
-        parser.error("--tune only works on dev, because choosing settings on test would make its scores meaningless")
-    parser.refuse(arguments, ("metrics", "references"), "--tune and {} cannot be combined")
-    if len(arguments.output_dir) > 1:
-        parser.error("--tune takes one run directory, --output_dir=RUN")
 
 
 def _compared(scores: Sequence["SplitScores"], problem: "Problem") -> "Comparison | None":

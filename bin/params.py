@@ -23,12 +23,14 @@ class Flags(cli.Flags):
     hparams_set: str | None = option(
         None, "names of hparam sets, separated by commas; a single name prints exact counts", unset="all"
     )
-    hparams: str = option("", "overrides of the set's values", metavar="NAME=VALUE,...")
+    hparams: str = option("", "overrides of the set's values", metavar="NAME=VALUE,...", needs=("hparams_set",))
     vocab_size: int = option(
         37_000, "number of tokens in the vocabulary", unset="37000, the paper's for English-German", at_least=1
     )
     plot_file: PathLike | None = option(
-        None, "a .png, .svg or .pdf file for a plot of the parameters and learning rates of the named sets"
+        None,
+        "a .png, .svg or .pdf file for a plot of the parameters and learning rates of the named sets",
+        needs=("hparams_set",),
     )
 
 
@@ -38,11 +40,7 @@ def make_parser() -> cli.CommandParser:
 
 
 def _run(flags: Sequence[str]) -> None:
-    parser = make_parser()
-    arguments = parser.parse_args(flags)
-    for name, given in (("hparams", bool(arguments.hparams)), ("plot_file", arguments.plot_file is not None)):
-        if given and not arguments.hparams_set:
-            parser.error(f"--{name} needs --hparams_set")
+    arguments = make_parser().parse_args(flags)
     cli.load_plugins(arguments)
     names = list(dict.fromkeys(arguments.hparams_set.split(","))) if arguments.hparams_set else HPARAMS.names()
     sets = {name: HPARAMS[name]().override(arguments.hparams) for name in names}

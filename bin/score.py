@@ -64,15 +64,22 @@ def make_parser() -> cli.CommandParser:
             None,
             "instead of files, score the outputs that t2t-lite-eval stored for these runs",
             metavar="RUN[,RUN,...]",
+            excludes=("hypothesis", "reference"),
         )
         split: str | None = option(
-            None, "with --output_dir: dev or test", unset="dev", choices=("dev", "test"), metavar="SPLIT"
+            None,
+            "with --output_dir: dev or test",
+            unset="dev",
+            choices=("dev", "test"),
+            metavar="SPLIT",
+            needs=("output_dir",),
         )
         checkpoint_path: PathLike | None = option(
             None,
             "with --output_dir: which checkpoint",
             unset="the run's average if it exists, else the last one",
             metavar="best|last|average|ckpt-N|PATH",
+            needs=("output_dir",),
         )
         metric: str = option(
             "bleu,chrf",
@@ -132,13 +139,9 @@ def make_parser() -> cli.CommandParser:
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
-    if arguments.output_dir:
-        parser.refuse(arguments, ("hypothesis", "reference"), "--output_dir and {} cannot be combined")
-    else:
-        parser.refuse(arguments, ("split", "checkpoint_path"), "{} needs --output_dir")
-        for name in ("hypothesis", "reference"):
-            if not getattr(arguments, name):
-                parser.error(f"the following arguments are required: --{name} (or --output_dir)")
+    for name in () if arguments.output_dir else ("hypothesis", "reference"):
+        if not getattr(arguments, name):
+            parser.error(f"the following arguments are required: --{name} (or --output_dir)")
     cli.load_plugins(arguments, arguments.output_dir or [])
     language = _use_stored_files(arguments) if arguments.output_dir else ""
     metrics = [metric_named(name, "metric") for name in dict.fromkeys(arguments.metric.split(","))]

@@ -39,6 +39,8 @@ class Option:
     group: str = ""  # begins this group of flags in --help, which lasts until the next one
     required: bool = False  # whether a command needs the flag
     one_of: bool = False  # a command takes only one of these flags; if the first one is required, it needs one
+    needs: tuple[str, ...] = ()  # a command takes the flag only with these others
+    excludes: tuple[str, ...] = ()  # a command does not take the flag with any of these others
     positional: bool = False  # whether the command takes the value without a flag
     bare: int | str | None = None  # the value of the flag without a value; None: it needs one
     parse: Callable[[str], Any] | None = None  # reads the flag's value, if its type does not say how

@@ -51,7 +51,7 @@ LOADED = {
         *("data.token_statistics", "decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
         "benchmark.engines",
-        *(f"bin.decoder.{name}" for name in ("attention", "corpus", "files", "outputs", "streams")),
+        *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs", "streams")),
     ),
     # They run on every backend of Keras.
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),

@@ -26,6 +26,7 @@ from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.options import Option
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.system.installed import missing_package
@@ -270,6 +271,7 @@ class CommandParser(argparse.ArgumentParser):
         self.flags = flags
         self._command = command
         self._removed = removed or {}
+        self._declared: list[tuple[argparse.Action, Option]] = []
         self.register("action", None, _Store)
         one_of: Any = None
         # argparse lists flags in the order in which they are added; those of a group stand together.
@@ -279,7 +281,8 @@ class CommandParser(argparse.ArgumentParser):
             for _, about, names, rest in (each for each in declared if each[0] == title):
                 if about.one_of:
                     one_of = one_of or group.add_mutually_exclusive_group(required=about.required)
-                (one_of if about.one_of else group).add_argument(*names, **rest)
+                action = (one_of if about.one_of else group).add_argument(*names, **rest)
+                self._declared.append((action, about))
 
     def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
         """Parses the arguments. Exits with status 2 on unknown flags, which are reported before missing flags."""
@@ -296,7 +299,9 @@ class CommandParser(argparse.ArgumentParser):
             print_registry_help(asked)
             raise SystemExit(0)
         self.check_repeated(args)
-        return super().parse_args(args, namespace or argparse.Namespace())
+        arguments = super().parse_args(args, namespace or argparse.Namespace())
+        self._check_combined(arguments)
+        return arguments
 
     def check_repeated(self, args: Sequence[str]) -> None:
         """Exits with status 2 if a known flag is given twice, unless it is a list, which may be given in parts."""
@@ -306,6 +311,18 @@ class CommandParser(argparse.ArgumentParser):
                 continue
             if count > 1:
                 self.error(f"{flag} is given {'twice' if count == 2 else f'{count} times'}; keep one of them")
+
+    def _check_combined(self, arguments: argparse.Namespace) -> None:
+        """Exits with status 2 if a flag is given without one that it needs, or with one that it excludes."""
+        flags = {action.dest: f"--{about.flag or action.dest}" for action, about in self._declared}
+        given = [each for each in self._declared if getattr(arguments, each[0].dest) != each[0].default]
+        names = {action.dest for action, _ in given}
+        for action, about in given:
+            if other := next((name for name in about.excludes if name in names), None):
+                self.error(f"{flags[action.dest]} and {flags[other]} cannot be combined")
+        for action, about in given:
+            if missing := next((name for name in about.needs if name not in names), None):
+                self.error(f"{flags[action.dest]} needs {flags[missing]}")
 
     def refuse(self, arguments: argparse.Namespace, names: Sequence[str], why: str) -> None:
         """Exits with status 2 if one of these flags is given. `why` is the message, with {} for the flag."""

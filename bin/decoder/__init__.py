@@ -18,15 +18,7 @@ from t2t_lite.visualization.figures import FORMS, KINDS, check_picture_file
 if TYPE_CHECKING:
     from t2t_lite.decoding.loading import ModelSource
 
-# Flags that cannot be combined. An export has only one checkpoint.
-_EXCLUSIVE = (
-    ("decode_interactive", "decode_to_file"),
-    ("score_file", "prefix_file"),
-    ("score_file", "constraint_file"),
-    ("score_file", "alignments"),
-    ("draw_trees", "score_file"),
-    ("export_dir", "checkpoint_path"),
-)
+_FOR_FILES = ("prefix_file", "constraint_file", "alignments")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +43,10 @@ class Flags(cli.RunFlags):
         metavar="RUN[,RUN,...]",
     )
     export_dir: PathLike | None = option(
-        None, "an export from t2t-lite-export; one for CTranslate2 needs no TensorFlow", one_of=True
+        None,
+        "an export from t2t-lite-export; one for CTranslate2 needs no TensorFlow",
+        one_of=True,
+        excludes=("checkpoint_path",),  # an export has only one
     )
     engine: str | None = option(
         None,
@@ -65,7 +60,11 @@ class Flags(cli.RunFlags):
     decode_from_file: PathLike | None = option(
         None, "text to translate, plain or .gz", unset="standard input", group="input", parse=_path
     )
-    decode_interactive: bool = option(False, "prompt for lines, with a history, and print the time that each one takes")
+    decode_interactive: bool = option(
+        False,
+        "prompt for lines, with a history, and print the time that each one takes",
+        excludes=("score_file", "decode_from_file", "decode_to_file", "draw_attention"),
+    )
     tokenizer: str | None = option(
         None,
         "parsing: blanks: split lines at spaces (default); treebank: split plain text as in the Penn Treebank",
@@ -73,13 +72,17 @@ class Flags(cli.RunFlags):
         parse=str,
     )
     prefix_file: PathLike | None = option(
-        None, "start translation n with line n of this file; an empty line means no prefix"
+        None, "start translation n with line n of this file; an empty line means no prefix", needs=("decode_from_file",)
     )
     constraint_file: PathLike | None = option(
-        None, "include the tab-separated phrases in line n of this file in translation n; an empty line means none"
+        None,
+        "include the tab-separated phrases in line n of this file in translation n; an empty line means none",
+        needs=("decode_from_file",),
     )
     score_file: PathLike | None = option(
-        None, "score the pairs INPUT<tab>TRANSLATION of this file instead of translating"
+        None,
+        "score the pairs INPUT<tab>TRANSLATION of this file instead of translating",
+        excludes=("decode_from_file", *_FOR_FILES),
     )
     batch_lines: int | None = option(
         None,
@@ -90,9 +93,17 @@ class Flags(cli.RunFlags):
     decode_to_file: PathLike | None = option(
         None, "the output file, which appears once it is complete (.gz: compressed)", group="output", parse=_path
     )
-    alignments: PathLike | None = option(None, "write word alignments, as i-j, to this file (.gz: compressed)")
+    alignments: PathLike | None = option(
+        None,
+        "write word alignments, as i-j, to this file (.gz: compressed)",
+        needs=("decode_from_file", "decode_to_file"),
+    )
     draw_trees: PathLike | None = option(
-        None, "parsing: draw the trees to this file, as SVG if it ends in .svg, otherwise as text", metavar="FILE.svg"
+        None,
+        "parsing: draw the trees to this file, as SVG if it ends in .svg, otherwise as text",
+        metavar="FILE.svg",
+        needs=("decode_to_file",),
+        excludes=("score_file",),
     )
     alignment_layer: int | None = option(
         None,
@@ -108,31 +119,43 @@ class Flags(cli.RunFlags):
         metavar="FILE.html|.svg|.png|.pdf",
     )
     kind: Sequence[str] | None = option(
-        None, "encoder, decoder, cross", unset="all in .html, else encoder", metavar="KIND,...", parse=_kinds
+        None,
+        "encoder, decoder, cross",
+        unset="all in .html, else encoder",
+        metavar="KIND,...",
+        parse=_kinds,
+        needs=("draw_attention",),
     )
     layers: Sequence[int] | None = option(
         None,
         "layers from 0; -1 is the last",
         unset="all in .html, else the one that corresponds to the paper's layer 5 of 6",
         metavar="N,...",
+        needs=("draw_attention",),
     )
-    heads: Sequence[int] | None = option(None, "heads from 0", unset="all", metavar="N,...")
+    heads: Sequence[int] | None = option(None, "heads from 0", unset="all", metavar="N,...", needs=("draw_attention",))
     form: str | None = option(
         None,
         "lines as in the paper (default), a matrix, or an overview of all heads with their measures",
         choices=FORMS,
         parse=str,
+        needs=("draw_attention",),
     )
-    words: bool = option(False, "show words instead of subwords")
+    words: bool = option(False, "show words instead of subwords", needs=("draw_attention",))
     query: str | None = option(
-        None, "draw only the lines of one word, or of the token with this index (from 0)", metavar="WORD|N"
+        None,
+        "draw only the lines of one word, or of the token with this index (from 0)",
+        metavar="WORD|N",
+        needs=("draw_attention",),
     )
     runner: str | None = option(
         None,
         "decode the files 'DIR/*.txt' into the folder --decode_to_file on Apache Beam: direct, or a runner's name",
         group="a corpus of many files",
+        needs=("decode_from_file", "decode_to_file"),
+        excludes=(*_FOR_FILES, "draw_trees", "draw_attention"),
     )
-    beam_options: str = option("", "flags for the Beam pipeline, separated by spaces")
+    beam_options: str = option("", "flags for the Beam pipeline, separated by spaces", needs=("runner",))
 
 
 def make_parser() -> cli.CommandParser:
@@ -161,42 +184,13 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    modes = ("decode_interactive", "score_file", "decode_from_file")
-    modes_used = [name for name in modes if getattr(arguments, name)]
-    if len(modes_used) > 1:
-        parser.error(f"--{modes_used[0]} and --{modes_used[1]} cannot be combined")
-    if not arguments.decode_from_file and not arguments.score_file:
-        parser.refuse(arguments, ("prefix_file", "constraint_file", "alignments"), "{} needs --decode_from_file")
-    for first, second in _EXCLUSIVE:
-        parser.refuse(
-            arguments, [second] if getattr(arguments, first) else [], f"--{first} and {{}} cannot be combined"
-        )
-    if not arguments.decode_to_file:
-        parser.refuse(arguments, ("alignments", "draw_trees"), "{} needs --decode_to_file")
-    _check_attention(parser, arguments)
-    if arguments.runner:
-        for name in ("decode_from_file", "decode_to_file"):
-            if not getattr(arguments, name):
-                parser.error(f"--runner needs --{name}")
-        names = ("prefix_file", "constraint_file", "alignments", "draw_trees", "draw_attention")
-        parser.refuse(arguments, names, "--runner and {} cannot be combined")
-        return
-    parser.refuse(arguments, ["beam_options"], "{} needs --runner")
-    for name in ("decode_from_file", "decode_to_file"):
+    if arguments.draw_attention:
+        if arguments.engine == "ctranslate2":
+            raise UserError("--draw_attention: CTranslate2 returns no attention weights of single heads; omit --engine")
+        check_picture_file(Path(arguments.draw_attention), "draw_attention")
+    for name in () if arguments.runner else ("decode_from_file", "decode_to_file"):
         if cli.is_remote(path := getattr(arguments, name) or ""):
             parser.error(f"--{name}={path}: pass --runner, with which Beam reads it, or copy the file to this machine")
-
-
-def _check_attention(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
-    if not arguments.draw_attention:
-        names = ("kind", "layers", "heads", "form", "words", "query")
-        parser.refuse(arguments, names, "{} needs --draw_attention")
-        return
-    if arguments.decode_interactive:
-        parser.error("--decode_interactive and --draw_attention cannot be combined")
-    if arguments.engine == "ctranslate2":
-        raise UserError("--draw_attention: CTranslate2 returns no attention weights of single heads; omit --engine")
-    check_picture_file(Path(arguments.draw_attention), "draw_attention")
 
 
 def _check_trees(arguments: argparse.Namespace, model: "ModelSource") -> None:
@@ -206,7 +200,7 @@ def _check_trees(arguments: argparse.Namespace, model: "ModelSource") -> None:
             raise UserError(f"--{flag} is for parsing problems; the model in {model.where} writes no trees")
     if settings.only_trees and not writes_trees:
         raise UserError(f"only_trees=True is for parsing; the model in {model.where} writes no trees")
-    for flag in ("prefix_file", "constraint_file", "alignments") if writes_trees else ():
+    for flag in _FOR_FILES if writes_trees else ():
         if getattr(arguments, flag):
             raise UserError(f"--{flag} is not for parsing problems; the model in {model.where} writes trees")
     if arguments.draw_trees and Path(arguments.draw_trees).suffix.lower() in (".png", ".pdf", ".jpg", ".jpeg", ".gif"):

@@ -15,8 +15,7 @@ import rich.console
 from rich import progress
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder.attention import check_model, draw_attention
-from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter
+from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter, attention_picture
 from t2t_lite.bin.decoder.streams import decode_interactively, decode_stream
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines
@@ -88,7 +87,7 @@ def decode(
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [getattr(arguments, name) for name in _SHAPING],
         }
-        resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
+        resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by)
     else:
         lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", cli.warn))
         with contextlib.ExitStack() as stack:
@@ -105,7 +104,7 @@ def decode(
     if arguments.draw_attention:
         if resumed_after:
             writer.read_back(read_aligned_lines(inputs, lambda line: None), read_lines(targets[0]))
-        draw_attention(arguments, translator, writer.pairs, writer.num_pairs)
+        writer.draw_attention()
 
 
 def loaded(model: ModelSource, arguments: argparse.Namespace) -> Translator | Parser:
@@ -117,7 +116,7 @@ def loaded(model: ModelSource, arguments: argparse.Namespace) -> Translator | Pa
     translator = Translator.of(model, EngineOptions(cli.warn, arguments.xla_compile))
     cli.warn(f"using {model}")
     if arguments.draw_attention:
-        check_model(arguments, translator)
+        attention_picture(arguments, translator, [("a", "a")]).check(Path(arguments.draw_attention))
     if not model.writes_trees:
         return translator
     return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
@@ -144,7 +143,6 @@ def decode_file(
     writer: OutputWriter,
     batch_lines: int | None,
     made_by: object,
-    warn: Callable[[str], None],
 ) -> int:
     """Decodes the lines of files to output files (`targets`), or to standard output if there are none.
 
@@ -152,10 +150,10 @@ def decode_file(
     Returns the number of lines that an interrupted run has decoded before.
     """
     size = batch_lines or BLOCK_LINES
-    files, rows = None, read_aligned_lines(paths, warn)
+    files, rows = None, read_aligned_lines(paths, cli.warn)
     if targets:
         files = ResumableWriter(targets, made_by)
-        rows = files.rest_of(lambda: read_aligned_lines(paths, warn), warn)
+        rows = files.rest_of(lambda: read_aligned_lines(paths, cli.warn), cli.warn)
     done = files.lines if files else 0
     start, first = time.perf_counter(), done
     with _progress_bar(paths, done) as advance, files.removed_if_empty() if files else contextlib.nullcontext():
@@ -170,7 +168,7 @@ def decode_file(
     if files:
         files.finish()
     seconds = time.perf_counter() - start
-    warn(f"{done - first:,} lines in {seconds:.1f} s, {(done - first) / seconds:.1f} lines/s")
+    cli.warn(f"{done - first:,} lines in {seconds:.1f} s, {(done - first) / seconds:.1f} lines/s")
     return first
 
 

@@ -1,4 +1,4 @@
-"""Makes the output lines of t2t-lite-decoder: translations, n-best lists as JSON, scores and alignments.
+"""Makes the outputs of t2t-lite-decoder: lines of translations, n-best lists as JSON, scores, alignments; pictures.
 
 `ResumableWriter` writes them block by block, so that an interrupted run resumes after the last complete block.
 """
@@ -14,28 +14,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from t2t_lite.bin import cli
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, growing_path, one_line, progress_path, write_text
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.visualization.figures import MAX_SENTENCES
+from t2t_lite.visualization.attention import AttentionPicture
+from t2t_lite.visualization.figures import FORMS, MAX_SENTENCES
 
 # An input line: a text, or a tuple of texts that belong together. Only its `repr` is used.
 Line = TypeVar("Line", bound="str | tuple[str, ...]")
 
 
 class OutputWriter:
-    """Turns blocks of input lines into output lines. The flags determine the kind of output.
+    """Turns blocks of input lines into output lines, and draws their attention. The flags determine the kind of output.
 
-    `pairs` are the first non-blank lines with their best translations, for an attention picture; `num_pairs` is the
-    number of all non-blank lines.
+    `_pairs` are the first non-blank lines with their best translations, for a picture; `_num_pairs` is the number of
+    all non-blank lines.
     """
 
     def __init__(self, translator: Translator | Parser, arguments: argparse.Namespace) -> None:
         self._translator = translator
         self._arguments = arguments
-        self.pairs: list[tuple[str, str]] = []
-        self.num_pairs = 0
+        self._pairs: list[tuple[str, str]] = []
+        self._num_pairs = 0
 
     def outputs_of(
         self, lines: Sequence[tuple[str, ...]], first_line: int, on_done: Callable[[int], None] | None = None
@@ -66,7 +68,7 @@ class OutputWriter:
 
     def read_back(self, lines: Iterable[tuple[str, ...]], outputs: Iterable[str]) -> None:
         """Takes the pairs from all input lines and their lines in the first output, after a run that was resumed."""
-        self.pairs, self.num_pairs = [], 0
+        self._pairs, self._num_pairs = [], 0
         for (text, *_), output in zip(lines, outputs, strict=True):
             if self._arguments.score_file:
                 self._keep(*zip(self._given_pair(text)))
@@ -76,8 +78,8 @@ class OutputWriter:
 
     def _keep(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
         pairs = [(text, output) for text, output in zip(texts, outputs, strict=True) if output]
-        self.pairs += pairs[: MAX_SENTENCES - len(self.pairs)]
-        self.num_pairs += len(pairs)
+        self._pairs += pairs[: MAX_SENTENCES - len(self._pairs)]
+        self._num_pairs += len(pairs)
 
     def _given_pair(self, line: str) -> list[str]:
         has_inputs = not isinstance(self._translator, Translator) or self._translator.has_inputs
@@ -94,6 +96,26 @@ class OutputWriter:
         self._keep(*zip(*pairs))
         scored = self._translator.score(*zip(*pairs), first_line=first_line)
         return [f"{each.log_prob:.6f}\t{each.score:.6f}" for each in scored]
+
+    def draw_attention(self) -> None:
+        """Draws the attention of the first pairs: of as many as the picture can show."""
+        file = Path(self._arguments.draw_attention)
+        chosen = self._pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
+        if not chosen:
+            raise UserError(f"{file} was not written because there is no line to draw")
+        attention_picture(self._arguments, self._translator, chosen).save(file)
+        left = self._num_pairs - len(chosen)
+        what = f"{len(chosen)} lines" if len(chosen) > 1 else "one line"
+        cli.warn(f"drew the attention of {what} in {file}{f'; {left:,} more are left out' if left else ''}")
+
+
+def attention_picture(
+    arguments: argparse.Namespace, model: Translator | Parser, pairs: Sequence[tuple[str, str]]
+) -> AttentionPicture:
+    """Returns the picture that the flags describe, of lines with their translations or trees."""
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("layers", "heads", "query")}
+    options |= {"kinds": arguments.kind, "form": arguments.form or FORMS[0], "words": arguments.words or None}
+    return AttentionPicture(model, pairs, **options)
 
 
 def hypothesis_dict(hypothesis: Hypothesis) -> dict[str, str | float | None]:
@@ -125,9 +147,9 @@ class ResumableWriter:
         self._paths = paths
         self._made_by = json.loads(json.dumps(made_by))  # in the form in which it is read back
         self._progress = progress_path(paths[0])
-        # Only regular files can be resumed.
-        self._in_place = [path.exists() and not path.is_file() for path in paths]
-        self._partials = [path if in_place else growing_path(path) for path, in_place in zip(paths, self._in_place)]
+        # Only regular files can be resumed; the others are written in place.
+        self._partials = [path if path.exists() and not path.is_file() else growing_path(path) for path in paths]
+        self._regular = [partial for path, partial in zip(paths, self._partials) if partial != path]
         self._files: list[BinaryIO] = []
         self._digest = hashlib.sha256()
         self.lines = 0
@@ -151,22 +173,21 @@ class ResumableWriter:
             say(f"starting over: {self._partials[0]} was made from another input")
         self._digest, self.lines = hashlib.sha256(), 0
         self._progress.unlink(missing_ok=True)  # before the files that it describes are emptied
-        for partial, in_place in zip(self._partials, self._in_place):
-            if not in_place:
-                partial.write_bytes(b"")
+        for partial in self._regular:
+            partial.write_bytes(b"")
         self._open()
         return read()
 
     def append(self, lines: Sequence[Line], outputs: Sequence[Sequence[str]]) -> None:
         """Writes a block: to each file, one line per input line."""
-        for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, outputs, strict=True):
+        for path, partial, file, texts in zip(self._paths, self._partials, self._files, outputs, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
             file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
             file.flush()
-            if not in_place:
+            if partial in self._regular:
                 os.fsync(file.fileno())  # the block must reach the disk before the progress file records it
         self._count(lines)
-        if not any(self._in_place):
+        if self._regular == self._partials:
             state = {
                 "made_by": self._made_by,
                 "lines": self.lines,
@@ -182,9 +203,8 @@ class ResumableWriter:
             yield
         except BaseException:
             if not self.lines:
-                for partial, in_place in zip(self._partials, self._in_place):
-                    if not in_place:
-                        partial.unlink(missing_ok=True)
+                for partial in self._regular:
+                    partial.unlink(missing_ok=True)
             raise
 
     def finish(self) -> None:

@@ -30,33 +30,30 @@ def waiting_blocks(lines: Iterator[_Line], most: int) -> Iterator[list[_Line]]:
     A thread reads the lines, so that available lines never wait for lines that have not arrived yet.
     """
     waiting: queue.Queue[Any] = queue.Queue(maxsize=2 * most)
-    ended = object()
+    end = EOFError()  # follows the last line, unless reading them raised something else
 
     def read() -> None:
+        last: BaseException = end
         try:
             for line in lines:
                 waiting.put(line)
-            waiting.put(ended)
         except BaseException as error:
-            waiting.put(error)
+            last = error
+        waiting.put(last)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
         block = [waiting.get()]
         with contextlib.suppress(queue.Empty):
-            while len(block) < most and not _last(block[-1], ended):
+            while len(block) < most and not isinstance(block[-1], BaseException):
                 block.append(waiting.get_nowait())
-        last = block.pop() if _last(block[-1], ended) else None
+        last = block.pop() if isinstance(block[-1], BaseException) else None
         if block:
             yield block
-        if isinstance(last, BaseException):
-            raise last
-        if last is ended:
+        if last is end:
             return
-
-
-def _last(item: object, ended: object) -> bool:
-    return item is ended or isinstance(item, BaseException)
+        if last is not None:
+            raise last
 
 
 def decode_stream(

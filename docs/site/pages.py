@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 
+from options import OPTION_CLASSES
+
 import t2t_lite
 import t2t_lite.bin
 from t2t_lite.bin.cli.flags import as_flags
-from t2t_lite.bin.cli.reference import OPTION_CLASSES
 from t2t_lite.registry import PROBLEMS, REGISTRIES
 
 # The parts of the Python API: for each heading, the public names of these modules.

@@ -1,4 +1,4 @@
-"""Writes the page of all settings and options: python -m t2t_lite.bin.cli.reference docs/options.md."""
+"""Writes the page of all settings and options: python docs/site/options.py docs/options.md."""
 
 import importlib
 import importlib.metadata
@@ -26,7 +26,7 @@ This page answers which settings and options there are, with their defaults and 
 
 An option is a flag of the command and a keyword of the function in its heading. A setting is passed in the flag or
 class in its heading; `--registry_help=NAME` describes it. The other flags of each command stand at the end. This page
-is generated from the declarations by `python -m t2t_lite.bin.cli.reference docs/options.md`.
+is generated from the declarations by `python docs/site/options.py docs/options.md`.
 """
 _PAGES = {
     "Settings of models and training: `--hparams=NAME=VALUE,...`, `HParams`": HParams,
