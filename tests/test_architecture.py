@@ -52,6 +52,7 @@ LOADED = {
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
         "benchmark.engines",
         *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs", "streams")),
+        "bin.reproduce.making",
     ),
     # They run on every backend of Keras.
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),

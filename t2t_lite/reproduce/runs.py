@@ -339,20 +339,20 @@ class Spent(NamedTuple):
 class Runner:
     """Executes the commands of runs whose run directories are in one folder.
 
-    After `budget_seconds`, the running command gets SIGTERM, and no other starts; None: no limit. `program` takes the
+    After `budget_minutes`, the running command gets SIGTERM, and no other starts; None: no limit. `program` takes the
     name of one of the package's commands and returns the program with its first arguments.
     """
 
     def __init__(
         self,
         output_dir: Path,
-        budget_seconds: float | None,
+        budget_minutes: float | None,
         program: Callable[[str], list[str]],
         say: Callable[[str], None],
     ) -> None:
         self._folder = output_dir
         self._program = program
-        self._end = None if budget_seconds is None else time.monotonic() + budget_seconds
+        self._end = None if budget_minutes is None else time.monotonic() + 60 * budget_minutes
         self._say = say
 
     @property

@@ -62,7 +62,7 @@ def test_a_failure_is_one_line_with_the_reason(tmp_path, run):
 
 @pytest.mark.slow
 def test_the_running_command_is_told_to_stop_when_the_time_is_over(tmp_path, run):
-    ours = runner(tmp_path, budget=1.0)
+    ours = runner(tmp_path, budget=1 / 60)
     assert not ours.is_over
     assert not ours.execute(run, Command("waits", ()))
     assert ours.is_over
