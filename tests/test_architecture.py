@@ -48,7 +48,7 @@ LOADED = {
     "numpy": (
         *("scoring", "visualization", "report", "reproduce", "serving", "evaluation", "data.vocab", "data.bpe_dropout"),
         *("run_training", "benchmark.layers"),
-        *("data.token_statistics", "decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
+        *("decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
         *(
             "benchmark.engines",
@@ -64,8 +64,7 @@ LOADED = {
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),
     "tensorflow": (
         *("data", "runs", "decoding", "parsing", "training", "exporting", "importing", "benchmark"),
-        *("data.vocab.subwords_ops", "data.vocab.tf_text", "data.vocab.wordpiece_learning"),
-        "data.vocab.wordpiece_ops",
+        "data.vocab.in_graph",
     ),
 }
 FOLDERS = {

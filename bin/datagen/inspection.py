@@ -9,8 +9,8 @@ import numpy as np
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
+from t2t_lite.data.manifest import mean, quantile
 from t2t_lite.data.problem import SPLITS, get_problem
-from t2t_lite.data.token_statistics import mean, quantile
 from t2t_lite.errors import UserError
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.visualization.figures import COLORS, check_plot_file, make_figure, save

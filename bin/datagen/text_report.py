@@ -2,8 +2,8 @@
 
 from t2t_lite.bin import cli
 from t2t_lite.data.generation.text_checks import ENTITY, INVISIBLE, REPEATED, TAG, TextChecks, in_split
+from t2t_lite.data.manifest import mean, quantile
 from t2t_lite.data.problem import SPLITS
-from t2t_lite.data.token_statistics import mean, quantile
 
 MANY_DROPPED = 0.1  # share of all pairs
 # What to do about what is left of web pages, by kind of finding.

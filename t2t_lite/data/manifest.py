@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -14,6 +15,10 @@ from t2t_lite.files import file_sha256, write_text
 
 # One data directory may hold several problems, so the file name includes the problem's name.
 FILENAME = "manifest.{}.json"
+# The setting that names the toolkit whose shards were imported.
+IMPORTED = "from"
+# The settings of vocabularies, with their values in data that does not record them.
+_BEFORE = {"byte_fallback": False, "character_coverage": 1.0, "normalize_whitespace": False}
 
 
 class VocabularyEntry(TypedDict):
@@ -152,6 +157,13 @@ def manifest_of_file(path: Path) -> Manifest:
     return manifest
 
 
+def vocabulary_settings(problem: Problem, manifest: Manifest | None) -> dict:
+    """Returns the manifest's settings, or the problem's without one; older data has the values fixed then."""
+    if manifest is None:
+        return {name: getattr(problem, name) for name in _BEFORE}
+    return {name: manifest.settings.get(name, value) for name, value in _BEFORE.items()}
+
+
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:
     """Returns the manifest, after checking that the data directory matches it and that the split has pairs."""
     data_dir = Path(data_dir)
@@ -171,7 +183,7 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
     command += "".join(
         f" {shlex.quote(f'--{name}={value}')}" for name, value in flags.items() if value and value != usual.get(name)
     )
-    if "from" in manifest.settings:
+    if IMPORTED in manifest.settings:
         command = f"t2t-lite-datagen --problem={problem.data_name} --from=t2t --tmp_dir=T2T_DATA --data_dir=NEW"
     if missing := [split for split in SPLITS if split not in manifest.splits]:
         raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")
@@ -203,3 +215,18 @@ def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, co
                 f"{path} is not the vocabulary that the data in {data_dir} was made with; "
                 f"restore the original, or remove the data and run: {command}"
             )
+
+
+def mean(counter: Mapping[int, int]) -> float:
+    """Returns the mean of a histogram; 0 if it is empty."""
+    return sum(value * count for value, count in counter.items()) / max(1, sum(counter.values()))
+
+
+def quantile(counter: Mapping[int, int], share: float) -> int:
+    """Returns the smallest value of a histogram such that at least this share of the values does not exceed it."""
+    total, seen = sum(counter.values()), 0
+    for value in sorted(counter):
+        seen += counter[value]
+        if seen >= share * total:
+            return value
+    return 0

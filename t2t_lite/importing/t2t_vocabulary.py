@@ -5,7 +5,7 @@ from pathlib import Path
 
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
-from t2t_lite.data.vocab.t2t_tokens import T2tByteVocabulary, byte_list
+from t2t_lite.data.vocab.t2t import T2tByteVocabulary, byte_list
 from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths, written_whole
 

@@ -1,8 +1,8 @@
-"""Data generation on Apache Beam, for clusters. Writes the same shards as `split_writer`, byte for byte.
+"""Data generation on Apache Beam, for clusters. Writes the same shards as `shards`, byte for byte.
 
 Workers read the sources and write the shards themselves, so --tmp_dir and --data_dir must be on a shared file system.
 Each worker encodes its own range of the text, after skipping the text before it, which costs little compared to
-encoding. Records go through Beam's shuffle. Each shard is sorted in memory, so use enough shards (--num_shards).
+encoding. Records go through Beam's  Each shard is sorted in memory, so use enough shards (--num_shards).
 """
 
 import functools
@@ -18,10 +18,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.data.generation import shuffle
-from t2t_lite.data.generation.records import Statistics, encode_pairs
-from t2t_lite.data.generation.shuffle import Plan
-from t2t_lite.data.generation.split_writer import SplitJob, split_pairs
+from t2t_lite.data.generation.shards import (
+    Plan,
+    SplitJob,
+    Statistics,
+    buckets_of_chunk,
+    encode_pairs,
+    in_random_order,
+    split_pairs,
+)
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.files import write_text, written_whole
 from t2t_lite.plugins import load_all
@@ -104,7 +109,7 @@ def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any
         if not (chunk := list(itertools.islice(mine, size))):
             break
         records, statistics = encode_pairs(problem, plan.split, chunk, vocabularies, task.held_out)
-        for bucket, content in enumerate(shuffle.buckets_of_chunk(plan, number, records)):
+        for bucket, content in enumerate(buckets_of_chunk(plan, number, records)):
             shard = bucket // plan.buckets_per_shard
             if content and shard in task.shards:
                 yield shard, (number, bucket, content)
@@ -128,5 +133,5 @@ def _write_shard(task: _Task, shard: int, parts: Iterable[tuple[int, int, list[b
         buckets[bucket] += records
     with written_whole(task.shards[shard]) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
         for bucket in task.plan.buckets_of(shard):
-            for record in shuffle.in_random_order(task.plan, bucket, buckets[bucket]):
+            for record in in_random_order(task.plan, bucket, buckets[bucket]):
                 writer.write(record)

@@ -2,33 +2,43 @@
 
 import contextlib
 import dataclasses
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from t2t_lite.data.generation.beam import check_runner, write_split_with_beam
-from t2t_lite.data.generation.corpus_statistics import examine_corpus
-from t2t_lite.data.generation.existing_data import (
-    IMPORTED,
-    check_settings,
-    check_sources_are_elsewhere,
-    check_sources_in_place,
-    generation_settings,
-    is_complete,
-    remove_leftovers,
-)
 from t2t_lite.data.generation.options import GenerateOptions
-from t2t_lite.data.generation.shuffle import make_plan
+from t2t_lite.data.generation.shards import (
+    WORK,
+    SplitJob,
+    check_same_vocabularies,
+    check_vocab_file,
+    equal_splits,
+    held_out_sources,
+    make_plan,
+    make_vocabularies,
+    text_exists,
+    write_split,
+    write_split_text,
+)
 from t2t_lite.data.generation.sources import check_unchanged, find_or_fetch, source_digests
-from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, text_exists, write_split_text
-from t2t_lite.data.generation.split_writer import SplitJob, write_split
-from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
-from t2t_lite.data.manifest import FILENAME, Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
+from t2t_lite.data.generation.text_checks import examine_corpus
+from t2t_lite.data.manifest import (
+    FILENAME,
+    IMPORTED,
+    Manifest,
+    SplitEntry,
+    VocabularyEntry,
+    check_data,
+    read_manifest,
+    vocabulary_settings,
+)
 from t2t_lite.data.pipeline import write_index
-from t2t_lite.data.problem import LANGUAGES, SPLITS, Example, Problem
+from t2t_lite.data.problem import LANGUAGES, SIDES, SPLITS, Example, Problem
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.files import make_folder
+from t2t_lite.files import INCOMPLETE, is_same_file, make_folder, split_paths
 
 MANY_DROPPED = 0.1  # share of dropped pairs in a dev or test split above which a warning is shown
 
@@ -180,3 +190,67 @@ class _Pass:
         share = sum(dropped.values()) / (examples + sum(dropped.values()) or 1)
         if split != "train" and share > MANY_DROPPED:
             self.say(f"{name}: {split}: {share:.0%} of the pairs are dropped; check the files")
+
+
+def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
+    if any(split not in manifest.splits for split in SPLITS):
+        return False
+    names = [vocabulary["file"] for vocabulary in manifest.vocabularies]
+    for split in SPLITS:
+        names += manifest.splits[split]["shards"]
+    names += [problem.text_filename(split, side) for split in SPLITS[1:] for side in SIDES]
+    return all((data_dir / name).exists() for name in names)
+
+
+def generation_settings(problem: Problem, max_cases: int) -> dict:
+    own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
+    return {**own, **vocabulary_settings(problem, None), "max_cases": max_cases, **problem.options}
+
+
+def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_dir: Path) -> None:
+    if not manifest.settings:
+        return
+    if IMPORTED in manifest.settings:
+        for name, value in ({"vocab_file": problem.vocab_file, "max_cases": max_cases} | problem.options).items():
+            if value:
+                raise UserError(
+                    f"the data in {data_dir} was imported, but this run sets `{name}={value}`; use another `data_dir`"
+                )
+        return
+    # An existing vocabulary is used unchanged, unless this run asks for another one.
+    as_it_is = vocabulary_settings(problem, manifest)
+    made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
+    asked |= {name: value for name, value in vars(problem).items() if name in as_it_is}
+    for name in sorted((made_with.keys() | asked.keys()) - LANGUAGES.keys()):  # records do not depend on these
+        if made_with.get(name) != asked.get(name):
+            then, now = (
+                f"`{name}={each[name]}`" if each.get(name) or each.get(name) is False else f"no `{name}`"
+                for each in (made_with, asked)
+            )
+            raise UserError(
+                f"the data in {data_dir} was made with {then}, but this run has {now}; "
+                f"use another `data_dir`, or the same settings as before"
+            )
+
+
+def check_sources_in_place(manifest: Manifest, tmp_dir: Path, data_dir: Path) -> None:
+    """Raises UserError if a source in `tmp_dir` has changed. The sources of complete data may be missing."""
+    files = {name: tmp_dir / name for name in manifest.sources if (tmp_dir / name).is_file()}
+    check_unchanged(files, {name: manifest.sources[name] for name in files}, data_dir)
+
+
+def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_dir: Path) -> None:
+    names = [*problem.vocab_filenames, *(problem.text_filename(split, side) for split in SPLITS[1:] for side in SIDES)]
+    names += [problem.shard_filename(split, shard) for split in SPLITS for shard in range(problem.shards_of(split))]
+    sources = [*files.values(), *(Path(name) for name in split_paths(problem.vocab_file) if name)]
+    for path in sources:
+        if any(is_same_file(data_dir / name, path) for name in names):
+            raise UserError(f"{path} would be overwritten by the data made from it; use another `data_dir`")
+
+
+def remove_leftovers(problem: Problem, data_dir: Path) -> None:
+    for folder in data_dir.glob(f"{problem.data_name}-*{WORK}"):
+        shutil.rmtree(folder)
+    for start in (f"{problem.data_name}-", f"vocab.{problem.data_name}.", f"manifest.{problem.data_name}.json."):
+        for file in data_dir.glob(f"{start}*.{INCOMPLETE}"):
+            file.unlink()

@@ -1,4 +1,7 @@
-"""Checks parallel text for common defects, in one pass and in bounded memory."""
+"""The first pass over the training text: counts pairs, draws a random sample, and checks user text for common defects.
+
+The checks take one pass and bounded memory.
+"""
 
 import collections
 import functools
@@ -6,13 +9,60 @@ import hashlib
 import math
 import random
 import re
+import time
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html.entities import html5
+from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.data.generation.markup import find_entity, find_invisible, find_tag
-from t2t_lite.data.problem import Example, Unusable, WithMore
+from t2t_lite.data.problem import Example, Problem, Unusable, WithMore
+from t2t_lite.display import format_duration
+from t2t_lite.errors import UserError
+
+_ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+# Closing tags, empty tags and tags with attributes, of HTML, XML or SGML: </seg>, <x/>, <seg id="1">.
+_NAME, _VALUE = r"[A-Za-z][\w:.-]*", r"\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+"
+_TAG = re.compile(rf"<((/?{_NAME})(?:\s+[\w:.-]+\s*=\s*(?:{_VALUE}))*\s*/?)>")
+# Opening tags without attributes count only if they are HTML's, because <unk> or <de> may be symbols of the user. Names
+# of HTML that are also language codes or usual symbols are left out: hr, s, td, th, tr, tt.
+_NAMES = """a abbr article b big blockquote body br caption center cite code dd del div dl dt em figcaption figure font
+footer form h1 h2 h3 h4 h5 h6 head header html i iframe img input ins label li link nav ol option p pre q ruby script
+section select small span strike strong style sub sup table tbody tfoot thead title u ul"""
+_HTML = frozenset(_NAMES.split())
+# Zero-width space, word joiner and byte-order mark. Thai, Lao, Tibetan, Myanmar and Khmer, which have no spaces between
+# words, may have U+200B there. U+200C and U+200D belong to Persian, to Indic scripts and to emoji.
+_NO_SPACES = r"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff"
+_INVISIBLE = re.compile(rf"[\u2060\ufeff]|(?<![{_NO_SPACES}])\u200b(?![{_NO_SPACES}])")
+
+
+def find_entity(text: str) -> str:
+    """Returns the first HTML entity in a text, such as "&amp;"; "" if there is none."""
+    if "&" not in text:
+        return ""
+    found = (match[0] for match in _ENTITY.finditer(text))
+    return next((entity for entity in found if entity[1] == "#" or entity[1:] in html5), "")
+
+
+def find_tag(text: str) -> str:
+    """Returns the first tag in a text, without its attributes, such as "<br>"; "" if there is none."""
+    if "<" not in text:
+        return ""
+    for match in _TAG.finditer(text):
+        content, name = match[1].strip(), match[2]
+        if content != name or name.startswith("/") or name.lower() in _HTML:
+            return f"<{name}>"
+    return ""
+
+
+def find_invisible(text: str) -> str:
+    """Returns the first invisible character in a text, such as "U+200B"; "" if there is none."""
+    if not ("\u200b" in text or "\u2060" in text or "\ufeff" in text):  # much faster than the pattern
+        return ""
+    match = _INVISIBLE.search(text)
+    return f"U+{ord(match[0]):04X}" if match else ""
+
 
 BLOCK = 200  # number of pairs per correlation of lengths
 # Of Multi30k's 145 blocks, the least correlated has 0.82; with one side shuffled, the most correlated has 0.19.
@@ -325,3 +375,150 @@ def _log_odds(trigram: str, sides: Sequence[collections.Counter[str]], usual: Us
 def _trigrams(text: str) -> Iterator[str]:
     text = f" {text.lower()} "
     return (text[place : place + 3] for place in range(len(text) - 2))
+
+
+SECONDS = 10  # between two lines
+
+
+class PairProgress:
+    """Reports the number of pairs at intervals. Lines start with `what`, such as "wmt_ende: train: counting"."""
+
+    def __init__(self, what: str, say: Callable[[str], None], total: int | None = None) -> None:
+        self._what, self._say, self._total = what, say, total
+        self._begin = self._last_report = time.monotonic()
+        self._first: int | None = None  # pairs done before the first call, excluded from the speed
+
+    def __call__(self, done: int) -> None:
+        if self._first is None:
+            self._first = done
+        if done % 1000 and done != self._total:
+            return  # reading the clock for every pair would be slow
+        now = time.monotonic()
+        if now - self._last_report < SECONDS:
+            return
+        self._last_report = now
+        speed = (done - self._first) / (now - self._begin)
+        of_all = f" of {self._total:,}" if self._total else ""
+        left = f", {format_duration((self._total - done) / speed)} left" if self._total and speed else ""
+        self._say(f"{self._what}: {done:,}{of_all} pairs, {speed:,.0f} pairs/s{left}")
+
+
+# A larger sample slows down learning without improving the tokens.
+SAMPLE_PAIRS = 200_000
+FIRST_PAIRS = 100  # number of pairs to compare when detecting equal splits
+# The sample keeps only this many characters of a text, to limit memory. Hashes use no more, so they do not change.
+SAMPLE_CHARACTERS = HASHED_CHARACTERS
+
+
+@dataclass
+class CorpusStatistics:
+    pairs: int  # number of pairs, including those that the problem drops
+    first_pairs: list[Example]  # the first FIRST_PAIRS pairs
+    # (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones
+    sample: list[tuple[int, Example]]
+
+    def texts(self, sides: Iterable[str]) -> list[str]:
+        sides = list(sides)
+        return [getattr(pair, side) for _, pair in self.sample for side in sides]
+
+
+def corpus_statistics(
+    problem: Problem,
+    pairs: Iterable[Example],
+    checks: TextChecks | None,
+    count_pair: Callable[[int], None],
+    size: int = SAMPLE_PAIRS,
+) -> CorpusStatistics:
+    """Reads `pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
+
+    For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair. Raises a UserError if an
+    element of `pairs` is not an `Example`.
+    """
+    generator = random.Random(size)
+    sample: list[tuple[int, Example, Example]] = []  # number, pair, the pair as the model sees it
+    first_pairs: list[Example] = []
+    count = kept = 0
+    for count, pair in enumerate(pairs, start=1):
+        count_pair(count)
+        if not isinstance(pair, Example):
+            raise UserError(
+                f"problem '{problem.data_name}' yields {pair!r:.60} as pair {count}; its examples(split, files) must "
+                f"yield Example(inputs, targets)"
+            )
+        if pair.inputs and not problem.has_inputs:
+            raise UserError(
+                f"problem '{problem.data_name}' has no inputs (has_inputs=False), but pair {count} is {pair!r:.60}; "
+                f"leave its inputs empty"
+            )
+        if count <= FIRST_PAIRS:
+            first_pairs.append(pair)
+        drop_reason = problem.drop_reason("train", pair)
+        if checks is not None:
+            checks.add(pair, drop_reason)
+        if drop_reason:
+            continue
+        kept += 1
+        # Reservoir sampling: a uniform sample without knowing the number of pairs (Vitter 1985, algorithm R).
+        if kept <= size:
+            sample.append((count, *_kept(problem, pair)))
+        elif (place := int(generator.random() * kept)) < size:
+            sample[place] = (count, *_kept(problem, pair))
+    if checks is not None:
+        checks.judge_directions([(number, pair) for number, pair, _ in sample])
+    return CorpusStatistics(
+        count, first_pairs, [(number, seen) for number, pair, seen in sample if problem.split_of(pair) == "train"]
+    )
+
+
+def examine_corpus(
+    problem: Problem, files: dict[str, Path], say: Callable[[str], None], report: Callable[[TextChecks], None]
+) -> CorpusStatistics:
+    """Computes the statistics of a problem's training text and, if it requests checks, reports its defects."""
+    problem.check_corpus(files, lambda line: say(f"{problem.data_name}: {line}"))
+    checks = None
+    if problem.checks_text:
+        others = {split: problem.examples(split, files) for split in problem.separate_splits()}
+        checks = TextChecks(others, problem.symbols_of("inputs"))
+    progress = PairProgress(f"{problem.data_name}: counting", say)
+    try:
+        statistics = corpus_statistics(problem, problem.raw_pairs(files), checks, progress)
+    except UserError:
+        if checks is not None and checks.pairs:
+            report(checks)  # the report may show the cause
+        raise
+    if not statistics.pairs:
+        raise no_examples(problem, "train")
+    if checks is not None:
+        report(checks)
+    for note in problem.notes(files):
+        say(f"{problem.data_name}: {note}")
+    if not statistics.sample:
+        why = f": {checks.drop_reasons()}" if checks is not None else ""
+        raise UserError(
+            f"problem '{problem.data_name}' has no usable train examples: all {statistics.pairs} are dropped{why}"
+        )
+    return statistics
+
+
+def no_examples(problem: Problem, split: str) -> UserError:
+    return UserError(
+        f"problem '{problem.data_name}' has no {split} examples, but train, dev and test must not be empty; check its "
+        f"sources and its examples(split, files)"
+    )
+
+
+def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:
+    """Returns a pair and its `for_model` version, both cut to the maximum length in the sample."""
+    cut, seen = _cut(pair), problem.for_model(pair)
+    if seen is pair:
+        return cut, cut
+    # Cut at a space, because half a symbol at the end would count as another symbol.
+    return cut, Example(
+        *(side if len(side) < SAMPLE_CHARACTERS else side[:SAMPLE_CHARACTERS].rpartition(" ")[0] for side in seen)
+    )
+
+
+def _cut(pair: Example) -> Example:
+    if len(pair.inputs) <= SAMPLE_CHARACTERS and len(pair.targets) <= SAMPLE_CHARACTERS:
+        return pair
+    return Example(*(side[:SAMPLE_CHARACTERS] for side in pair))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from t2t_lite.data.vocab.base import (
+from t2t_lite.data.vocab.vocabulary import (
     EOS_ID,
     PAD_ID,
     SYMBOLS,
@@ -63,7 +63,7 @@ class SentencePieceVocabulary(Vocabulary):
     def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
         import tensorflow as tf
 
-        from t2t_lite.data.vocab.tf_text import tensorflow_text
+        from t2t_lite.data.vocab.in_graph import tensorflow_text
 
         # Created outside of the current graph, so that other graphs can use it, too. A line that tensorflow-text's
         # copy of SentencePiece prints for every model is held back.

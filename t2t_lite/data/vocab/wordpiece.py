@@ -5,7 +5,7 @@ bytes, which encode all text without tokens, so that encoding is lossless (excep
 tokens follow. WordPiece tokens include the space before a word (" the"), and continuations of a word begin with "##".
 An imported list has neither spaces nor bytes: see `PlainListVocabulary`.
 
-Everything is implemented twice: in plain Python, for `ids_of`, and as TensorFlow ops, in `wordpiece_ops.py`.
+Everything is implemented twice: in plain Python, for `ids_of`, and as TensorFlow ops, in `in_graph.py`.
 """
 
 import functools
@@ -15,16 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.data.vocab.base import (
+from t2t_lite.data.vocab.vocabulary import (
+    BLANKS,
     EOS_ID,
+    FIRST_BYTE,
+    FIRST_TOKEN,
+    JOINER,
     SYMBOLS,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
     Vocabulary,
     json_content,
+    parts_pattern,
     with_end_symbol,
 )
-from t2t_lite.data.vocab.characters import BLANKS, FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
@@ -69,10 +73,10 @@ class TokenListVocabulary(Vocabulary):
     def _ops(self) -> "Callable[[tf.Tensor], tf.RaggedTensor]":
         import tensorflow as tf
 
-        from t2t_lite.data.vocab import wordpiece_ops
+        from t2t_lite.data.vocab import in_graph
 
         with tf.init_scope():
-            return wordpiece_ops.KINDS[self._kind](self._own, self._symbols, self._normalizes)
+            return in_graph.KINDS[self._kind](self._own, self._symbols, self._normalizes)
 
     def _text_of(self, token: int) -> str:
         return UNKNOWN_TEXT if token < FIRST_TOKEN else self._texts[token - FIRST_TOKEN]
@@ -117,7 +121,7 @@ class PlainListVocabulary(Vocabulary):
     def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
         import tensorflow as tf
 
-        from t2t_lite.data.vocab.wordpiece_ops import tokenizer
+        from t2t_lite.data.vocab.in_graph import tokenizer
 
         with tf.init_scope():
             return tokenizer(self._own)

@@ -8,13 +8,18 @@ import sys
 
 import pytest
 
-from t2t_lite.data.generation.corpus_statistics import (
+from t2t_lite.data.generation.text_checks import (
+    BLOCK,
+    MAX_HASHES,
+    MAX_JUDGED,
     SAMPLE_CHARACTERS,
     SAMPLE_PAIRS,
     CorpusStatistics,
+    TextChecks,
     corpus_statistics,
+    pair_hash,
+    swapped,
 )
-from t2t_lite.data.generation.text_checks import BLOCK, MAX_HASHES, MAX_JUDGED, TextChecks, pair_hash, swapped
 from t2t_lite.data.problem import Example, Problem, Unusable, get_problem
 from t2t_lite.data.text_files import read_any_parallel
 

@@ -1,15 +1,17 @@
-"""The base class of vocabularies, and helpers for those stored as JSON lists of tokens.
+"""The base class of vocabularies, what they have in common, and the vocabulary of whole words.
 
 Only `encode` and `encode_all` need TensorFlow, which takes seconds to import.
 """
 
+import collections
 import functools
 import itertools
 import json
+import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from t2t_lite.files import file_sha256
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
 
 PAD_ID = 0
 EOS_ID = 1
@@ -157,3 +160,108 @@ def json_content(kind: str, tokens: Iterable[str], **more: object) -> bytes:
     """Returns the content of a JSON vocabulary file; `more` are additional entries."""
     content = {"kind": kind, **more, "pieces": list(tokens)}  # the key in the file format predates the name "tokens"
     return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()
+
+
+# Word pieces (`wordpiece.py`): ids of bytes and tokens, and the beginning of tokens that continue a word.
+FIRST_BYTE = len(SYMBOLS)
+FIRST_TOKEN = FIRST_BYTE + 256
+JOINER = "##"
+# Letters, marks and digits, as Unicode blocks with few other characters. Exact classes such as \p{L} slow down
+# TensorFlow's regular expressions threefold, and encoding should be as fast as with byte-pair tokens.
+_LETTERS = (
+    ("0", "9"), ("A", "Z"), ("a", "z"), (0xAA, 0xAA), (0xB5, 0xB5), (0xBA, 0xBA), (0xC0, 0xD6), (0xD8, 0xF6),
+    (0xF8, 0x1FFF), (0x2C00, 0x2DFF), (0x3040, 0xFEFE), (0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A),
+    (0xFF66, 0x1CFFF), (0x20000, 0x10FFFF),
+)  # fmt: skip
+# One or more blanks, for Python's and TensorFlow's regular expressions.
+BLANKS = f"[{WHITE_SPACE}]+"
+
+
+def parts_pattern(of_code_point: Callable[[int], str]) -> str:
+    """Returns the regular expression for the parts of a text; `of_code_point` writes a character in its dialect.
+
+    A part is a word or any other single character, each with the space before it; or a space on its own.
+    """
+    letters = "".join(
+        f"{first}-{last}" if isinstance(first, str) else f"{of_code_point(first)}-{of_code_point(int(last))}"
+        for first, last in _LETTERS
+    )
+    return rf" ?[{letters}]+| ?[^{letters} ]| "
+
+
+# tensor2tensor's subwords (`t2t.py`).
+END_OF_RUN = "_"
+NO_CHARACTER = "\u3013"  # replaces an escape whose number is not a valid code point
+
+
+@functools.lru_cache(10_000)
+def is_alphanumeric(character: str) -> bool:
+    return bool(character) and unicodedata.category(character)[0] in "LN"
+
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# Up to this number of distinct words, the vocabulary is assumed to be closed. Above it, words that occur once become
+# unknown, so that the model learns to handle unknown words.
+_CLOSED = 1000
+
+
+class WordVocabulary(Vocabulary):
+    """Words separated by whitespace, from the parsed content of a file; other words are unknown."""
+
+    starts_with_blank = True
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        super().__init__(path)
+        self._own = content["pieces"]
+        self.size = len(SYMBOLS) + len(self._own)
+        self._ids = {word.encode(): id for id, word in enumerate(self._own, start=len(SYMBOLS))}
+
+    def tokens(self) -> list[str]:
+        return [*SYMBOLS, *self._own]
+
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        # As bytes, because TensorFlow splits only at ASCII whitespace.
+        return [[*(self._ids.get(word, UNKNOWN_ID) for word in _text_bytes(text).split()), EOS_ID] for text in texts]
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        import tensorflow as tf
+
+        return with_end_symbol(self._table.lookup(tf.strings.split(texts)))
+
+    @functools.cached_property
+    def _table(self) -> "tf.lookup.StaticHashTable":
+        import tensorflow as tf
+
+        with tf.init_scope():
+            ids = tf.range(len(SYMBOLS), self.size)
+            words = tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), ids)
+            return tf.lookup.StaticHashTable(words, UNKNOWN_ID)
+
+    def resources(self) -> list[object]:
+        return [self._table]
+
+    def _text_of(self, token: int) -> str:
+        return " " + (UNKNOWN_TEXT if token < len(SYMBOLS) else self._own[token - len(SYMBOLS)])
+
+
+def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) -> bytes:
+    """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` tokens.
+
+    If there are more than 1,000 distinct words, words that occur only once are left out.
+    """
+    counts: collections.Counter[bytes] = collections.Counter()
+    for text in texts:
+        counts.update(_text_bytes(text).split())
+    symbols = list(symbols)
+    least = 2 if len(counts) > _CLOSED else 1
+    by_word = {word.decode(): count for word, count in counts.items()}
+    known = {word for word, count in by_word.items() if count >= least}
+    others = sorted(known - set(symbols), key=lambda word: (-by_word[word], word))
+    words = [*symbols, *others][: size - len(SYMBOLS)]
+    return json_content("words", words)
+
+
+def _text_bytes(text: str) -> bytes:
+    return text.encode("utf-8", errors="replace")
