@@ -35,7 +35,7 @@ LOADED = {
         *ORDER[: ORDER.index("display") + 1],
         *("trees", "problems", "hparams", "bin", "cost"),
         *("data.problem", "data.mixture", "data.manifest", "data.text_files", "data.generation.options"),
-        *("data.generation.generate_data", "data.generation.sources", "data.generation.text_checks"),
+        *("data.generation.generate", "data.generation.sources", "data.generation.text_checks"),
         *("runs.run_dir", "runs.checkpoint_files", "runs.selection", "runs.evaluations", "runs.tuned_settings"),
         *("decoding.export_dir",),
         *("decoding.options", "visualization.figures", "training.callbacks", "training.launcher", "training.options"),

@@ -4,7 +4,7 @@ import collections
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.batching import cut_into_batches
 from t2t_lite.data.generation.shards import ENCODE_BATCH
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
-from t2t_lite.data.pipeline import reading_shards, window_size
+from t2t_lite.data.pipeline import parse_records, reading_shards, window_size
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
@@ -160,11 +160,9 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
     inspection = Inspection(manifest, split, paths, (of_inputs, of_targets))
     counters = [WordCounter(vocabulary) for vocabulary in inspection.vocabularies]
     lengths = [[np.zeros(0, np.int64)] * len(SIDES)]
-    features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
     with reading_shards(manifest.problem, folder):
         for batch in tf.data.TFRecordDataset([str(path) for path in paths]).batch(ENCODE_BATCH):
-            parsed: dict[str, Any] = tf.io.parse_example(batch, features)
-            rows = [parsed[side] for side in SIDES]
+            rows = parse_records(batch, is_reversed=False, max_length=None)
             lengths.append([ids.row_lengths().numpy() for ids in rows])
             for side, ids, row_lengths, counter, vocabulary in zip(
                 SIDES, rows, lengths[-1], counters, inspection.vocabularies

@@ -15,6 +15,7 @@ from t2t_lite.files import file_sha256, write_text
 
 # One data directory may hold several problems, so the file name includes the problem's name.
 FILENAME = "manifest.{}.json"
+WORK = ".work"  # suffix of folders with the intermediate files of data that is being made
 # The setting that names the toolkit whose shards were imported.
 IMPORTED = "from"
 # The settings of vocabularies, with their values in data that does not record them.
@@ -162,6 +163,11 @@ def vocabulary_settings(problem: Problem, manifest: Manifest | None) -> dict:
     if manifest is None:
         return {name: getattr(problem, name) for name in _BEFORE}
     return {name: manifest.settings.get(name, value) for name, value in _BEFORE.items()}
+
+
+def generation_settings(problem: Problem, max_cases: int) -> dict:
+    own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
+    return {**own, **vocabulary_settings(problem, None), "max_cases": max_cases, **problem.options}
 
 
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:

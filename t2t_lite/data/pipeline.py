@@ -14,7 +14,7 @@ import tensorflow as tf
 from t2t_lite.arrays import Array
 from t2t_lite.data.batching import Cutting, HostShare, call_numpy, fold_in, learn_batch_shapes
 from t2t_lite.data.bpe_dropout import make_new_tokens
-from t2t_lite.data.manifest import Manifest, read_manifest
+from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
@@ -47,10 +47,8 @@ def write_index(data_dir: Path, manifest: Manifest) -> None:
 
     def lengths(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns (bytes of the data, int64 [records]; tokens of inputs and targets, int64 [2, records])."""
-        features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
-        parsed: dict[str, Any] = tf.io.parse_example(records, features)
-        sides = tf.stack([parsed[name].row_lengths() for name in ("inputs", "targets")])
-        return tf.cast(tf.strings.length(records), tf.int64), sides
+        sides = parse_records(records, is_reversed=False, max_length=None)
+        return tf.cast(tf.strings.length(records), tf.int64), tf.stack([side.row_lengths() for side in sides])
 
     split = manifest.splits["train"]
     shards = sorted(split["shards"])
@@ -69,9 +67,10 @@ def write_index(data_dir: Path, manifest: Manifest) -> None:
         np.save(file, rows)
 
 
-def read_index(data_dir: Path, manifest: Manifest | None) -> "RecordIndex | None":
+def read_index(data_dir: Path, manifest: Manifest) -> "RecordIndex | None":
     """Returns the index of the train split, or None if there is none or it does not fit the shards."""
-    if manifest is None or not (path := index_path(data_dir, manifest)).exists():
+    path = index_path(data_dir, manifest)
+    if not path.exists():
         return None
     sizes = dict(sorted(manifest.splits["train"]["shards"].items()))
     try:
@@ -161,6 +160,10 @@ class RecordIndex:
     @functools.lru_cache(maxsize=64)  # noqa: B019  as long as the index, which lives as long as the training
     def _content(self, shard: int) -> np.ndarray:
         return np.memmap(self._shards[shard], np.uint8, "r")
+
+
+def _manifest(problem: Problem, data_dir: Path) -> Manifest:
+    return manifest_of_file(Path(data_dir) / FILENAME.format(problem.data_name))
 
 
 def window_size(examples: int) -> int:
@@ -349,7 +352,8 @@ def batches(
         is ignored. Needs a seed.
     """
     cutting = Cutting(batch_tokens, batch_by, shapes)
-    windows = _windows(problem, data_dir, split, cutting, max_length, seed, epoch).read()
+    manifest = _manifest(problem, data_dir)
+    windows = _windows(problem, data_dir, manifest, split, cutting, max_length, seed, epoch).read()
     # Windows are cut while batches of the window before them are used.
     batches_of_windows = windows.prefetch(1).flat_map(lambda *window: _gathered(*window, is_whole=True))
     return batches_of_windows.prefetch(tf.data.AUTOTUNE).with_options(_without_autotune())
@@ -358,16 +362,15 @@ def batches(
 def _windows(
     problem: Problem,
     data_dir: Path,
+    manifest: Manifest,
     split: str,
     cutting: Cutting,
     max_length: int | None,
     seed: int | None,
     epoch: int | tf.Tensor,
 ) -> Windows:
-    manifest = read_manifest(data_dir, problem)
-    shards = _shards(problem, data_dir, split, manifest)
-    size = WINDOW if manifest is None else window_size(manifest.splits[split]["examples"])
-    return Windows(shards, size, problem.is_reversed, max_length, cutting, seed, epoch)
+    size = window_size(manifest.splits[split]["examples"])
+    return Windows(_shards(data_dir, manifest, split), size, problem.is_reversed, max_length, cutting, seed, epoch)
 
 
 def _gathered(inputs: Array, targets: Array, chosen: Array, sizes: tf.Tensor, is_whole: bool) -> tf.data.Dataset:
@@ -385,27 +388,20 @@ def _gathered(inputs: Array, targets: Array, chosen: Array, sizes: tf.Tensor, is
     return tf.data.Dataset.from_tensor_slices((chosen, sizes)).map(batch)
 
 
-def _shards(problem: Problem, data_dir: Path, split: str, manifest: Manifest | None) -> list[str]:
-    names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
-    if manifest is not None:
-        names = sorted(manifest.splits[split]["shards"])  # --num_shards may have changed the number of shards
-    return [str(Path(data_dir) / name) for name in names]
+def _shards(data_dir: Path, manifest: Manifest, split: str) -> list[str]:
+    return [str(Path(data_dir) / name) for name in sorted(manifest.splits[split]["shards"])]
 
 
-def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_length: int) -> np.ndarray:
+def _batch_shapes(
+    problem: Problem, data_dir: Path, manifest: Manifest, batch_tokens: int, max_length: int
+) -> np.ndarray:
     """Returns the shapes of training batches, see `learn_batch_shapes`. They do not depend on seed or devices."""
-    manifest = read_manifest(data_dir, problem)
-    records = tf.data.TFRecordDataset(_shards(problem, data_dir, "train", manifest)).batch(_SAMPLE)
+    records = tf.data.TFRecordDataset(_shards(data_dir, manifest, "train")).batch(_SAMPLE)
     sides = parse_records(next(iter(records)), problem.is_reversed, max_length)
     lengths = np.stack([side.row_lengths().numpy() for side in sides])
-    pairs = lengths.shape[1]
-    window = pairs if manifest is None else window_size(manifest.splits["train"]["examples"])
-    batches = round(window * lengths[1].sum() / max(pairs, 1) / batch_tokens)
-    return learn_batch_shapes(lengths, batch_tokens, _longest(manifest, max_length), batches)
-
-
-def _longest(manifest: Manifest | None, max_length: int) -> int:
-    return max_length if manifest is None else manifest.longest("train", max_length)
+    window = window_size(manifest.splits["train"]["examples"])
+    batches = round(window * lengths[1].sum() / max(lengths.shape[1], 1) / batch_tokens)
+    return learn_batch_shapes(lengths, batch_tokens, manifest.longest("train", max_length), batches)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -432,16 +428,16 @@ def epochs(
       host: yields only the host's rows of each batch, and the scalars "rows" (int64) and "tokens" (float32, target
         tokens) of the whole batch. Reads only these rows if the data has an index and texts are not changed.
     """
+    manifest = _manifest(problem, data_dir)
     shapes = None
     if batch_by == "shapes":
-        shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
+        shapes = _batch_shapes(problem, data_dir, manifest, batch_tokens, max_length)
     cutting = Cutting(batch_tokens, batch_by, shapes, host)
-    windows = _windows(problem, data_dir, "train", cutting, max_length, seed, first_epoch)
-    manifest = read_manifest(data_dir, problem)
+    windows = _windows(problem, data_dir, manifest, "train", cutting, max_length, seed, first_epoch)
     new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
     concatenation = None
     if pair_concatenation:
-        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
+        concatenation = PairConcatenation(pair_concatenation, manifest.longest("train", max_length))
     changes = new_tokens is not None or concatenation is not None
     index = None if changes else read_index(data_dir, manifest)
     first_window, before = _whole_windows(windows, index, skip) if skip and index is not None else (0, 0)

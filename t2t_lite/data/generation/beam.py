@@ -2,7 +2,7 @@
 
 Workers read the sources and write the shards themselves, so --tmp_dir and --data_dir must be on a shared file system.
 Each worker encodes its own range of the text, after skipping the text before it, which costs little compared to
-encoding. Records go through Beam's  Each shard is sorted in memory, so use enough shards (--num_shards).
+encoding. Records go through Beam's shuffle. Each shard is sorted in memory, so use enough shards (--num_shards).
 """
 
 import functools
@@ -18,6 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.data.generation.shards import (
     Plan,
     SplitJob,
@@ -65,17 +66,16 @@ class _Task:
         )
 
 
-def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers: int) -> None:
+def write_split_with_beam(job: SplitJob, options: GenerateOptions) -> None:
     """Writes the missing shards of a split with Beam.
 
-    `runner` is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); `options` are flags for the
-    pipeline, separated by spaces; the text is divided into `num_workers` ranges, or RANGES if that is 0.
+    The text is divided into `num_workers` ranges, or RANGES if that is 0.
     """
     if not job.missing_shards() and job.name in job.manifest.splits:
         return
-    beam, pipeline = new_pipeline(runner, options)
+    beam, pipeline = new_pipeline(options.runner, options.beam_options)
     chunks = max(1, math.ceil((job.total or sum(1 for _ in job.pairs())) / job.plan.chunk_pairs))
-    each = math.ceil(chunks / min(chunks, num_workers or RANGES))
+    each = math.ceil(chunks / min(chunks, options.num_workers or RANGES))
     # The last range is open, because the number of pairs may be an estimate.
     ranges = [(first, first + each if first + each < chunks else None) for first in range(0, chunks, each)]
     statistics_path = job.work.absolute() / "statistics.json"
@@ -91,10 +91,6 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
             _write_shard(task, shard, [])
         job.shard_is_done(shard)
     job.is_done(statistics)
-
-
-def check_runner(runner: str, options: str) -> None:
-    new_pipeline(runner, options)
 
 
 def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any]]:

@@ -28,16 +28,34 @@ import numpy as np
 import pyarrow
 import tensorflow as tf
 
-from t2t_lite.data.generation.text_checks import FIRST_PAIRS, CorpusStatistics, PairProgress, no_examples, without_tags
-from t2t_lite.data.manifest import Manifest, StatisticsEntry, vocabulary_settings
-from t2t_lite.data.problem import SIDES, Example, Problem
-from t2t_lite.data.text_files import read_lines
+from t2t_lite.data.generation.options import GenerateOptions
+from t2t_lite.data.generation.sources import source_digests
+from t2t_lite.data.generation.text_checks import (
+    FIRST_PAIRS,
+    CorpusStatistics,
+    PairProgress,
+    examine_corpus,
+    no_examples,
+)
+from t2t_lite.data.manifest import (
+    WORK,
+    Manifest,
+    SplitEntry,
+    StatisticsEntry,
+    VocabularyEntry,
+    generation_settings,
+    vocabulary_settings,
+)
+from t2t_lite.data.pipeline import write_index
+from t2t_lite.data.problem import SIDES, SPLITS, Example, Problem
+from t2t_lite.data.text_files import read_lines, without_tags
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, partial_path, split_paths, written_whole
 from t2t_lite.system.machine import num_cores
 
 ENCODE_BATCH = 8192
+MANY_DROPPED = 0.1  # share of dropped pairs in a dev or test split above which a warning is shown
 LONGER = "longer"  # the longer side of a pair, which training compares with max_length
 
 
@@ -250,7 +268,6 @@ def _opened(folder: Path, number: int) -> Iterator[pyarrow.ipc.RecordBatchFileRe
         yield reader
 
 
-WORK = ".work"  # suffix of folders with a split's intermediate files
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -392,10 +409,6 @@ def _in_turn(
         yield future.result()
 
 
-def text_exists(problem: Problem, split: str, data_dir: Path) -> bool:
-    return all((data_dir / problem.text_filename(split, side)).exists() for side in SIDES)
-
-
 def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_dir: Path) -> list[Example]:
     """Writes a split, one sentence per line, in source order. Returns its first FIRST_PAIRS pairs."""
     first_pairs = []
@@ -507,3 +520,69 @@ def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manife
                 f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
                 f"({made_with['file']}); restore the original, or use another `data_dir`"
             )
+
+
+def write_data(
+    problem: Problem,
+    files: dict[str, Path],
+    data_dir: Path,
+    manifest: Manifest | None,
+    say: Callable[[str], None],
+    options: GenerateOptions,
+    write_split: Callable[[SplitJob], None],
+) -> Manifest:
+    """Writes everything that is missing: vocabularies, the text of dev and test, the shards of all splits, the index.
+
+    `files` are the sources by name; `manifest` is from an interrupted run, or None.
+    """
+    first_pairs: dict[str, list[Example]] = {}  # of each split that this run reads, to detect equal splits
+    names = [each["file"] for each in manifest.vocabularies] if manifest else []
+    statistics = None
+    if not names or not all((data_dir / name).exists() for name in names):
+        statistics = examine_corpus(problem, files, say, options.report)
+        first_pairs["train"] = statistics.first_pairs
+        names = make_vocabularies(problem, statistics, data_dir, say, manifest)
+    by_name = {name: open_vocabulary(data_dir / name) for name in dict.fromkeys(names)}
+    vocabularies = by_name[names[0]], by_name[names[1]]
+    if manifest is None:
+        assert statistics is not None  # without a manifest there are no vocabularies, so the corpus was examined
+        of_inputs, of_targets = (
+            VocabularyEntry(file=each.path.name, sha256=each.sha256, size=each.size) for each in vocabularies
+        )
+        manifest = Manifest(
+            problem=problem.data_name,
+            vocabulary=of_targets,
+            splits={},
+            sources=source_digests(files),
+            inputs_vocabulary=None if problem.shared_vocabulary else of_inputs,
+            settings=generation_settings(problem, options.max_cases),
+            train_pairs=min(statistics.pairs, options.max_cases or statistics.pairs),
+        )
+        manifest.write(data_dir)
+    check_same_vocabularies(vocabularies, manifest, data_dir)
+    for split in SPLITS[1:]:
+        if not all((data_dir / problem.text_filename(split, side)).exists() for side in SIDES):
+            first_pairs[split] = write_split_text(problem, split, files, data_dir)
+            for note in equal_splits(first_pairs, split):
+                say(f"{problem.data_name}: {note}")
+    for split in SPLITS:
+        total = manifest.train_pairs if split == "train" else None
+        plan = make_plan(problem, split, total, vocabularies, manifest.sources, options.max_cases)
+        held_out = held_out_sources(problem, split, data_dir)
+        write_split(
+            SplitJob(problem, plan, files, options.max_cases, vocabularies, data_dir, manifest, say, total, held_out)
+        )
+        _report(problem.data_name, split, manifest.splits[split], say)
+    write_index(data_dir, manifest)
+    return manifest
+
+
+def _report(name: str, split: str, made: SplitEntry, say: Callable[[str], None]) -> None:
+    examples, dropped = made["examples"], made.get("dropped", {})
+    reasons = ", ".join(f"{count} ({reason})" for reason, count in dropped.items())
+    say(f"{name}: {split}: {examples} pairs{f'; dropped: {reasons}' if reasons else ''}")
+    for other, count in made.get("overlap", {}).items():
+        say(f"{name}: {split}: the sources of {count} pairs are also in {other}")
+    share = sum(dropped.values()) / (examples + sum(dropped.values()) or 1)
+    if split != "train" and share > MANY_DROPPED:
+        say(f"{name}: {split}: {share:.0%} of the pairs are dropped; check the files")

@@ -5,7 +5,6 @@ The checks take one pass and bounded memory.
 
 import collections
 import functools
-import hashlib
 import math
 import random
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.data.problem import Example, Problem, Unusable, WithMore
+from t2t_lite.data.text_files import COMPARED_CHARACTERS, REPEATED, in_split, text_hash, without_tags
 from t2t_lite.display import format_duration
 from t2t_lite.errors import UserError
 
@@ -124,13 +124,11 @@ class LineAlignment:
 
 # Up to this number, distinct pairs are counted exactly; above it, the number is estimated from a random subset.
 MAX_HASHES = 2**18
-HASHED_CHARACTERS = 2000
 MAX_JUDGED = 10_000  # maximum number of pairs whose direction is judged
 # The swapped order must be more likely by this margin, in nats per trigram. None of Multi30k's 29,000 pairs reaches
 # half of it.
 SWAPPED_MARGIN = 0.3
 _LINES = 5  # number of example lines to show
-REPEATED = "a repeated pair"
 ENTITY, TAG = "an HTML entity, such as &amp;", "an HTML or XML tag, such as <br>"
 INVISIBLE = "an invisible character (U+200B, U+2060 or U+FEFF)"
 # What is left of web pages: for each kind, the function that returns the first in a text.
@@ -264,31 +262,9 @@ class _Split:
                 continue
             self.sources.add(text_hash(without_tags(pair.inputs, symbols)))
             if len(self.judged) < MAX_JUDGED:
-                self.judged.append((number, Example(*(side[:HASHED_CHARACTERS] for side in pair))))
+                self.judged.append((number, Example(*(side[:COMPARED_CHARACTERS] for side in pair))))
         self.overlap = Finding(in_split(name), dropped=False)
         self.swapped = Finding(f"in {name}, the sides seem to be swapped", dropped=False, of=len(self.judged))
-
-
-def in_split(split: str) -> str:
-    return f"its source is also in {split}"
-
-
-def without_tags(text: str, symbols: tuple[str, ...]) -> str:
-    """Returns a source without the tags before it, which are symbols of its vocabulary.
-
-    Sources are compared in this form, because the same sentence with another tag is still the same source. A text that
-    has only tags stays as it is.
-    """
-    pattern = _tags(symbols)
-    return pattern.sub("", text, count=1) if pattern else text
-
-
-@functools.lru_cache
-def _tags(symbols: tuple[str, ...]) -> re.Pattern[str] | None:
-    longest_first = sorted(filter(str.strip, symbols), key=len, reverse=True)
-    # A symbol that is a word is not the start of a longer word.
-    tag = rf"(?:{'|'.join(map(re.escape, longest_first))})(?:\s+|(?<=\W))"
-    return re.compile(rf"\A(?:{tag})+(?=\S)") if longest_first else None
 
 
 class _DistinctCount:
@@ -322,13 +298,8 @@ class _DistinctCount:
 
 @functools.lru_cache(maxsize=1)  # the same pair is often hashed twice in a row
 def pair_hash(pair: Example) -> int:
-    """Returns a stable hash of HASHED_CHARACTERS of each text, because a sample keeps no more."""
-    return text_hash(f"{pair.inputs[:HASHED_CHARACTERS]}\x1f{pair.targets[:HASHED_CHARACTERS]}")
-
-
-def text_hash(text: str) -> int:
-    """Returns a 64-bit hash of a text that is stable across processes."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    """Returns a stable hash of COMPARED_CHARACTERS of each text, because a sample keeps no more."""
+    return text_hash(f"{pair.inputs[:COMPARED_CHARACTERS]}\x1f{pair.targets[:COMPARED_CHARACTERS]}")
 
 
 class Usual:
@@ -406,8 +377,6 @@ class PairProgress:
 # A larger sample slows down learning without improving the tokens.
 SAMPLE_PAIRS = 200_000
 FIRST_PAIRS = 100  # number of pairs to compare when detecting equal splits
-# The sample keeps only this many characters of a text, to limit memory. Hashes use no more, so they do not change.
-SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 
 @dataclass
@@ -514,11 +483,11 @@ def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:
         return cut, cut
     # Cut at a space, because half a symbol at the end would count as another symbol.
     return cut, Example(
-        *(side if len(side) < SAMPLE_CHARACTERS else side[:SAMPLE_CHARACTERS].rpartition(" ")[0] for side in seen)
+        *(side if len(side) < COMPARED_CHARACTERS else side[:COMPARED_CHARACTERS].rpartition(" ")[0] for side in seen)
     )
 
 
 def _cut(pair: Example) -> Example:
-    if len(pair.inputs) <= SAMPLE_CHARACTERS and len(pair.targets) <= SAMPLE_CHARACTERS:
+    if len(pair.inputs) <= COMPARED_CHARACTERS and len(pair.targets) <= COMPARED_CHARACTERS:
         return pair
-    return Example(*(side[:SAMPLE_CHARACTERS] for side in pair))
+    return Example(*(side[:COMPARED_CHARACTERS] for side in pair))

@@ -24,8 +24,6 @@ from t2t_lite.data.vocab.vocabulary import (
     UNKNOWN_ID,
     UNKNOWN_TEXT,
     Vocabulary,
-    WordVocabulary,
-    train_words,
 )
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
@@ -49,7 +47,7 @@ _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
     "t2t_tokens": T2tTokenVocabulary,
     "wordpiece": wordpiece.TokenListVocabulary,
     "wordpiece_list": wordpiece.PlainListVocabulary,
-    "words": WordVocabulary,
+    "words": wordpiece.WordVocabulary,
 }
 
 
@@ -97,11 +95,9 @@ def train_vocabulary(
     if kind == "bpe":
         content = sentencepiece.train_bpe(texts, size, symbols, byte_fallback, character_coverage, normalize_whitespace)
     elif kind == "words":
-        content = train_words(texts, size, symbols)
+        content = wordpiece.train_words(texts, size, symbols)
     else:
-        from t2t_lite.data.vocab import in_graph  # imported late, because it needs TensorFlow
-
-        content = in_graph.train_tokens(kind, texts, size, symbols, normalize_whitespace)
+        content = wordpiece.train_tokens(kind, texts, size, symbols, normalize_whitespace)
     with written_whole(path) as partial:
         partial.write_bytes(content)
 

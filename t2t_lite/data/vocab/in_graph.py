@@ -1,13 +1,13 @@
-"""The tokens of `wordpiece.py` and the subwords of `t2t.py` as TensorFlow ops, which work in graphs.
+"""The vocabularies as TensorFlow ops, which work in graphs; and what tensorflow-text learns.
 
-Also learns token lists: WordPiece and characters.
+All tokens of a text are followed by the end symbol.
 """
 
 import collections
 import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,11 +21,12 @@ from t2t_lite.data.vocab.vocabulary import (
     JOINER,
     NO_CHARACTER,
     PAD_ID,
+    SYMBOLS,
+    UNKNOWN_ID,
+    UNKNOWN_WORD,
     is_alphanumeric,
-    json_content,
     parts_pattern,
 )
-from t2t_lite.errors import UserError
 from t2t_lite.system.tensorflow import stderr_held_back
 
 with stderr_held_back():
@@ -35,20 +36,75 @@ with stderr_held_back():
 # It has no type information, and the types that a checker infers do not fit TensorFlow's.
 tensorflow_text: Any = _tensorflow_text
 
-# The last token of a tokenizer, whose id therefore equals the number of tokens.
-UNKNOWN_WORD = "[UNK]"
+# Limits the learner's time and memory, which grow with the number of distinct words.
+MAX_WORDS = 100_000
 _PARTS = parts_pattern(lambda code_point: rf"\x{{{code_point:X}}}")
 
 
 def tokenizer(tokens: Sequence[str], **options: Any) -> Any:  # noqa: ANN401  tensorflow-text has no types
     """Returns a word tokenizer whose ids start at 0; a word without tokens has the id len(tokens)."""
-    return tensorflow_text.FastWordpieceTokenizer(
-        [*tokens, UNKNOWN_WORD],
-        suffix_indicator=JOINER,
-        unknown_token=UNKNOWN_WORD,
-        token_out_type=tf.int32,
-        **options,
+    with tf.init_scope():
+        return tensorflow_text.FastWordpieceTokenizer(
+            [*tokens, UNKNOWN_WORD],
+            suffix_indicator=JOINER,
+            unknown_token=UNKNOWN_WORD,
+            token_out_type=tf.int32,
+            **options,
+        )
+
+
+def sentencepiece_tokenizer(model: bytes) -> Any:  # noqa: ANN401  tensorflow-text has no types
+    # Created outside of the current graph, so that other graphs can use it, too. A line that tensorflow-text's copy of
+    # SentencePiece prints for every model is held back.
+    with tf.init_scope(), stderr_held_back():
+        return tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
+
+
+def with_end_symbol(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Appends the end symbol to each row of int32 [batch, (length)]."""
+    end = tf.fill([ids.nrows(), 1], EOS_ID)
+    ends = tf.RaggedTensor.from_tensor(  # pyright: ignore[reportAttributeAccessIssue]
+        end, row_splits_dtype=ids.row_splits.dtype
     )
+    return tf.concat([ids, ends], axis=1)
+
+
+class WordTable:
+    """Converts words, separated by white space, to ids.
+
+    `unknown` is the id of words that `ids` does not have; None: such a word raises an error with the message `refusal`.
+    `separators` is a regular expression for what separates words besides ASCII white space.
+    """
+
+    def __init__(self, ids: Mapping[Any, int], unknown: int | None, separators: str = "", refusal: str = "") -> None:
+        with tf.init_scope():
+            words = tf.lookup.KeyValueTensorInitializer(
+                tf.constant([*ids], tf.string), tf.constant([*ids.values()], tf.int32)
+            )
+            self.table = tf.lookup.StaticHashTable(words, -1 if unknown is None else unknown)
+        self._separators, self._refusal = separators, refusal if unknown is None else ""
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        if self._separators:
+            texts = tf.strings.regex_replace(texts, self._separators, " ")
+        ids = self.table.lookup(tf.strings.split(texts))
+        checks = [tf.debugging.assert_non_negative(ids.flat_values, self._refusal)] if self._refusal else []
+        with tf.control_dependencies([check for check in checks if check is not None]):
+            return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))
+
+
+class PlainList:
+    """Splits texts at white space and punctuation into an imported list's tokens, see `PlainListVocabulary`."""
+
+    def __init__(self, tokens: Sequence[str], lowercase: bool) -> None:
+        self._tokenizer = tokenizer(tokens)
+        self._size, self._lowercase = len(tokens), lowercase
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        texts = tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
+        ids = self._tokenizer.tokenize(texts)
+        known = ids.flat_values < self._size
+        return with_end_symbol(ids.with_flat_values(tf.where(known, ids.flat_values + len(SYMBOLS), UNKNOWN_ID)))
 
 
 class _Characters:
@@ -77,7 +133,15 @@ class _WordPiece:
         return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_TOKEN, self._unknown)
 
 
-KINDS = {"bytes": lambda tokens, symbols, normalizes: byte_ids, "characters": _Characters, "wordpiece": _WordPiece}
+_KINDS = {"bytes": lambda tokens, symbols, normalizes: byte_ids, "characters": _Characters, "wordpiece": _WordPiece}
+
+
+def token_list(
+    kind: str, tokens: Sequence[str], symbols: Sequence[str], normalizes: bool
+) -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    """Returns a function that converts texts to the ids of a `TokenListVocabulary`."""
+    ids_of = _KINDS[kind](tokens, symbols, normalizes)
+    return lambda texts: with_end_symbol(ids_of(texts))
 
 
 def cutter(symbols: Sequence[str], normalizes: bool) -> Callable[[tf.Tensor], tf.RaggedTensor]:
@@ -141,24 +205,26 @@ class SubwordOps:
         is_word[[number for number in range(sys.maxunicode + 1) if is_alphanumeric(chr(number))]] = True
         is_known = np.zeros(sys.maxunicode + 1, bool)
         is_known[[ord(character) for character in alphabet]] = True
-        self._is_word, self._is_known = tf.constant(is_word), tf.constant(is_known)
         # The tokenizer takes the longest subword, at the start of a run and within it, so each is listed for both.
         own = [subword for subword in subwords if subword]
         ids = {subword: id for id, subword in enumerate(subwords)}
         listed = [*own, *(_CONTINUES + subword for subword in own), _UNKNOWN]
-        self._texts = tf.constant(["" if id in (PAD_ID, EOS_ID) else subword for id, subword in enumerate(subwords)])
-        self._ids = tf.constant([ids[subword] for subword in own] * 2 + [0])
-        self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            listed,
-            suffix_indicator=_CONTINUES,
-            max_bytes_per_word=_MOST_BYTES,
-            token_out_type=tf.int32,
-            unknown_token=_UNKNOWN,
-            no_pretokenization=True,
-        )
+        texts = ["" if id in (PAD_ID, EOS_ID) else subword for id, subword in enumerate(subwords)]
+        with tf.init_scope():
+            self._is_word, self._is_known = tf.constant(is_word), tf.constant(is_known)
+            self._texts = tf.constant(texts)
+            self._ids = tf.constant([ids[subword] for subword in own] * 2 + [0])
+            self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
+                listed,
+                suffix_indicator=_CONTINUES,
+                max_bytes_per_word=_MOST_BYTES,
+                token_out_type=tf.int32,
+                unknown_token=_UNKNOWN,
+                no_pretokenization=True,
+            )
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Converts strings [batch] to ids, int32 [batch, (length)], without the end symbol."""
+        """Converts strings [batch] to ids, int32 [batch, (length)]."""
         numbers = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (characters)]
         characters = tf.strings.unicode_split(texts, "UTF-8")
         is_word = tf.gather(self._is_word, numbers.flat_values)
@@ -180,7 +246,8 @@ class SubwordOps:
             joined, text_of_run, nrows=numbers.nrows()
         )
         ids = self._tokenizer.tokenize(runs.flat_values)
-        return runs.with_flat_values(ids.with_flat_values(tf.gather(self._ids, ids.flat_values))).merge_dims(1, 2)
+        of_runs = runs.with_flat_values(ids.with_flat_values(tf.gather(self._ids, ids.flat_values)))
+        return with_end_symbol(of_runs.merge_dims(1, 2))
 
     def _escaped(self, numbers: tf.Tensor, characters: tf.Tensor) -> tf.Tensor:
         as_number = tf.strings.join(["\\", tf.strings.as_string(numbers), ";"])
@@ -229,65 +296,25 @@ def _joined(parts: tf.RaggedTensor) -> tf.Tensor:
     return tf.strings.unsorted_segment_join(parts.flat_values, parts.value_rowids(), tf.cast(parts.nrows(), tf.int32))
 
 
-# Limits the learner's time and memory, which grow with the number of distinct words.
-MAX_WORDS = 100_000
-_T = TypeVar("_T", str, bytes)
-
-
-def train_tokens(
-    kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = (), normalize_whitespace: bool = False
-) -> bytes:
-    """Learns a vocabulary of kind "wordpiece", "characters" or "bytes" and returns its file content.
-
-    `size` includes the first 259 tokens; there are fewer if the text does not yield enough. Symbols are texts that are
-    always one WordPiece token. "bytes" needs no texts.
-    """
-    for symbol in symbols if kind == "wordpiece" else ():
-        if (
-            symbol.startswith(JOINER)
-            or symbol == UNKNOWN_WORD
-            or len(symbol.encode()) > 100
-            or list(symbols).count(symbol) > 1
-        ):
-            raise UserError(
-                f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, is too long or is listed twice"
-            )
-    room = size - FIRST_TOKEN - len(symbols)
-    if kind != "bytes" and room < 1:
-        raise UserError(
-            f"vocab_size={size} is too small: the first {FIRST_TOKEN} tokens are symbols and bytes; raise it"
-        )
-    if kind == "bytes":
-        tokens = []
-    elif kind == "characters":
-        counts: collections.Counter[str] = collections.Counter()
-        for text in texts:
-            counts.update(text)
-        tokens = [character for character, _ in _by_frequency(counts)[:room]]
-    else:
-        cut, of_words = cutter(symbols, normalize_whitespace), collections.Counter()
-        for first in range(0, len(texts), 10_000):
-            of_words.update(cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist())
-        words = [(word.decode(), count) for word, count in _by_frequency(of_words) if word.decode() not in symbols]
-        words = words[:MAX_WORDS]
-        # The learner searches for the minimum frequency of tokens. All words above this threshold become tokens, so it
-        # is at least the frequency of the last word that fits, and rarely more than sixteen times that frequency.
-        least = words[min(room, len(words)) - 1][1]
-        learned = learner.learn(
-            words,
-            room,
-            [],
-            lower_thresh=max(1, least // 2),
-            upper_thresh=max(2, 16 * least),
-            num_iterations=3,
-            max_input_tokens=-1,
-            slack_ratio=0.02,
-            joiner=JOINER,
-        )
-        tokens = [*symbols, *[token for token in learned if token not in symbols][:room]]
-    normalizes = {"normalize_whitespace": True} if normalize_whitespace and kind == "wordpiece" else {}
-    return json_content(kind, tokens, symbols=list(symbols), **normalizes)
-
-
-def _by_frequency(counts: collections.Counter[_T]) -> list[tuple[_T, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+def learn_wordpieces(texts: Sequence[str], room: int, symbols: Sequence[str], normalizes: bool) -> list[str]:
+    """Returns at most `room` WordPiece tokens of the texts' words that are not symbols."""
+    cut, counts = cutter(symbols, normalizes), collections.Counter()
+    for first in range(0, len(texts), 10_000):
+        counts.update(cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist())
+    words = [(word.decode(), count) for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+    words = [(word, count) for word, count in words if word not in symbols][:MAX_WORDS]
+    # The learner searches for the minimum frequency of tokens. All words above this threshold become tokens, so it is
+    # at least the frequency of the last word that fits, and rarely more than sixteen times that frequency.
+    least = words[min(room, len(words)) - 1][1]
+    learned = learner.learn(
+        words,
+        room,
+        [],
+        lower_thresh=max(1, least // 2),
+        upper_thresh=max(2, 16 * least),
+        num_iterations=3,
+        max_input_tokens=-1,
+        slack_ratio=0.02,
+        joiner=JOINER,
+    )
+    return [token for token in learned if token not in symbols][:room]

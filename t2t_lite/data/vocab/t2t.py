@@ -31,12 +31,13 @@ from t2t_lite.data.vocab.vocabulary import (
     as_ragged,
     is_alphanumeric,
     json_content,
-    with_end_symbol,
 )
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from t2t_lite.data.vocab import in_graph
 
 
 _RESERVED = 2  # padding and end
@@ -66,7 +67,7 @@ class SubwordVocabulary(Vocabulary):
         return [[*(id for run in split_runs(text) for id in self._ids_of_run(run)), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        return with_end_symbol(self._ops.encode(texts))
+        return self._ops.encode(texts)
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
         """See `Vocabulary`. Works in Python, twice as fast as in a graph, because most runs in a text repeat."""
@@ -122,13 +123,10 @@ class SubwordVocabulary(Vocabulary):
         return unescaped(self._own[token])
 
     @functools.cached_property
-    def _ops(self) -> Any:  # noqa: ANN401
-        import tensorflow as tf
+    def _ops(self) -> "in_graph.SubwordOps":
+        from t2t_lite.data.vocab import in_graph
 
-        from t2t_lite.data.vocab.in_graph import SubwordOps
-
-        with tf.init_scope():
-            return SubwordOps(self._own, sorted(self._alphabet - {"\n"}))
+        return in_graph.SubwordOps(self._own, sorted(self._alphabet - {"\n"}))
 
 
 def split_runs(text: str) -> list[str]:
@@ -215,30 +213,20 @@ class T2tTokenVocabulary(Vocabulary):
         return [[*(id for id in row if id is not None), EOS_ID] for row in rows]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        import tensorflow as tf
-
-        ids = self._table.lookup(tf.strings.split(tf.strings.regex_replace(texts, _WHITE_SPACE, " ")))
-        has_ids = tf.debugging.assert_non_negative(
-            ids.flat_values, f"{self.path} lacks a token, and has no UNK for unknown words"
-        )
-        with tf.control_dependencies([] if has_ids is None else [has_ids]):
-            return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))
+        return self._ops(texts)
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
         return as_ragged(self.ids_of(texts))
 
     def resources(self) -> list[object]:
-        return [self._table]
+        return [self._ops.table]
 
     @functools.cached_property
-    def _table(self) -> "tf.lookup.StaticHashTable":
-        import tensorflow as tf
+    def _ops(self) -> "in_graph.WordTable":
+        from t2t_lite.data.vocab import in_graph
 
-        with tf.init_scope():
-            tokens = tf.lookup.KeyValueTensorInitializer(
-                tf.constant([*self._ids], tf.string), tf.constant([*self._ids.values()], tf.int32)
-            )
-            return tf.lookup.StaticHashTable(tokens, -1 if self.unknown_id is None else self.unknown_id)
+        refusal = f"{self.path} lacks a token, and has no UNK for unknown words"
+        return in_graph.WordTable(self._ids, self.unknown_id, _WHITE_SPACE, refusal)
 
     def _text_of(self, token: int) -> str:
         return f" {self._own[token]}"
@@ -261,9 +249,9 @@ class T2tByteVocabulary(Vocabulary):
         return [[*(byte + _RESERVED for byte in text.encode("utf-8", errors="replace")), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        from t2t_lite.data.vocab.in_graph import byte_ids
+        from t2t_lite.data.vocab import in_graph
 
-        return with_end_symbol(byte_ids(texts) - (FIRST_BYTE - _RESERVED))
+        return in_graph.with_end_symbol(in_graph.byte_ids(texts) - (FIRST_BYTE - _RESERVED))
 
     def _text_of(self, token: int) -> str:
         return ""

@@ -1,9 +1,8 @@
-"""The base class of vocabularies, what they have in common, and the vocabulary of whole words.
+"""The base class of vocabularies, and what several of them have in common.
 
 Only `encode` and `encode_all` need TensorFlow, which takes seconds to import.
 """
 
-import collections
 import functools
 import itertools
 import json
@@ -11,7 +10,7 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -135,17 +134,6 @@ class Vocabulary(ABC):
         return parts
 
 
-def with_end_symbol(ids: "tf.RaggedTensor") -> "tf.RaggedTensor":
-    """Appends the end symbol to each row of int32 [batch, (length)]."""
-    import tensorflow as tf
-
-    end = tf.fill([ids.nrows(), 1], EOS_ID)
-    ends = tf.RaggedTensor.from_tensor(  # pyright: ignore[reportAttributeAccessIssue]
-        end, row_splits_dtype=ids.row_splits.dtype
-    )
-    return tf.concat([ids, ends], axis=1)
-
-
 def as_ragged(rows: Sequence[Sequence[int]]) -> "tf.RaggedTensor":
     import tensorflow as tf
 
@@ -166,6 +154,8 @@ def json_content(kind: str, tokens: Iterable[str], **more: object) -> bytes:
 FIRST_BYTE = len(SYMBOLS)
 FIRST_TOKEN = FIRST_BYTE + 256
 JOINER = "##"
+# The last token of TensorFlow's tokenizer, whose id therefore equals the number of tokens.
+UNKNOWN_WORD = "[UNK]"
 # Letters, marks and digits, as Unicode blocks with few other characters. Exact classes such as \p{L} slow down
 # TensorFlow's regular expressions threefold, and encoding should be as fast as with byte-pair tokens.
 _LETTERS = (
@@ -201,67 +191,3 @@ def is_alphanumeric(character: str) -> bool:
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-# Up to this number of distinct words, the vocabulary is assumed to be closed. Above it, words that occur once become
-# unknown, so that the model learns to handle unknown words.
-_CLOSED = 1000
-
-
-class WordVocabulary(Vocabulary):
-    """Words separated by whitespace, from the parsed content of a file; other words are unknown."""
-
-    starts_with_blank = True
-
-    def __init__(self, path: Path, content: dict[str, Any]) -> None:
-        super().__init__(path)
-        self._own = content["pieces"]
-        self.size = len(SYMBOLS) + len(self._own)
-        self._ids = {word.encode(): id for id, word in enumerate(self._own, start=len(SYMBOLS))}
-
-    def tokens(self) -> list[str]:
-        return [*SYMBOLS, *self._own]
-
-    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
-        # As bytes, because TensorFlow splits only at ASCII whitespace.
-        return [[*(self._ids.get(word, UNKNOWN_ID) for word in _text_bytes(text).split()), EOS_ID] for text in texts]
-
-    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        import tensorflow as tf
-
-        return with_end_symbol(self._table.lookup(tf.strings.split(texts)))
-
-    @functools.cached_property
-    def _table(self) -> "tf.lookup.StaticHashTable":
-        import tensorflow as tf
-
-        with tf.init_scope():
-            ids = tf.range(len(SYMBOLS), self.size)
-            words = tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), ids)
-            return tf.lookup.StaticHashTable(words, UNKNOWN_ID)
-
-    def resources(self) -> list[object]:
-        return [self._table]
-
-    def _text_of(self, token: int) -> str:
-        return " " + (UNKNOWN_TEXT if token < len(SYMBOLS) else self._own[token - len(SYMBOLS)])
-
-
-def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) -> bytes:
-    """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` tokens.
-
-    If there are more than 1,000 distinct words, words that occur only once are left out.
-    """
-    counts: collections.Counter[bytes] = collections.Counter()
-    for text in texts:
-        counts.update(_text_bytes(text).split())
-    symbols = list(symbols)
-    least = 2 if len(counts) > _CLOSED else 1
-    by_word = {word.decode(): count for word, count in counts.items()}
-    known = {word for word, count in by_word.items() if count >= least}
-    others = sorted(known - set(symbols), key=lambda word: (-by_word[word], word))
-    words = [*symbols, *others][: size - len(SYMBOLS)]
-    return json_content("words", words)
-
-
-def _text_bytes(text: str) -> bytes:
-    return text.encode("utf-8", errors="replace")
