@@ -215,13 +215,13 @@ def _fetch(source: Source, path: Path, problem: Problem) -> None:
 def why_unreachable(url: str, seconds: float = SECONDS) -> str:
     """Returns "" if a URL's server, or the proxy configured for it, accepts a connection; else the reason."""
     import socket  # 7 ms for these two, which listings and --help do not need
-    import urllib.request
+    from urllib.request import getproxies, proxy_bypass
 
     asked = urllib.parse.urlsplit(url)
-    proxies = urllib.request.getproxies()
+    proxies = getproxies()
     proxy = proxies.get(asked.scheme) or proxies.get("all")
     via = ""
-    if proxy and not urllib.request.proxy_bypass(asked.netloc):
+    if proxy and not proxy_bypass(asked.netloc):
         asked = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
         via = f"the proxy {asked.netloc}: "
     try:
