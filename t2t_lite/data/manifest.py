@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from t2t_lite.config import HParams
-from t2t_lite.data.problem import SPLITS, Problem
+from t2t_lite.data.problem import LANGUAGES, SIDES, SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, write_text
 
@@ -74,6 +74,43 @@ class Manifest:
         """Raises UserError if a split has no pairs, for example a test split that was not imported."""
         if not self.splits[split]["examples"]:
             raise UserError(f"the data in {data_dir} was imported without a {split} split; use another split")
+
+    def is_complete(self, problem: Problem, data_dir: Path) -> bool:
+        """Returns whether all files of the data are there."""
+        if any(split not in self.splits for split in SPLITS):
+            return False
+        names = [vocabulary["file"] for vocabulary in self.vocabularies]
+        for split in SPLITS:
+            names += self.splits[split]["shards"]
+        names += [problem.text_filename(split, side) for split in SPLITS[1:] for side in SIDES]
+        return all((data_dir / name).exists() for name in names)
+
+    def check_settings(self, problem: Problem, max_cases: int, data_dir: Path) -> None:
+        """Raises UserError if the data was made with other settings."""
+        if not self.settings:
+            return
+        if IMPORTED in self.settings:
+            for name, value in ({"vocab_file": problem.vocab_file, "max_cases": max_cases} | problem.options).items():
+                if value:
+                    raise UserError(
+                        f"the data in {data_dir} was imported, but this run sets `{name}={value}`; "
+                        f"use another `data_dir`"
+                    )
+            return
+        # An existing vocabulary is used unchanged, unless this run asks for another one.
+        as_it_is = vocabulary_settings(problem, self)
+        made_with, asked = self.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
+        asked |= {name: value for name, value in vars(problem).items() if name in as_it_is}
+        for name in sorted((made_with.keys() | asked.keys()) - LANGUAGES.keys()):  # records do not depend on these
+            if made_with.get(name) != asked.get(name):
+                then, now = (
+                    f"`{name}={each[name]}`" if each.get(name) or each.get(name) is False else f"no `{name}`"
+                    for each in (made_with, asked)
+                )
+                raise UserError(
+                    f"the data in {data_dir} was made with {then}, but this run has {now}; "
+                    f"use another `data_dir`, or the same settings as before"
+                )
 
     def vocab_sizes(self, problem: Problem) -> tuple[int, int]:
         """Returns the vocabulary sizes of inputs and targets, in the direction of the problem."""

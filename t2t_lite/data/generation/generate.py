@@ -23,9 +23,7 @@ from t2t_lite.data.manifest import (
     WORK,
     Manifest,
     check_data,
-    generation_settings,
     read_manifest,
-    vocabulary_settings,
 )
 from t2t_lite.data.problem import LANGUAGES, REVERSED_SUFFIX, SIDES, SPLITS, Problem, get_problem
 from t2t_lite.display import LOG, Display
@@ -162,12 +160,12 @@ def generate(
     problem.keep_streams(tmp_dir)
     manifest = read_manifest(data_dir, problem)
     if manifest is not None:
-        _check_settings(manifest, problem, options.max_cases, data_dir)
+        manifest.check_settings(problem, options.max_cases, data_dir)
         languages = {name: value for name, value in problem.options.items() if name in LANGUAGES}
         if manifest.settings and not languages.items() <= manifest.settings.items():  # early versions recorded none
             manifest.settings.update(languages)
             manifest.write(data_dir)
-    is_complete = manifest is not None and _is_complete(manifest, problem, data_dir)
+    is_complete = manifest is not None and manifest.is_complete(problem, data_dir)
     if manifest is not None and IMPORTED in manifest.settings and not is_complete:
         raise UserError(
             f"imported files of '{problem.data_name}' are missing in {data_dir}; remove "
@@ -217,42 +215,6 @@ def _folder(data_dir: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):  # not empty
                 data_dir.rmdir()
         raise
-
-
-def _is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
-    if any(split not in manifest.splits for split in SPLITS):
-        return False
-    names = [vocabulary["file"] for vocabulary in manifest.vocabularies]
-    for split in SPLITS:
-        names += manifest.splits[split]["shards"]
-    names += [problem.text_filename(split, side) for split in SPLITS[1:] for side in SIDES]
-    return all((data_dir / name).exists() for name in names)
-
-
-def _check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_dir: Path) -> None:
-    if not manifest.settings:
-        return
-    if IMPORTED in manifest.settings:
-        for name, value in ({"vocab_file": problem.vocab_file, "max_cases": max_cases} | problem.options).items():
-            if value:
-                raise UserError(
-                    f"the data in {data_dir} was imported, but this run sets `{name}={value}`; use another `data_dir`"
-                )
-        return
-    # An existing vocabulary is used unchanged, unless this run asks for another one.
-    as_it_is = vocabulary_settings(problem, manifest)
-    made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
-    asked |= {name: value for name, value in vars(problem).items() if name in as_it_is}
-    for name in sorted((made_with.keys() | asked.keys()) - LANGUAGES.keys()):  # records do not depend on these
-        if made_with.get(name) != asked.get(name):
-            then, now = (
-                f"`{name}={each[name]}`" if each.get(name) or each.get(name) is False else f"no `{name}`"
-                for each in (made_with, asked)
-            )
-            raise UserError(
-                f"the data in {data_dir} was made with {then}, but this run has {now}; "
-                f"use another `data_dir`, or the same settings as before"
-            )
 
 
 def _check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_dir: Path) -> None:

@@ -4,7 +4,6 @@ The checks take one pass and bounded memory.
 """
 
 import collections
-import functools
 import math
 import random
 import re
@@ -296,7 +295,6 @@ class _DistinctCount:
         return len(self._hashes) * (self._mask + 1)
 
 
-@functools.lru_cache(maxsize=1)  # the same pair is often hashed twice in a row
 def pair_hash(pair: Example) -> int:
     """Returns a stable hash of COMPARED_CHARACTERS of each text, because a sample keeps no more."""
     return text_hash(f"{pair.inputs[:COMPARED_CHARACTERS]}\x1f{pair.targets[:COMPARED_CHARACTERS]}")
@@ -323,17 +321,15 @@ def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None,
     usual, swapped_numbers = usual or Usual(pair for _, pair in numbered), []
     for number, pair in numbered:
         sides = [collections.Counter(_trigrams(text)) for text in pair]  # recomputed to save memory
+        subtracted = sides if own else [collections.Counter(), collections.Counter()]
         evidence = sum(
-            sign * times * _log_odds(trigram, sides if own else _NOTHING, usual)
+            sign * times * _log_odds(trigram, subtracted, usual)
             for sign, side in zip((1, -1), sides)
             for trigram, times in side.items()
         )
         if evidence < -SWAPPED_MARGIN * (sides[0].total() + sides[1].total()):
             swapped_numbers.append(number)
     return swapped_numbers
-
-
-_NOTHING: tuple[collections.Counter[str], ...] = (collections.Counter(), collections.Counter())
 
 
 def _log_odds(trigram: str, sides: Sequence[collections.Counter[str]], usual: Usual) -> float:
@@ -348,7 +344,7 @@ def _trigrams(text: str) -> Iterator[str]:
     return (text[place : place + 3] for place in range(len(text) - 2))
 
 
-SECONDS = 10  # between two lines
+PROGRESS_SECONDS = 10  # between two lines
 
 
 class PairProgress:
@@ -365,7 +361,7 @@ class PairProgress:
         if done % 1000 and done != self._total:
             return  # reading the clock for every pair would be slow
         now = time.monotonic()
-        if now - self._last_report < SECONDS:
+        if now - self._last_report < PROGRESS_SECONDS:
             return
         self._last_report = now
         speed = (done - self._first) / (now - self._begin)
@@ -478,16 +474,12 @@ def no_examples(problem: Problem, split: str) -> UserError:
 
 def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:
     """Returns a pair and its `for_model` version, both cut to the maximum length in the sample."""
-    cut, seen = _cut(pair), problem.for_model(pair)
+    cut, seen = pair, problem.for_model(pair)
+    if max(map(len, pair)) > COMPARED_CHARACTERS:
+        cut = Example(*(side[:COMPARED_CHARACTERS] for side in pair))
     if seen is pair:
         return cut, cut
     # Cut at a space, because half a symbol at the end would count as another symbol.
     return cut, Example(
         *(side if len(side) < COMPARED_CHARACTERS else side[:COMPARED_CHARACTERS].rpartition(" ")[0] for side in seen)
     )
-
-
-def _cut(pair: Example) -> Example:
-    if len(pair.inputs) <= COMPARED_CHARACTERS and len(pair.targets) <= COMPARED_CHARACTERS:
-        return pair
-    return Example(*(side[:COMPARED_CHARACTERS] for side in pair))

@@ -81,10 +81,7 @@ class SubwordVocabulary(Vocabulary):
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
         """Gives a run's first token the space before the run and, if the run has escapes, all its text."""
-        ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
-        for token in ids:
-            if not 0 <= token < self.size:
-                raise UserError(f"{self.path} has {self.size} tokens but no id {token}; use the model's vocabulary")
+        ids = self._before_end(ids)
         parts, was_word, run = [], False, []
         for number, token in enumerate(ids):
             run.append("" if token == PAD_ID else self._own[token])

@@ -118,13 +118,10 @@ class Vocabulary(ABC):
         tokens, the first token gets the text of the whole run, and the others get "". Raises a UserError if an id is
         outside the vocabulary.
         """
-        ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
-        for token in (max(ids, default=0), min(ids, default=0)):
-            if not 0 <= token < self.size:
-                raise UserError(f"{self.path} has {self.size} tokens but no id {token}; use the model's vocabulary")
         parts = []
         for are_bytes, run in itertools.groupby(
-            (token for token in ids if token != PAD_ID), lambda token: self._byte_of(token) is not None
+            (token for token in self._before_end(ids) if token != PAD_ID),
+            lambda token: self._byte_of(token) is not None,
         ):
             if are_bytes:
                 values = bytes(byte for byte in map(self._byte_of, run) if byte is not None)
@@ -132,6 +129,14 @@ class Vocabulary(ABC):
             else:
                 parts += map(self._text_of, run)
         return parts
+
+    def _before_end(self, ids: Sequence[int]) -> list[int]:
+        """Returns the ids up to the end symbol. Raises a UserError if one is outside the vocabulary."""
+        ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
+        for token in (max(ids, default=0), min(ids, default=0)):
+            if not 0 <= token < self.size:
+                raise UserError(f"{self.path} has {self.size} tokens but no id {token}; use the model's vocabulary")
+        return ids
 
 
 def as_ragged(rows: Sequence[Sequence[int]]) -> "tf.RaggedTensor":

@@ -245,7 +245,7 @@ def test_progress_shows_the_speed_and_the_time_left():
 
     said = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(meter, "SECONDS", 0)
+        patch.setattr(meter, "PROGRESS_SECONDS", 0)
         progress = meter.PairProgress("x: train: encoding", said.append, total=4000)
         for done in (0, 1, 2000, 4000):
             progress(done)
