@@ -2,7 +2,7 @@
 
 import argparse
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from t2t_lite.bin import cli
 from t2t_lite.config import HParams
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.data.generation.text_checks import ENTITY, INVISIBLE, REPEATED, TAG, TextChecks, in_split
+from t2t_lite.data.manifest import mean, quantile
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.options import option
@@ -282,18 +283,3 @@ def _advice(checks: TextChecks) -> list[str]:
         if finding := findings.get(kind):
             advice.append(f"Line {finding.lines[0]:,} has {finding.example}. {remedy}")
     return advice
-
-
-def mean(counter: Mapping[int, int]) -> float:
-    """Returns the mean of a histogram; 0 if it is empty."""
-    return sum(value * count for value, count in counter.items()) / max(1, sum(counter.values()))
-
-
-def quantile(counter: Mapping[int, int], share: float) -> int:
-    """Returns the smallest value of a histogram such that at least this share of the values does not exceed it."""
-    total, seen = sum(counter.values()), 0
-    for value in sorted(counter):
-        seen += counter[value]
-        if seen >= share * total:
-            return value
-    return 0

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.data.problem import LANGUAGES, SPLITS, Example, OwnFile, Problem, Unusable
-from t2t_lite.data.text_files import read_any_parallel, read_tsv
+from t2t_lite.data.text_files import (
+    COMPARED_CHARACTERS,
+    REPEATED,
+    in_split,
+    read_any_parallel,
+    read_tsv,
+    text_hash,
+    without_tags,
+)
 from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, file_sha256, make_folder, partial_path, split_paths
 from t2t_lite.options import parse_switch
@@ -161,8 +169,6 @@ class TextPairs(Problem):
 
     def _left_for_training(self) -> Iterator[Example]:
         """Yields the pairs that are not held out. Other pairs with the source of a held-out pair are `Unusable`."""
-        from t2t_lite.data.generation import text_checks
-
         left = dict(self._find_held_out())
         split_of_source = {number: held.split for number, held in left.items()}
         for pair in self._read("train"):
@@ -172,7 +178,7 @@ class TextPairs(Problem):
             elif number in left and left[number].pair == pair:
                 del left[number]
             else:
-                yield Example(Unusable(text_checks.in_split(split)), Unusable(text_checks.in_split(split)))
+                yield Example(Unusable(in_split(split)), Unusable(in_split(split)))
 
     def drop_reason(self, split: str, example: Example) -> str | None:
         """Returns why a pair is dropped: a side is unusable or, in train, too long or much longer than the other."""
@@ -220,24 +226,19 @@ class TextPairs(Problem):
         return files
 
     def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
-        from t2t_lite.data.generation import text_checks
-
         others = {
-            split: {
-                text_checks.text_hash(text_checks.without_tags(pair.inputs, self._symbols))
-                for pair in self._read(split)
-            }
+            split: {text_hash(without_tags(pair.inputs, self._symbols)) for pair in self._read(split)}
             for split in reversed(self.separate_splits())
         }
         seen: set[int] = set()
         for pair in pairs:
             why = None
             if not Problem.drop_reason(self, "train", pair):
-                number = text_checks.text_hash(f"{pair.inputs}\x1f{pair.targets}")
-                why = text_checks.REPEATED if number in seen else None
+                number = text_hash(f"{pair.inputs}\x1f{pair.targets}")
+                why = REPEATED if number in seen else None
                 seen.add(number)
-                source = text_checks.text_hash(text_checks.without_tags(pair.inputs, self._symbols))
-                why = next((text_checks.in_split(split) for split, hashes in others.items() if source in hashes), why)
+                source = text_hash(without_tags(pair.inputs, self._symbols))
+                why = next((in_split(split) for split, hashes in others.items() if source in hashes), why)
             yield Example(Unusable(why), Unusable(why)) if why else pair
 
     def _split_off(self) -> list[str]:
@@ -248,11 +249,9 @@ class TextPairs(Problem):
 
     def _hash(self, pair: Example) -> int:
         """Returns a hash of a pair's source, because all pairs with the same source must be in one split."""
-        from t2t_lite.data.generation import text_checks
-
         # Multiplying by an odd number permutes the 64-bit numbers. The constant is Knuth's, 2**64 / golden ratio.
         return (
-            text_checks.text_hash(text_checks.without_tags(pair.inputs[: text_checks.HASHED_CHARACTERS], self._symbols))
+            text_hash(without_tags(pair.inputs[:COMPARED_CHARACTERS], self._symbols))
             * (2 * self._numbers["split_seed"] * 0x9E3779B97F4A7C15 + 1)
             % 2**64
         )

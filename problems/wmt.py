@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from t2t_lite.data.generation.sources import read_pairs
 from t2t_lite.data.problem import Example, Problem, TfdsSource
 from t2t_lite.data.text_files import read_parallel
 from t2t_lite.registry import PROBLEMS
@@ -37,8 +38,6 @@ class Wmt(Problem):
         """Yields the pairs in a split."""
         (source,) = self.sources
         if source.name in files:
-            from t2t_lite.data.tfds_source import read_pairs
-
             return read_pairs(files[source.name], split, "en", self.target_language)
         return read_parallel(*(files[self._text_file(split, side)] for side in ("en", self.target_language)))
 

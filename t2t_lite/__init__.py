@@ -15,7 +15,7 @@ from t2t_lite.system import import_hook
 if TYPE_CHECKING:
     from t2t_lite import layers, losses, models, schedules
     from t2t_lite.config import DecodeHParams, HParams, get_hparams
-    from t2t_lite.data.generation.generate_data import GeneratedData, generate_data
+    from t2t_lite.data.generation.generate import GeneratedData, generate_data
     from t2t_lite.data.problem import Example, Problem, get_problem
     from t2t_lite.decoding.loading import load_model
     from t2t_lite.decoding.translator import Hypothesis, Translator
@@ -39,7 +39,7 @@ __version__ = "0.10.0"
 # Maps each module to the public names that it defines. A module that lists its own name is itself public.
 _NAMES = {
     "config": "DecodeHParams HParams get_hparams",
-    "data.generation.generate_data": "GeneratedData generate_data",
+    "data.generation.generate": "GeneratedData generate_data",
     "data.problem": "Example Problem get_problem",
     "decoding.loading": "load_model",
     "decoding.translator": "Hypothesis Translator",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams, resolve_hparams
 from t2t_lite.data.bpe_dropout import make_new_tokens
-from t2t_lite.data.generation.generate_data import generate_data as generate
+from t2t_lite.data.generation.generate import generate_data as generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display

@@ -50,33 +50,6 @@ class HostShare:
         return tf.ragged.boolean_mask(batches, (places >= start[:, tf.newaxis]) & (places < end[:, tf.newaxis]))
 
 
-@dataclasses.dataclass(frozen=True)
-class Cutting:
-    batch_tokens: int  # about the number of target tokens in a batch
-    batch_by: str  # "both" or "targets", see `cut_into_batches`; not used with `shapes`
-    shapes: np.ndarray | None  # the possible shapes of batches, see `cut_into_shapes`
-    host: HostShare | None = None  # the host whose rows are wanted; None: all rows
-
-    def __call__(
-        self, inputs_lengths: tf.Tensor, targets_lengths: tf.Tensor, seed: tf.Tensor | None
-    ) -> tuple[Array, tf.Tensor]:
-        """Returns the host's pairs, int64 [batches, (rows)], and the size of each batch, int64 [batches, 4].
-
-        A size is inputs length, targets length, rows and target tokens. The lengths are int64 [pairs]; the seed is of
-        the window, int64 [2].
-        """
-        lengths = inputs_lengths, targets_lengths
-        if self.shapes is not None and seed is not None:
-            rows, shapes = cut_into_shapes(*lengths, seed, self.shapes)
-        else:
-            rows = cut_into_batches(*lengths, self.batch_tokens, seed, self.batch_by)
-            longest = [tf.reduce_max(tf.gather(side, rows), axis=1) for side in lengths]
-            shapes = tf.stack([*longest, rows.row_lengths()], axis=1)
-        tokens = tf.reduce_sum(tf.gather(targets_lengths, rows), axis=1)
-        sizes = tf.concat([shapes, tokens[:, tf.newaxis]], axis=1)
-        return rows if self.host is None else self.host.select(rows, sizes[:, 2]), sizes
-
-
 def cut_into_batches(
     input_lengths: tf.Tensor,
     target_lengths: tf.Tensor,

@@ -148,12 +148,8 @@ class NewTokens:
         return np.concatenate([ids, flat])[np.repeat(source, chosen) + _ranges(chosen)], chosen
 
 
-def make_new_tokens(
-    problem: Problem, data_dir: Path, manifest: Manifest | None, rate: float, max_length: int
-) -> NewTokens:
+def make_new_tokens(problem: Problem, data_dir: Path, manifest: Manifest, rate: float, max_length: int) -> NewTokens:
     """Returns the BPE dropout for the data of a problem, on each side that has byte-pair tokens."""
-    if manifest is None:
-        raise UserError(f"hparams=bpe_dropout={rate}: {data_dir} has no manifest; generate the data again")
     files = problem.in_direction([entry["file"] for entry in manifest.vocabularies])
     made: dict[str, BpeDropout | None] = {}
     for file in files:

@@ -4,16 +4,22 @@ import dataclasses
 import hashlib
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from t2t_lite.config import HParams
-from t2t_lite.data.problem import SPLITS, Problem
+from t2t_lite.data.problem import LANGUAGES, SIDES, SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, write_text
 
 # One data directory may hold several problems, so the file name includes the problem's name.
 FILENAME = "manifest.{}.json"
+WORK = ".work"  # suffix of folders with the intermediate files of data that is being made
+# The setting that names the toolkit whose shards were imported.
+IMPORTED = "from"
+# The settings of vocabularies, with their values in data that does not record them.
+_BEFORE = {"byte_fallback": False, "character_coverage": 1.0, "normalize_whitespace": False}
 
 
 class VocabularyEntry(TypedDict):
@@ -68,6 +74,43 @@ class Manifest:
         """Raises UserError if a split has no pairs, for example a test split that was not imported."""
         if not self.splits[split]["examples"]:
             raise UserError(f"the data in {data_dir} was imported without a {split} split; use another split")
+
+    def is_complete(self, problem: Problem, data_dir: Path) -> bool:
+        """Returns whether all files of the data are there."""
+        if any(split not in self.splits for split in SPLITS):
+            return False
+        names = [vocabulary["file"] for vocabulary in self.vocabularies]
+        for split in SPLITS:
+            names += self.splits[split]["shards"]
+        names += [problem.text_filename(split, side) for split in SPLITS[1:] for side in SIDES]
+        return all((data_dir / name).exists() for name in names)
+
+    def check_settings(self, problem: Problem, max_cases: int, data_dir: Path) -> None:
+        """Raises UserError if the data was made with other settings."""
+        if not self.settings:
+            return
+        if IMPORTED in self.settings:
+            for name, value in ({"vocab_file": problem.vocab_file, "max_cases": max_cases} | problem.options).items():
+                if value:
+                    raise UserError(
+                        f"the data in {data_dir} was imported, but this run sets `{name}={value}`; "
+                        f"use another `data_dir`"
+                    )
+            return
+        # An existing vocabulary is used unchanged, unless this run asks for another one.
+        as_it_is = vocabulary_settings(problem, self)
+        made_with, asked = self.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
+        asked |= {name: value for name, value in vars(problem).items() if name in as_it_is}
+        for name in sorted((made_with.keys() | asked.keys()) - LANGUAGES.keys()):  # records do not depend on these
+            if made_with.get(name) != asked.get(name):
+                then, now = (
+                    f"`{name}={each[name]}`" if each.get(name) or each.get(name) is False else f"no `{name}`"
+                    for each in (made_with, asked)
+                )
+                raise UserError(
+                    f"the data in {data_dir} was made with {then}, but this run has {now}; "
+                    f"use another `data_dir`, or the same settings as before"
+                )
 
     def vocab_sizes(self, problem: Problem) -> tuple[int, int]:
         """Returns the vocabulary sizes of inputs and targets, in the direction of the problem."""
@@ -152,6 +195,18 @@ def manifest_of_file(path: Path) -> Manifest:
     return manifest
 
 
+def vocabulary_settings(problem: Problem, manifest: Manifest | None) -> dict:
+    """Returns the manifest's settings, or the problem's without one; older data has the values fixed then."""
+    if manifest is None:
+        return {name: getattr(problem, name) for name in _BEFORE}
+    return {name: manifest.settings.get(name, value) for name, value in _BEFORE.items()}
+
+
+def generation_settings(problem: Problem, max_cases: int) -> dict:
+    own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
+    return {**own, **vocabulary_settings(problem, None), "max_cases": max_cases, **problem.options}
+
+
 def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:
     """Returns the manifest, after checking that the data directory matches it and that the split has pairs."""
     data_dir = Path(data_dir)
@@ -171,7 +226,7 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
     command += "".join(
         f" {shlex.quote(f'--{name}={value}')}" for name, value in flags.items() if value and value != usual.get(name)
     )
-    if "from" in manifest.settings:
+    if IMPORTED in manifest.settings:
         command = f"t2t-lite-datagen --problem={problem.data_name} --from=t2t --tmp_dir=T2T_DATA --data_dir=NEW"
     if missing := [split for split in SPLITS if split not in manifest.splits]:
         raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")
@@ -203,3 +258,18 @@ def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, co
                 f"{path} is not the vocabulary that the data in {data_dir} was made with; "
                 f"restore the original, or remove the data and run: {command}"
             )
+
+
+def mean(counter: Mapping[int, int]) -> float:
+    """Returns the mean of a histogram; 0 if it is empty."""
+    return sum(value * count for value, count in counter.items()) / max(1, sum(counter.values()))
+
+
+def quantile(counter: Mapping[int, int], share: float) -> int:
+    """Returns the smallest value of a histogram such that at least this share of the values does not exceed it."""
+    total, seen = sum(counter.values()), 0
+    for value in sorted(counter):
+        seen += counter[value]
+        if seen >= share * total:
+            return value
+    return 0

@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
-from t2t_lite.data.batching import Cutting, HostShare, call_numpy, fold_in, learn_batch_shapes
+from t2t_lite.data.batching import HostShare, call_numpy, cut_into_batches, cut_into_shapes, fold_in, learn_batch_shapes
 from t2t_lite.data.bpe_dropout import make_new_tokens
-from t2t_lite.data.manifest import Manifest, read_manifest
+from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
@@ -47,10 +47,8 @@ def write_index(data_dir: Path, manifest: Manifest) -> None:
 
     def lengths(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns (bytes of the data, int64 [records]; tokens of inputs and targets, int64 [2, records])."""
-        features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
-        parsed: dict[str, Any] = tf.io.parse_example(records, features)
-        sides = tf.stack([parsed[name].row_lengths() for name in ("inputs", "targets")])
-        return tf.cast(tf.strings.length(records), tf.int64), sides
+        sides = parse_records(records, is_reversed=False, max_length=None)
+        return tf.cast(tf.strings.length(records), tf.int64), tf.stack([side.row_lengths() for side in sides])
 
     split = manifest.splits["train"]
     shards = sorted(split["shards"])
@@ -69,9 +67,10 @@ def write_index(data_dir: Path, manifest: Manifest) -> None:
         np.save(file, rows)
 
 
-def read_index(data_dir: Path, manifest: Manifest | None) -> "RecordIndex | None":
+def read_index(data_dir: Path, manifest: Manifest) -> "RecordIndex | None":
     """Returns the index of the train split, or None if there is none or it does not fit the shards."""
-    if manifest is None or not (path := index_path(data_dir, manifest)).exists():
+    path = index_path(data_dir, manifest)
+    if not path.exists():
         return None
     sizes = dict(sorted(manifest.splits["train"]["shards"].items()))
     try:
@@ -163,6 +162,10 @@ class RecordIndex:
         return np.memmap(self._shards[shard], np.uint8, "r")
 
 
+def _manifest(problem: Problem, data_dir: Path) -> Manifest:
+    return manifest_of_file(Path(data_dir) / FILENAME.format(problem.data_name))
+
+
 def window_size(examples: int) -> int:
     """Returns the number of pairs per window. Windows have about the same size, so that none has few batches."""
     return max(1, math.ceil(examples / max(1, round(examples / WINDOW))))
@@ -173,16 +176,20 @@ class Windows:
     """The windows of one epoch: consecutive pairs, within which batches are formed. No batch spans two windows.
 
     `read` and `read_own` yield for each window: inputs and targets, ragged int32 [pairs, (length)]; the pairs of each
-    batch, ragged int64 [batches, (rows)]; and the size of each batch, see `Cutting`.
+    batch, ragged int64 [batches, (rows)]; and the size of each batch, int64 [batches, 4]: length of inputs, length of
+    targets, rows and target tokens.
     """
 
     shards: Sequence[str]
     size: int  # pairs in a window
     is_reversed: bool  # whether inputs and targets are swapped
     max_length: int | None  # pairs with more tokens on a side are dropped; None: no pair
-    cutting: Cutting
+    batch_tokens: int  # about the number of target tokens in a batch
+    batch_by: str  # "both" or "targets", see `cut_into_batches`; not used with `shapes`
     seed: int | None  # determines the order, together with the epoch; None: the order of the shards
     epoch: Array
+    shapes: np.ndarray | None = None  # the possible shapes of batches, see `cut_into_shapes`; needs a seed
+    host: HostShare | None = None  # the host whose rows are wanted; None: all rows
     first: Array = 0  # the window to begin with
 
     def read(self, change: Change | None = None) -> tf.data.Dataset:
@@ -229,9 +236,18 @@ class Windows:
         return tf.stack([tf.constant(self.seed, tf.int64), tf.cast(self.epoch, tf.int64)])
 
     def _cut(self, number: tf.Tensor, inputs_lengths: Array, targets_lengths: Array) -> tuple[Array, tf.Tensor]:
-        order_seed = self._order_seed
+        """Returns the host's pairs of each batch and the size of each batch, from the lengths int64 [pairs]."""
+        order_seed, lengths = self._order_seed, (inputs_lengths, targets_lengths)
         seed = None if order_seed is None else fold_in(order_seed, number)
-        return self.cutting(inputs_lengths, targets_lengths, seed)
+        if self.shapes is not None and seed is not None:
+            rows, shapes = cut_into_shapes(*lengths, seed, self.shapes)
+        else:
+            rows = cut_into_batches(*lengths, self.batch_tokens, seed, self.batch_by)
+            longest = [tf.reduce_max(tf.gather(side, rows), axis=1) for side in lengths]
+            shapes = tf.stack([*longest, rows.row_lengths()], axis=1)
+        tokens = tf.reduce_sum(tf.gather(targets_lengths, rows), axis=1)
+        sizes = tf.concat([shapes, tokens[:, tf.newaxis]], axis=1)
+        return rows if self.host is None else self.host.select(rows, sizes[:, 2]), sizes
 
     def _shuffled(self, files: tf.data.Dataset) -> tf.data.Dataset:
         if self.seed is None:
@@ -279,31 +295,25 @@ def parse_records(
     return (targets, inputs) if is_reversed else (inputs, targets)
 
 
-class PairConcatenation:
+def concatenate_pairs(
+    inputs: tf.RaggedTensor, targets: tf.RaggedTensor, seed: tf.Tensor, rate: float, longest: int
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Appends another pair to some pairs in a window, at random, so that a model also learns long texts.
 
     Each pair also keeps its own place in the epoch (Nguyen et al. 2021, arXiv 2105.01691). A pair stays alone if a side
-    of the joined pair would have more than `longest` tokens.
+    of the joined pair would have more than `longest` tokens. Takes and returns int32 [pairs, (length)] with end
+    symbols; the seed is int64 [2].
     """
-
-    def __init__(self, rate: float, longest: int) -> None:
-        self._rate = rate
-        self._longest = longest
-
-    def __call__(
-        self, inputs: tf.RaggedTensor, targets: tf.RaggedTensor, seed: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Appends another pair to some pairs, int32 [pairs, (length)] with end symbols. The seed is int64 [2]."""
-        sides = inputs, targets
-        pairs = inputs.nrows()
-        draws = tf.random.stateless_uniform([2, pairs], seed, dtype=tf.float64)
-        others = tf.cast(draws[0] * tf.cast(pairs, tf.float64), tf.int64)
-        appends = draws[1] < self._rate
-        for side in sides:
-            lengths = side.row_lengths()
-            appends &= lengths + tf.gather(lengths, others) - 1 <= self._longest
-        first, second = (_appended(side, others, appends) for side in sides)
-        return first, second
+    sides = inputs, targets
+    pairs = inputs.nrows()
+    draws = tf.random.stateless_uniform([2, pairs], seed, dtype=tf.float64)
+    others = tf.cast(draws[0] * tf.cast(pairs, tf.float64), tf.int64)
+    appends = draws[1] < rate
+    for side in sides:
+        lengths = side.row_lengths()
+        appends &= lengths + tf.gather(lengths, others) - 1 <= longest
+    first, second = (_appended(side, others, appends) for side in sides)
+    return first, second
 
 
 def _appended(texts: tf.RaggedTensor, others: tf.Tensor, appends: tf.Tensor) -> tf.RaggedTensor:
@@ -334,40 +344,31 @@ def batches(
     max_length: int | None = None,
     seed: int | None = None,
     epoch: int | tf.Tensor = 0,
-    shapes: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
     Each batch has about `batch_tokens` target tokens, with end symbols but without padding. Every window of about
-    WINDOW pairs is divided evenly, so there is no short last batch (but with `shapes`, the longest pairs may form one).
-    Only pairs with a side longer than `max_length` are dropped. A reversed problem swaps the sides.
+    WINDOW pairs is divided evenly, so there is no short last batch. Only pairs with a side longer than `max_length` are
+    dropped. A reversed problem swaps the sides.
 
     Args:
       batch_by: the lengths by which pairs are grouped, "both" or "targets", see `cut_into_batches`.
       seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
-      shapes: the possible batch shapes, see `learn_batch_shapes`. Batches are padded with empty rows, and `batch_by`
-        is ignored. Needs a seed.
     """
-    cutting = Cutting(batch_tokens, batch_by, shapes)
-    windows = _windows(problem, data_dir, split, cutting, max_length, seed, epoch).read()
+    manifest = _manifest(problem, data_dir)
+    windows = Windows(
+        shards=_shards(data_dir, manifest, split),
+        size=window_size(manifest.splits[split]["examples"]),
+        is_reversed=problem.is_reversed,
+        max_length=max_length,
+        batch_tokens=batch_tokens,
+        batch_by=batch_by,
+        seed=seed,
+        epoch=epoch,
+    )
     # Windows are cut while batches of the window before them are used.
-    batches_of_windows = windows.prefetch(1).flat_map(lambda *window: _gathered(*window, is_whole=True))
+    batches_of_windows = windows.read().prefetch(1).flat_map(lambda *window: _gathered(*window, is_whole=True))
     return batches_of_windows.prefetch(tf.data.AUTOTUNE).with_options(_without_autotune())
-
-
-def _windows(
-    problem: Problem,
-    data_dir: Path,
-    split: str,
-    cutting: Cutting,
-    max_length: int | None,
-    seed: int | None,
-    epoch: int | tf.Tensor,
-) -> Windows:
-    manifest = read_manifest(data_dir, problem)
-    shards = _shards(problem, data_dir, split, manifest)
-    size = WINDOW if manifest is None else window_size(manifest.splits[split]["examples"])
-    return Windows(shards, size, problem.is_reversed, max_length, cutting, seed, epoch)
 
 
 def _gathered(inputs: Array, targets: Array, chosen: Array, sizes: tf.Tensor, is_whole: bool) -> tf.data.Dataset:
@@ -385,27 +386,20 @@ def _gathered(inputs: Array, targets: Array, chosen: Array, sizes: tf.Tensor, is
     return tf.data.Dataset.from_tensor_slices((chosen, sizes)).map(batch)
 
 
-def _shards(problem: Problem, data_dir: Path, split: str, manifest: Manifest | None) -> list[str]:
-    names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
-    if manifest is not None:
-        names = sorted(manifest.splits[split]["shards"])  # --num_shards may have changed the number of shards
-    return [str(Path(data_dir) / name) for name in names]
+def _shards(data_dir: Path, manifest: Manifest, split: str) -> list[str]:
+    return [str(Path(data_dir) / name) for name in sorted(manifest.splits[split]["shards"])]
 
 
-def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_length: int) -> np.ndarray:
+def _batch_shapes(
+    problem: Problem, data_dir: Path, manifest: Manifest, batch_tokens: int, max_length: int
+) -> np.ndarray:
     """Returns the shapes of training batches, see `learn_batch_shapes`. They do not depend on seed or devices."""
-    manifest = read_manifest(data_dir, problem)
-    records = tf.data.TFRecordDataset(_shards(problem, data_dir, "train", manifest)).batch(_SAMPLE)
+    records = tf.data.TFRecordDataset(_shards(data_dir, manifest, "train")).batch(_SAMPLE)
     sides = parse_records(next(iter(records)), problem.is_reversed, max_length)
     lengths = np.stack([side.row_lengths().numpy() for side in sides])
-    pairs = lengths.shape[1]
-    window = pairs if manifest is None else window_size(manifest.splits["train"]["examples"])
-    batches = round(window * lengths[1].sum() / max(pairs, 1) / batch_tokens)
-    return learn_batch_shapes(lengths, batch_tokens, _longest(manifest, max_length), batches)
-
-
-def _longest(manifest: Manifest | None, max_length: int) -> int:
-    return max_length if manifest is None else manifest.longest("train", max_length)
+    window = window_size(manifest.splits["train"]["examples"])
+    batches = round(window * lengths[1].sum() / max(lengths.shape[1], 1) / batch_tokens)
+    return learn_batch_shapes(lengths, batch_tokens, manifest.longest("train", max_length), batches)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -426,23 +420,29 @@ def epochs(
     """Returns endless batches of the training split: those of `batches` with int64 scalars "epoch" and "position".
 
     Args:
+      batch_by: as for `batches`; or "shapes": batches have the few shapes of `learn_batch_shapes`, with empty rows,
+        and the longest pairs may form a short last one.
       skip: number of batches in the first epoch to skip, because they were already used.
       bpe_dropout: see `BpeDropout`.
-      pair_concatenation: see `PairConcatenation`.
+      pair_concatenation: the share of the pairs to which another is appended, see `concatenate_pairs`.
       host: yields only the host's rows of each batch, and the scalars "rows" (int64) and "tokens" (float32, target
         tokens) of the whole batch. Reads only these rows if the data has an index and texts are not changed.
     """
-    shapes = None
-    if batch_by == "shapes":
-        shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
-    cutting = Cutting(batch_tokens, batch_by, shapes, host)
-    windows = _windows(problem, data_dir, "train", cutting, max_length, seed, first_epoch)
-    manifest = read_manifest(data_dir, problem)
+    manifest = _manifest(problem, data_dir)
+    windows = Windows(
+        shards=_shards(data_dir, manifest, "train"),
+        size=window_size(manifest.splits["train"]["examples"]),
+        is_reversed=problem.is_reversed,
+        max_length=max_length,
+        batch_tokens=batch_tokens,
+        batch_by=batch_by,
+        seed=seed,
+        epoch=first_epoch,
+        shapes=_batch_shapes(problem, data_dir, manifest, batch_tokens, max_length) if batch_by == "shapes" else None,
+        host=host,
+    )
     new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
-    concatenation = None
-    if pair_concatenation:
-        concatenation = PairConcatenation(pair_concatenation, _longest(manifest, max_length))
-    changes = new_tokens is not None or concatenation is not None
+    changes = new_tokens is not None or pair_concatenation > 0
     index = None if changes else read_index(data_dir, manifest)
     first_window, before = _whole_windows(windows, index, skip) if skip and index is not None else (0, 0)
     own_index = index if host is not None and host.number < host.devices else None
@@ -450,8 +450,9 @@ def epochs(
     def change(inputs: Array, targets: Array, seed: tf.Tensor, window: tf.Tensor) -> tuple[Array, Array]:
         if new_tokens is not None:
             inputs, targets = new_tokens.of_window(inputs, targets, seed, window)
-        if concatenation is not None:
-            inputs, targets = concatenation(inputs, targets, fold_in(fold_in(seed, window), 3))
+        if pair_concatenation:
+            of_window, longest = fold_in(fold_in(seed, window), 3), manifest.longest("train", max_length)
+            inputs, targets = concatenate_pairs(inputs, targets, of_window, pair_concatenation, longest)
         return inputs, targets
 
     def of_first(epoch: tf.Tensor, number: int) -> tf.Tensor:

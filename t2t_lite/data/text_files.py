@@ -1,9 +1,15 @@
-"""Reads text files, plain or gzip, one sentence per line: strictly for training data, leniently for other input."""
+"""Reads text files, plain or gzip, one sentence per line: strictly for training data, leniently for other input.
+
+Also says how texts are compared, to find repeated ones.
+"""
 
 import codecs
 import contextlib
+import functools
 import gzip
+import hashlib
 import itertools
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedIOBase
@@ -15,6 +21,9 @@ from t2t_lite.errors import UserError
 
 # The decoder keeps at most this many bytes of a line in memory. Its model reads far less (`max_input_length`).
 MAX_BYTES = 2**20
+# Hashes use only this many characters of a text, and samples keep no more, to limit memory.
+COMPARED_CHARACTERS = 2000
+REPEATED = "a repeated pair"
 _GZIP = b"\x1f\x8b"  # the first bytes of gzip files
 # UTF-32 first, because its mark begins with that of UTF-16.
 _OTHER_ENCODINGS = {
@@ -169,3 +178,30 @@ def _any_lines(path: Path) -> Iterator[str]:
                 yield text
             else:
                 yield Unusable("a line with NUL characters, possibly UTF-16")
+
+
+def text_hash(text: str) -> int:
+    """Returns a 64-bit hash of a text that is stable across processes."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def in_split(split: str) -> str:
+    return f"its source is also in {split}"
+
+
+def without_tags(text: str, symbols: tuple[str, ...]) -> str:
+    """Returns a source without the tags before it, which are symbols of its vocabulary.
+
+    Sources are compared in this form, because the same sentence with another tag is still the same source. A text that
+    has only tags stays as it is.
+    """
+    pattern = _tags(symbols)
+    return pattern.sub("", text, count=1) if pattern else text
+
+
+@functools.lru_cache
+def _tags(symbols: tuple[str, ...]) -> re.Pattern[str] | None:
+    longest_first = sorted(filter(str.strip, symbols), key=len, reverse=True)
+    # A symbol that is a word is not the start of a longer word.
+    tag = rf"(?:{'|'.join(map(re.escape, longest_first))})(?:\s+|(?<=\W))"
+    return re.compile(rf"\A(?:{tag})+(?=\S)") if longest_first else None

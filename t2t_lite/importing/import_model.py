@@ -5,7 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.data.generation.generate_data import GeneratedData, generated_data
+from t2t_lite.data.generation.generate import GeneratedData, generated_data
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import LOG, Display

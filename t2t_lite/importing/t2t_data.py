@@ -13,11 +13,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.generation.existing_data import IMPORTED
-from t2t_lite.data.generation.progress import PairProgress
-from t2t_lite.data.generation.records import LONGER, Statistics
-from t2t_lite.data.generation.split_writer import WORK
-from t2t_lite.data.manifest import FILENAME, Manifest, VocabularyEntry, check_data, read_manifest
+from t2t_lite.data.generation.shards import LONGER, Statistics
+from t2t_lite.data.generation.text_checks import PairProgress
+from t2t_lite.data.manifest import FILENAME, IMPORTED, WORK, Manifest, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.pipeline import write_index
 from t2t_lite.data.problem import SIDES, SPLITS, Problem
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary

@@ -15,7 +15,7 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
-from t2t_lite.data.vocab.t2t_tokens import T2tByteVocabulary, byte_list
+from t2t_lite.data.vocab.t2t import T2tByteVocabulary, byte_list
 from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths, without_patterns, written_whole
 from t2t_lite.importing.options import ImportOptions

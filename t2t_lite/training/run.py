@@ -8,7 +8,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.data.generation.records import LONGER
+from t2t_lite.data.generation.shards import LONGER
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.pipeline import has_pair, reading_shards
 from t2t_lite.display import Display

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from t2t_lite.config import HParams
-from t2t_lite.data.inspection import inspect_split
+from t2t_lite.data.inspection import WordCounter, inspect_split
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.problem import SIDES, get_problem
-from t2t_lite.data.token_statistics import WordCounter
 from t2t_lite.data.vocab import open_vocabulary
 
 

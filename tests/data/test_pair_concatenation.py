@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data.generation.generate import generate
-from t2t_lite.data.pipeline import PairConcatenation, epochs
+from t2t_lite.data.pipeline import concatenate_pairs, epochs
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.registry import PROBLEMS
 
@@ -77,14 +77,14 @@ def test_some_pairs_are_followed_by_another_pair_and_every_pair_comes_once_itsel
 def test_the_share_is_the_rate_and_too_long_pairs_stay_alone():
     texts = tf.ragged.constant([[2, 3, 1], [4, 1]] * 5_000 + [[5, 6, 7, 8, 9, 1]], tf.int32, row_splits_dtype=tf.int64)
     seed = tf.constant([1, 2], tf.int64)
-    inputs, targets = PairConcatenation(0.3, longest=6)(texts, texts, seed)
+    inputs, targets = concatenate_pairs(texts, texts, seed, 0.3, longest=6)
     assert inputs.to_list() == targets.to_list() and inputs.to_list()[-1] == [5, 6, 7, 8, 9, 1]
     changed = [row != old for row, old in zip(inputs.to_list(), texts.to_list())]
     assert abs(sum(changed) / len(changed) - 0.3) < 5 * (0.3 * 0.7 / len(changed)) ** 0.5
-    again, _ = PairConcatenation(0.3, longest=6)(texts, texts, seed)
-    other, _ = PairConcatenation(0.3, longest=6)(texts, texts, seed + 1)
+    again, _ = concatenate_pairs(texts, texts, seed, 0.3, longest=6)
+    other, _ = concatenate_pairs(texts, texts, seed + 1, 0.3, longest=6)
     assert again.to_list() == inputs.to_list() != other.to_list()
-    everything, _ = PairConcatenation(1.0, longest=99)(texts, texts, seed)
+    everything, _ = concatenate_pairs(texts, texts, seed, 1.0, longest=99)
     assert all(len(row) > len(old) for row, old in zip(everything.to_list(), texts.to_list()))
 
 

@@ -5,7 +5,7 @@ import pytest
 from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generation.generate import generate
-from t2t_lite.data.generation.sources import find_or_fetch
+from t2t_lite.data.generation.sources import check_obtainable, find_or_fetch
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.problem import Example, Problem, Source, get_problem
 from t2t_lite.data.text_files import read_lines, read_parallel
@@ -192,7 +192,7 @@ def test_a_file_that_cannot_be_fetched_is_an_error_with_a_remedy(tmp_path, url):
         sources = tuple(Source(name, f"{start}/{name}", "0" * 64) for name in ("file.txt", "other.txt"))
 
     with pytest.raises(UserError) as caught:
-        find_or_fetch(TwoFiles(), tmp_path / "tmp")
+        check_obtainable(TwoFiles(), tmp_path / "tmp")
     assert str(caught.value).startswith(f"cannot reach {start.removeprefix('http://')} to fetch the sources of")
     assert f"place by hand in {tmp_path / 'tmp'} (`tmp_dir`): file.txt, other.txt (from {start}/)" in str(caught.value)
     assert "\n" not in str(caught.value)

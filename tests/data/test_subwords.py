@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data.token_statistics import WordCounter
+from t2t_lite.data.inspection import WordCounter
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 

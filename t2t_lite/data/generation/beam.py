@@ -1,4 +1,4 @@
-"""Data generation on Apache Beam, for clusters. Writes the same shards as `split_writer`, byte for byte.
+"""Data generation on Apache Beam, for clusters. Writes the same shards as `shards`, byte for byte.
 
 Workers read the sources and write the shards themselves, so --tmp_dir and --data_dir must be on a shared file system.
 Each worker encodes its own range of the text, after skipping the text before it, which costs little compared to
@@ -18,10 +18,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.data.generation import shuffle
-from t2t_lite.data.generation.records import Statistics, encode_pairs
-from t2t_lite.data.generation.shuffle import Plan
-from t2t_lite.data.generation.split_writer import SplitJob, split_pairs
+from t2t_lite.data.generation.options import GenerateOptions
+from t2t_lite.data.generation.shards import (
+    Plan,
+    SplitJob,
+    Statistics,
+    buckets_of_chunk,
+    encode_pairs,
+    in_random_order,
+    split_pairs,
+)
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.files import write_text, written_whole
 from t2t_lite.plugins import load_all
@@ -60,17 +66,16 @@ class _Task:
         )
 
 
-def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers: int) -> None:
+def write_split_with_beam(job: SplitJob, options: GenerateOptions) -> None:
     """Writes the missing shards of a split with Beam.
 
-    `runner` is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); `options` are flags for the
-    pipeline, separated by spaces; the text is divided into `num_workers` ranges, or RANGES if that is 0.
+    The text is divided into `num_workers` ranges, or RANGES if that is 0.
     """
     if not job.missing_shards() and job.name in job.manifest.splits:
         return
-    beam, pipeline = new_pipeline(runner, options)
+    beam, pipeline = new_pipeline(options.runner, options.beam_options)
     chunks = max(1, math.ceil((job.total or sum(1 for _ in job.pairs())) / job.plan.chunk_pairs))
-    each = math.ceil(chunks / min(chunks, num_workers or RANGES))
+    each = math.ceil(chunks / min(chunks, options.num_workers or RANGES))
     # The last range is open, because the number of pairs may be an estimate.
     ranges = [(first, first + each if first + each < chunks else None) for first in range(0, chunks, each)]
     statistics_path = job.work.absolute() / "statistics.json"
@@ -88,10 +93,6 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
     job.is_done(statistics)
 
 
-def check_runner(runner: str, options: str) -> None:
-    new_pipeline(runner, options)
-
-
 def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any]]:
     """Yields (shard, (chunk, bucket, records)) and (_STATISTICS, statistics as JSON) for each chunk of a range."""
     load_all(task.usr_dir)
@@ -104,7 +105,7 @@ def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any
         if not (chunk := list(itertools.islice(mine, size))):
             break
         records, statistics = encode_pairs(problem, plan.split, chunk, vocabularies, task.held_out)
-        for bucket, content in enumerate(shuffle.buckets_of_chunk(plan, number, records)):
+        for bucket, content in enumerate(buckets_of_chunk(plan, number, records)):
             shard = bucket // plan.buckets_per_shard
             if content and shard in task.shards:
                 yield shard, (number, bucket, content)
@@ -128,5 +129,5 @@ def _write_shard(task: _Task, shard: int, parts: Iterable[tuple[int, int, list[b
         buckets[bucket] += records
     with written_whole(task.shards[shard]) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
         for bucket in task.plan.buckets_of(shard):
-            for record in shuffle.in_random_order(task.plan, bucket, buckets[bucket]):
+            for record in in_random_order(task.plan, bucket, buckets[bucket]):
                 writer.write(record)

@@ -1,22 +1,29 @@
-"""Finds or downloads the sources of a problem, and checks them."""
+"""Finds or downloads the sources of a problem, checks them, and reads data sets from tensorflow-datasets."""
 
 import hashlib
 import os
-import socket
 import threading
 import urllib.parse
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from t2t_lite.data.problem import OwnFile, Problem, Source, TfdsSource
+from t2t_lite.data.problem import Example, OwnFile, Problem, Source, TfdsSource
 from t2t_lite.errors import UserError
 from t2t_lite.files import INCOMPLETE, file_sha256
 
+SECONDS = 3.0  # timeout for name lookup and connection together
+# Of data sets from tensorflow-datasets: their names of splits; how many pairs, and bytes, are read at once.
+_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+_READ_BATCH = 1000
+_BUFFER_BYTES = 2**20
+
 
 def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
-    """Returns the paths of a problem's sources by name. Existing files are used and never modified."""
-    check_obtainable(problem, tmp_dir)
+    """Returns the paths of a problem's sources by name. Existing files are used and never modified.
+
+    Call `check_obtainable` first.
+    """
     paths = {}
     for source in problem.sources:
         if isinstance(source, TfdsSource):
@@ -132,14 +139,50 @@ def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
 def _prepared(source: TfdsSource, tmp_dir: Path) -> Path:
     if folder := prepared_folder(source, tmp_dir):
         return folder
-    from t2t_lite.data.tfds_source import prepare  # imported only if the data set is missing
+    import tensorflow_datasets  # imported only if the data set is missing
 
     try:
-        return prepare(source, tmp_dir)
+        builder = tensorflow_datasets.builder(source.name, data_dir=tmp_dir)
+        builder.download_and_prepare()
+        return Path(builder.data_dir)
     except Exception as error:  # network, checksum, permission and parsing errors have the same remedy
         reason = (str(error).strip() or type(error).__name__).split("\n")[0]
         raise UserError(
             f"cannot download {source.name} to {tmp_dir} ({reason}); {_by_hand([source], tmp_dir)}"
+        ) from error
+
+
+def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[Example]:
+    """Yields the pairs in a prepared data set, in file order. `folder` contains one version of it.
+
+    `inputs` and `targets` are the feature names of the two sides: "en", "de".
+    """
+    import tensorflow as tf
+    import tensorflow_datasets
+
+    builder: Any = tensorflow_datasets.builder_from_directory(folder)
+    if _SPLITS[split] not in builder.info.splits:
+        raise UserError(f"the data set in {folder} has no {_SPLITS[split]} split")
+    if missing := {inputs, targets} - set(builder.info.features):
+        raise UserError(f"the data set in {folder} has no feature '{sorted(missing)[0]}'")
+    stored = builder.info.features.get_serialized_info()
+    are_texts = all(stored[name].tf_dtype == tf.string and stored[name].shape == () for name in (inputs, targets))
+    if are_texts and builder.info.file_format.value == "tfrecord":
+        # The library parses each pair by itself, which takes 30 times as long.
+        features = {name: tf.io.FixedLenFeature([], tf.string) for name in (inputs, targets)}
+        files = [str(path) for path in builder.info.splits[_SPLITS[split]].filepaths]
+        records = tf.data.TFRecordDataset(files, buffer_size=_BUFFER_BYTES).batch(_READ_BATCH)
+        pairs = records.map(lambda batch: tf.io.parse_example(batch, features)).prefetch(2)
+    else:
+        in_order = tensorflow_datasets.ReadConfig(interleave_cycle_length=1)
+        pairs = builder.as_dataset(split=_SPLITS[split], shuffle_files=False, read_config=in_order).batch(_READ_BATCH)
+    try:
+        for batch in pairs.as_numpy_iterator():
+            for left, right in zip(batch[inputs].tolist(), batch[targets].tolist()):
+                yield Example(left.decode("utf-8", errors="replace"), right.decode("utf-8", errors="replace"))
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
+        raise UserError(
+            f"the data set in {folder} is damaged ({error.message.splitlines()[0]}); prepare it again"
         ) from error
 
 
@@ -169,16 +212,16 @@ def _fetch(source: Source, path: Path, problem: Problem) -> None:
     os.replace(part, path)
 
 
-SECONDS = 3.0  # timeout for name lookup and connection together
-
-
 def why_unreachable(url: str, seconds: float = SECONDS) -> str:
     """Returns "" if a URL's server, or the proxy configured for it, accepts a connection; else the reason."""
+    import socket  # 7 ms for these two, which listings and --help do not need
+    from urllib.request import getproxies, proxy_bypass
+
     asked = urllib.parse.urlsplit(url)
-    proxies = urllib.request.getproxies()
+    proxies = getproxies()
     proxy = proxies.get(asked.scheme) or proxies.get("all")
     via = ""
-    if proxy and not urllib.request.proxy_bypass(asked.netloc):
+    if proxy and not proxy_bypass(asked.netloc):
         asked = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
         via = f"the proxy {asked.netloc}: "
     try:

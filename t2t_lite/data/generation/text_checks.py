@@ -1,18 +1,67 @@
-"""Checks parallel text for common defects, in one pass and in bounded memory."""
+"""The first pass over the training text: counts pairs, draws a random sample, and checks user text for common defects.
+
+The checks take one pass and bounded memory.
+"""
 
 import collections
-import functools
-import hashlib
 import math
 import random
 import re
+import time
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html.entities import html5
+from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.data.generation.markup import find_entity, find_invisible, find_tag
-from t2t_lite.data.problem import Example, Unusable, WithMore
+from t2t_lite.data.problem import Example, Problem, Unusable, WithMore
+from t2t_lite.data.text_files import COMPARED_CHARACTERS, REPEATED, in_split, text_hash, without_tags
+from t2t_lite.display import format_duration
+from t2t_lite.errors import UserError
+
+_ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+# Closing tags, empty tags and tags with attributes, of HTML, XML or SGML: </seg>, <x/>, <seg id="1">.
+_NAME, _VALUE = r"[A-Za-z][\w:.-]*", r"\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+"
+_TAG = re.compile(rf"<((/?{_NAME})(?:\s+[\w:.-]+\s*=\s*(?:{_VALUE}))*\s*/?)>")
+# Opening tags without attributes count only if they are HTML's, because <unk> or <de> may be symbols of the user. Names
+# of HTML that are also language codes or usual symbols are left out: hr, s, td, th, tr, tt.
+_NAMES = """a abbr article b big blockquote body br caption center cite code dd del div dl dt em figcaption figure font
+footer form h1 h2 h3 h4 h5 h6 head header html i iframe img input ins label li link nav ol option p pre q ruby script
+section select small span strike strong style sub sup table tbody tfoot thead title u ul"""
+_HTML = frozenset(_NAMES.split())
+# Zero-width space, word joiner and byte-order mark. Thai, Lao, Tibetan, Myanmar and Khmer, which have no spaces between
+# words, may have U+200B there. U+200C and U+200D belong to Persian, to Indic scripts and to emoji.
+_NO_SPACES = r"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff"
+_INVISIBLE = re.compile(rf"[\u2060\ufeff]|(?<![{_NO_SPACES}])\u200b(?![{_NO_SPACES}])")
+
+
+def find_entity(text: str) -> str:
+    """Returns the first HTML entity in a text, such as "&amp;"; "" if there is none."""
+    if "&" not in text:
+        return ""
+    found = (match[0] for match in _ENTITY.finditer(text))
+    return next((entity for entity in found if entity[1] == "#" or entity[1:] in html5), "")
+
+
+def find_tag(text: str) -> str:
+    """Returns the first tag in a text, without its attributes, such as "<br>"; "" if there is none."""
+    if "<" not in text:
+        return ""
+    for match in _TAG.finditer(text):
+        content, name = match[1].strip(), match[2]
+        if content != name or name.startswith("/") or name.lower() in _HTML:
+            return f"<{name}>"
+    return ""
+
+
+def find_invisible(text: str) -> str:
+    """Returns the first invisible character in a text, such as "U+200B"; "" if there is none."""
+    if not ("\u200b" in text or "\u2060" in text or "\ufeff" in text):  # much faster than the pattern
+        return ""
+    match = _INVISIBLE.search(text)
+    return f"U+{ord(match[0]):04X}" if match else ""
+
 
 BLOCK = 200  # number of pairs per correlation of lengths
 # Of Multi30k's 145 blocks, the least correlated has 0.82; with one side shuffled, the most correlated has 0.19.
@@ -74,13 +123,11 @@ class LineAlignment:
 
 # Up to this number, distinct pairs are counted exactly; above it, the number is estimated from a random subset.
 MAX_HASHES = 2**18
-HASHED_CHARACTERS = 2000
 MAX_JUDGED = 10_000  # maximum number of pairs whose direction is judged
 # The swapped order must be more likely by this margin, in nats per trigram. None of Multi30k's 29,000 pairs reaches
 # half of it.
 SWAPPED_MARGIN = 0.3
 _LINES = 5  # number of example lines to show
-REPEATED = "a repeated pair"
 ENTITY, TAG = "an HTML entity, such as &amp;", "an HTML or XML tag, such as <br>"
 INVISIBLE = "an invisible character (U+200B, U+2060 or U+FEFF)"
 # What is left of web pages: for each kind, the function that returns the first in a text.
@@ -214,31 +261,9 @@ class _Split:
                 continue
             self.sources.add(text_hash(without_tags(pair.inputs, symbols)))
             if len(self.judged) < MAX_JUDGED:
-                self.judged.append((number, Example(*(side[:HASHED_CHARACTERS] for side in pair))))
+                self.judged.append((number, Example(*(side[:COMPARED_CHARACTERS] for side in pair))))
         self.overlap = Finding(in_split(name), dropped=False)
         self.swapped = Finding(f"in {name}, the sides seem to be swapped", dropped=False, of=len(self.judged))
-
-
-def in_split(split: str) -> str:
-    return f"its source is also in {split}"
-
-
-def without_tags(text: str, symbols: tuple[str, ...]) -> str:
-    """Returns a source without the tags before it, which are symbols of its vocabulary.
-
-    Sources are compared in this form, because the same sentence with another tag is still the same source. A text that
-    has only tags stays as it is.
-    """
-    pattern = _tags(symbols)
-    return pattern.sub("", text, count=1) if pattern else text
-
-
-@functools.lru_cache
-def _tags(symbols: tuple[str, ...]) -> re.Pattern[str] | None:
-    longest_first = sorted(filter(str.strip, symbols), key=len, reverse=True)
-    # A symbol that is a word is not the start of a longer word.
-    tag = rf"(?:{'|'.join(map(re.escape, longest_first))})(?:\s+|(?<=\W))"
-    return re.compile(rf"\A(?:{tag})+(?=\S)") if longest_first else None
 
 
 class _DistinctCount:
@@ -270,15 +295,9 @@ class _DistinctCount:
         return len(self._hashes) * (self._mask + 1)
 
 
-@functools.lru_cache(maxsize=1)  # the same pair is often hashed twice in a row
 def pair_hash(pair: Example) -> int:
-    """Returns a stable hash of HASHED_CHARACTERS of each text, because a sample keeps no more."""
-    return text_hash(f"{pair.inputs[:HASHED_CHARACTERS]}\x1f{pair.targets[:HASHED_CHARACTERS]}")
-
-
-def text_hash(text: str) -> int:
-    """Returns a 64-bit hash of a text that is stable across processes."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    """Returns a stable hash of COMPARED_CHARACTERS of each text, because a sample keeps no more."""
+    return text_hash(f"{pair.inputs[:COMPARED_CHARACTERS]}\x1f{pair.targets[:COMPARED_CHARACTERS]}")
 
 
 class Usual:
@@ -302,17 +321,15 @@ def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None,
     usual, swapped_numbers = usual or Usual(pair for _, pair in numbered), []
     for number, pair in numbered:
         sides = [collections.Counter(_trigrams(text)) for text in pair]  # recomputed to save memory
+        subtracted = sides if own else [collections.Counter(), collections.Counter()]
         evidence = sum(
-            sign * times * _log_odds(trigram, sides if own else _NOTHING, usual)
+            sign * times * _log_odds(trigram, subtracted, usual)
             for sign, side in zip((1, -1), sides)
             for trigram, times in side.items()
         )
         if evidence < -SWAPPED_MARGIN * (sides[0].total() + sides[1].total()):
             swapped_numbers.append(number)
     return swapped_numbers
-
-
-_NOTHING: tuple[collections.Counter[str], ...] = (collections.Counter(), collections.Counter())
 
 
 def _log_odds(trigram: str, sides: Sequence[collections.Counter[str]], usual: Usual) -> float:
@@ -325,3 +342,144 @@ def _log_odds(trigram: str, sides: Sequence[collections.Counter[str]], usual: Us
 def _trigrams(text: str) -> Iterator[str]:
     text = f" {text.lower()} "
     return (text[place : place + 3] for place in range(len(text) - 2))
+
+
+PROGRESS_SECONDS = 10  # between two lines
+
+
+class PairProgress:
+    """Reports the number of pairs at intervals. Lines start with `what`, such as "wmt_ende: train: counting"."""
+
+    def __init__(self, what: str, say: Callable[[str], None], total: int | None = None) -> None:
+        self._what, self._say, self._total = what, say, total
+        self._begin = self._last_report = time.monotonic()
+        self._first: int | None = None  # pairs done before the first call, excluded from the speed
+
+    def __call__(self, done: int) -> None:
+        if self._first is None:
+            self._first = done
+        if done % 1000 and done != self._total:
+            return  # reading the clock for every pair would be slow
+        now = time.monotonic()
+        if now - self._last_report < PROGRESS_SECONDS:
+            return
+        self._last_report = now
+        speed = (done - self._first) / (now - self._begin)
+        of_all = f" of {self._total:,}" if self._total else ""
+        left = f", {format_duration((self._total - done) / speed)} left" if self._total and speed else ""
+        self._say(f"{self._what}: {done:,}{of_all} pairs, {speed:,.0f} pairs/s{left}")
+
+
+# A larger sample slows down learning without improving the tokens.
+SAMPLE_PAIRS = 200_000
+FIRST_PAIRS = 100  # number of pairs to compare when detecting equal splits
+
+
+@dataclass
+class CorpusStatistics:
+    pairs: int  # number of pairs, including those that the problem drops
+    first_pairs: list[Example]  # the first FIRST_PAIRS pairs
+    # (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones
+    sample: list[tuple[int, Example]]
+
+    def texts(self, sides: Iterable[str]) -> list[str]:
+        sides = list(sides)
+        return [getattr(pair, side) for _, pair in self.sample for side in sides]
+
+
+def corpus_statistics(
+    problem: Problem,
+    pairs: Iterable[Example],
+    checks: TextChecks | None,
+    count_pair: Callable[[int], None],
+    size: int = SAMPLE_PAIRS,
+) -> CorpusStatistics:
+    """Reads `pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
+
+    For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair. Raises a UserError if an
+    element of `pairs` is not an `Example`.
+    """
+    generator = random.Random(size)
+    sample: list[tuple[int, Example, Example]] = []  # number, pair, the pair as the model sees it
+    first_pairs: list[Example] = []
+    count = kept = 0
+    for count, pair in enumerate(pairs, start=1):
+        count_pair(count)
+        if not isinstance(pair, Example):
+            raise UserError(
+                f"problem '{problem.data_name}' yields {pair!r:.60} as pair {count}; its examples(split, files) must "
+                f"yield Example(inputs, targets)"
+            )
+        if pair.inputs and not problem.has_inputs:
+            raise UserError(
+                f"problem '{problem.data_name}' has no inputs (has_inputs=False), but pair {count} is {pair!r:.60}; "
+                f"leave its inputs empty"
+            )
+        if count <= FIRST_PAIRS:
+            first_pairs.append(pair)
+        drop_reason = problem.drop_reason("train", pair)
+        if checks is not None:
+            checks.add(pair, drop_reason)
+        if drop_reason:
+            continue
+        kept += 1
+        # Reservoir sampling: a uniform sample without knowing the number of pairs (Vitter 1985, algorithm R).
+        if kept <= size:
+            sample.append((count, *_kept(problem, pair)))
+        elif (place := int(generator.random() * kept)) < size:
+            sample[place] = (count, *_kept(problem, pair))
+    if checks is not None:
+        checks.judge_directions([(number, pair) for number, pair, _ in sample])
+    return CorpusStatistics(
+        count, first_pairs, [(number, seen) for number, pair, seen in sample if problem.split_of(pair) == "train"]
+    )
+
+
+def examine_corpus(
+    problem: Problem, files: dict[str, Path], say: Callable[[str], None], report: Callable[[TextChecks], None]
+) -> CorpusStatistics:
+    """Computes the statistics of a problem's training text and, if it requests checks, reports its defects."""
+    problem.check_corpus(files, lambda line: say(f"{problem.data_name}: {line}"))
+    checks = None
+    if problem.checks_text:
+        others = {split: problem.examples(split, files) for split in problem.separate_splits()}
+        checks = TextChecks(others, problem.symbols_of("inputs"))
+    progress = PairProgress(f"{problem.data_name}: counting", say)
+    try:
+        statistics = corpus_statistics(problem, problem.raw_pairs(files), checks, progress)
+    except UserError:
+        if checks is not None and checks.pairs:
+            report(checks)  # the report may show the cause
+        raise
+    if not statistics.pairs:
+        raise no_examples(problem, "train")
+    if checks is not None:
+        report(checks)
+    for note in problem.notes(files):
+        say(f"{problem.data_name}: {note}")
+    if not statistics.sample:
+        why = f": {checks.drop_reasons()}" if checks is not None else ""
+        raise UserError(
+            f"problem '{problem.data_name}' has no usable train examples: all {statistics.pairs} are dropped{why}"
+        )
+    return statistics
+
+
+def no_examples(problem: Problem, split: str) -> UserError:
+    return UserError(
+        f"problem '{problem.data_name}' has no {split} examples, but train, dev and test must not be empty; check its "
+        f"sources and its examples(split, files)"
+    )
+
+
+def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:
+    """Returns a pair and its `for_model` version, both cut to the maximum length in the sample."""
+    cut, seen = pair, problem.for_model(pair)
+    if max(map(len, pair)) > COMPARED_CHARACTERS:
+        cut = Example(*(side[:COMPARED_CHARACTERS] for side in pair))
+    if seen is pair:
+        return cut, cut
+    # Cut at a space, because half a symbol at the end would count as another symbol.
+    return cut, Example(
+        *(side if len(side) < COMPARED_CHARACTERS else side[:COMPARED_CHARACTERS].rpartition(" ")[0] for side in seen)
+    )

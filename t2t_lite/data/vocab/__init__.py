@@ -8,8 +8,23 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.vocab import sentencepiece, subwords, t2t_tokens, wordpiece, words
-from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
+from t2t_lite.data.vocab import sentencepiece, wordpiece
+from t2t_lite.data.vocab.t2t import (
+    SubwordVocabulary,
+    T2tByteVocabulary,
+    T2tTokenVocabulary,
+    is_subword_list,
+    is_token_list,
+    subword_list,
+    token_list,
+)
+from t2t_lite.data.vocab.vocabulary import (
+    EOS_ID,
+    PAD_ID,
+    UNKNOWN_ID,
+    UNKNOWN_TEXT,
+    Vocabulary,
+)
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
 
@@ -27,12 +42,12 @@ __all__ = [
 _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
     "bytes": wordpiece.TokenListVocabulary,
     "characters": wordpiece.TokenListVocabulary,
-    "subwords": subwords.SubwordVocabulary,
-    "t2t_bytes": t2t_tokens.T2tByteVocabulary,
-    "t2t_tokens": t2t_tokens.T2tTokenVocabulary,
+    "subwords": SubwordVocabulary,
+    "t2t_bytes": T2tByteVocabulary,
+    "t2t_tokens": T2tTokenVocabulary,
     "wordpiece": wordpiece.TokenListVocabulary,
     "wordpiece_list": wordpiece.PlainListVocabulary,
-    "words": words.WordVocabulary,
+    "words": wordpiece.WordVocabulary,
 }
 
 
@@ -80,11 +95,9 @@ def train_vocabulary(
     if kind == "bpe":
         content = sentencepiece.train_bpe(texts, size, symbols, byte_fallback, character_coverage, normalize_whitespace)
     elif kind == "words":
-        content = words.train_words(texts, size, symbols)
+        content = wordpiece.train_words(texts, size, symbols)
     else:
-        from t2t_lite.data.vocab import wordpiece_learning  # imported late, because it needs TensorFlow
-
-        content = wordpiece_learning.train_tokens(kind, texts, size, symbols, normalize_whitespace)
+        content = wordpiece.train_tokens(kind, texts, size, symbols, normalize_whitespace)
     with written_whole(path) as partial:
         partial.write_bytes(content)
 
@@ -104,10 +117,10 @@ def import_vocabulary(source: Path, path: Path) -> None:
     try:
         if content.startswith(b"{"):
             open_vocabulary(source)
-        elif t2t_tokens.is_token_list(content):
-            content = t2t_tokens.token_list(content)
-        elif subwords.is_subword_list(content):
-            content = subwords.subword_list(content)
+        elif is_token_list(content):
+            content = token_list(content)
+        elif is_subword_list(content):
+            content = subword_list(content)
         elif sentencepiece.is_plain_list(content):
             content = wordpiece.plain_list(content)
         else:

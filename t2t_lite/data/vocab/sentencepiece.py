@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from t2t_lite.data.vocab.base import (
+from t2t_lite.data.vocab.vocabulary import (
     EOS_ID,
     PAD_ID,
     SYMBOLS,
@@ -23,7 +23,6 @@ from t2t_lite.data.vocab.base import (
     as_ragged,
 )
 from t2t_lite.errors import UserError
-from t2t_lite.system.tensorflow import stderr_held_back
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -61,14 +60,9 @@ class SentencePieceVocabulary(Vocabulary):
 
     @functools.cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
-        import tensorflow as tf
+        from t2t_lite.data.vocab import in_graph
 
-        from t2t_lite.data.vocab.tf_text import tensorflow_text
-
-        # Created outside of the current graph, so that other graphs can use it, too. A line that tensorflow-text's
-        # copy of SentencePiece prints for every model is held back.
-        with tf.init_scope(), stderr_held_back():
-            return tensorflow_text.SentencepieceTokenizer(model=self._model, add_eos=True)
+        return in_graph.sentencepiece_tokenizer(self._model)
 
     @functools.cached_property
     def _denormalizes(self) -> bool:

@@ -1,34 +1,43 @@
-"""Vocabularies stored as lists of tokens: WordPiece (Schuster and Nakajima 2012), characters, bytes.
+"""Vocabularies stored as lists of tokens: WordPiece (Schuster and Nakajima 2012), characters, bytes, words.
 
 The file is JSON: {"kind": ..., "pieces": [...]}. Ids 0 to 2 are padding, end and unknown. Ids 3 to 258 are the 256
 bytes, which encode all text without tokens, so that encoding is lossless (except for NUL with WordPiece). The other
 tokens follow. WordPiece tokens include the space before a word (" the"), and continuations of a word begin with "##".
-An imported list has neither spaces nor bytes: see `PlainListVocabulary`.
+An imported list has neither spaces nor bytes: see `PlainListVocabulary`. Nor has a list of whole words, for texts with
+few distinct words, such as the symbols of a tree: its words follow the first three ids.
 
-Everything is implemented twice: in plain Python, for `ids_of`, and as TensorFlow ops, in `wordpiece_ops.py`.
+Everything is implemented twice: in plain Python, for `ids_of`, and as TensorFlow ops, in `in_graph.py`.
 """
 
+import collections
 import functools
+import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.data.vocab.base import (
+from t2t_lite.data.vocab.vocabulary import (
+    BLANKS,
     EOS_ID,
+    FIRST_BYTE,
+    FIRST_TOKEN,
+    JOINER,
     SYMBOLS,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
+    UNKNOWN_WORD,
     Vocabulary,
     json_content,
-    with_end_symbol,
+    parts_pattern,
 )
-from t2t_lite.data.vocab.characters import BLANKS, FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from t2t_lite.data.vocab import in_graph
 
 # Chinese characters, which BERT treats as words.
 _CHINESE = (
@@ -37,6 +46,11 @@ _CHINESE = (
 )  # fmt: skip
 # Words with more bytes have no tokens, as in TensorFlow's word tokenizer.
 _MAX_WORD_BYTES = 100
+
+
+# Up to this number of distinct words, the vocabulary is assumed to be closed. Above it, words that occur once become
+# unknown, so that the model learns to handle unknown words.
+_CLOSED = 1000
 
 
 class TokenListVocabulary(Vocabulary):
@@ -63,16 +77,13 @@ class TokenListVocabulary(Vocabulary):
         return [[*self._ids_of_text(text), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        return with_end_symbol(self._ops(texts))
+        return self._ops(texts)
 
     @functools.cached_property
     def _ops(self) -> "Callable[[tf.Tensor], tf.RaggedTensor]":
-        import tensorflow as tf
+        from t2t_lite.data.vocab import in_graph
 
-        from t2t_lite.data.vocab import wordpiece_ops
-
-        with tf.init_scope():
-            return wordpiece_ops.KINDS[self._kind](self._own, self._symbols, self._normalizes)
+        return in_graph.token_list(self._kind, self._own, self._symbols, self._normalizes)
 
     def _text_of(self, token: int) -> str:
         return UNKNOWN_TEXT if token < FIRST_TOKEN else self._texts[token - FIRST_TOKEN]
@@ -106,27 +117,53 @@ class PlainListVocabulary(Vocabulary):
         return [[*(id for word in _words(line) for id in self._ids_of_word(word)), EOS_ID] for line in lines]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        import tensorflow as tf
-
-        texts = tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
-        ids = self._tokenizer.tokenize(texts)
-        known = ids.flat_values < len(self._own)
-        return with_end_symbol(ids.with_flat_values(tf.where(known, ids.flat_values + len(SYMBOLS), UNKNOWN_ID)))
+        return self._ops(texts)
 
     @functools.cached_property
-    def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
-        import tensorflow as tf
+    def _ops(self) -> "in_graph.PlainList":
+        from t2t_lite.data.vocab import in_graph
 
-        from t2t_lite.data.vocab.wordpiece_ops import tokenizer
-
-        with tf.init_scope():
-            return tokenizer(self._own)
+        return in_graph.PlainList(self._own, self._lowercase)
 
     def _text_of(self, token: int) -> str:
         if token < len(SYMBOLS):
             return " " + UNKNOWN_TEXT
         text = self._own[token - len(SYMBOLS)]
         return text.removeprefix(JOINER) if text.startswith(JOINER) else " " + text
+
+
+class WordVocabulary(Vocabulary):
+    """Words separated by whitespace, from the parsed content of a file; other words are unknown."""
+
+    starts_with_blank = True
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        super().__init__(path)
+        self._own = content["pieces"]
+        self.size = len(SYMBOLS) + len(self._own)
+        self._ids = {word.encode(): id for id, word in enumerate(self._own, start=len(SYMBOLS))}
+
+    def tokens(self) -> list[str]:
+        return [*SYMBOLS, *self._own]
+
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        # As bytes, because TensorFlow splits only at ASCII whitespace.
+        return [[*(self._ids.get(word, UNKNOWN_ID) for word in _text_bytes(text).split()), EOS_ID] for text in texts]
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        return self._ops(texts)
+
+    @functools.cached_property
+    def _ops(self) -> "in_graph.WordTable":
+        from t2t_lite.data.vocab import in_graph
+
+        return in_graph.WordTable(self._ids, UNKNOWN_ID)
+
+    def resources(self) -> list[object]:
+        return [self._ops.table]
+
+    def _text_of(self, token: int) -> str:
+        return " " + (UNKNOWN_TEXT if token < len(SYMBOLS) else self._own[token - len(SYMBOLS)])
 
 
 def _checked(tokens: list[str]) -> list[str]:
@@ -221,3 +258,60 @@ def plain_list(content: bytes) -> bytes:
     if len(set(tokens)) < len(tokens):
         raise UserError("a list of WordPiece tokens that contains a token twice")
     return json_content("wordpiece_list", tokens, symbols=[])
+
+
+def train_tokens(
+    kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = (), normalize_whitespace: bool = False
+) -> bytes:
+    """Learns a vocabulary of kind "wordpiece", "characters" or "bytes" and returns its file content.
+
+    `size` includes the first 259 tokens; there are fewer if the text does not yield enough. Symbols are texts that are
+    always one WordPiece token. "bytes" needs no texts.
+    """
+    for symbol in symbols if kind == "wordpiece" else ():
+        if (
+            symbol.startswith(JOINER)
+            or symbol == UNKNOWN_WORD
+            or len(symbol.encode()) > _MAX_WORD_BYTES
+            or list(symbols).count(symbol) > 1
+        ):
+            raise UserError(
+                f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, is too long or is listed twice"
+            )
+    room = size - FIRST_TOKEN - len(symbols)
+    if kind != "bytes" and room < 1:
+        raise UserError(
+            f"vocab_size={size} is too small: the first {FIRST_TOKEN} tokens are symbols and bytes; raise it"
+        )
+    tokens = []
+    if kind == "characters":
+        counts = collections.Counter(itertools.chain.from_iterable(texts))
+        by_frequency = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        tokens = [character for character, _ in by_frequency[:room]]
+    elif kind == "wordpiece":
+        from t2t_lite.data.vocab import in_graph  # imported late, because it needs TensorFlow
+
+        tokens = [*symbols, *in_graph.learn_wordpieces(texts, room, symbols, normalize_whitespace)]
+    normalizes = {"normalize_whitespace": True} if normalize_whitespace and kind == "wordpiece" else {}
+    return json_content(kind, tokens, symbols=list(symbols), **normalizes)
+
+
+def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) -> bytes:
+    """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` tokens.
+
+    If there are more than 1,000 distinct words, words that occur only once are left out.
+    """
+    counts: collections.Counter[bytes] = collections.Counter()
+    for text in texts:
+        counts.update(_text_bytes(text).split())
+    symbols = list(symbols)
+    least = 2 if len(counts) > _CLOSED else 1
+    by_word = {word.decode(): count for word, count in counts.items()}
+    known = {word for word, count in by_word.items() if count >= least}
+    others = sorted(known - set(symbols), key=lambda word: (-by_word[word], word))
+    words = [*symbols, *others][: size - len(SYMBOLS)]
+    return json_content("words", words)
+
+
+def _text_bytes(text: str) -> bytes:
+    return text.encode("utf-8", errors="replace")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.data.generation import shuffle
+from t2t_lite.data.generation import shards
 from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import Example, Problem
@@ -47,16 +47,16 @@ def contents_of(directory):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """30 chunks, and several buckets per shard."""
-    monkeypatch.setattr(shuffle, "CHUNK_PAIRS", 100)
-    monkeypatch.setattr(shuffle, "BUCKET_RECORDS", 250)
+    monkeypatch.setattr(shards, "CHUNK_PAIRS", 100)
+    monkeypatch.setattr(shards, "BUCKET_RECORDS", 250)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The data of an uninterrupted run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle, "CHUNK_PAIRS", 100)
-        patch.setattr(shuffle, "BUCKET_RECORDS", 250)
+        patch.setattr(shards, "CHUNK_PAIRS", 100)
+        patch.setattr(shards, "BUCKET_RECORDS", 250)
         data_dir = tmp_path_factory.mktemp("whole")
         generate(Numerals(), data_dir, data_dir / "none", say=silent)
     return data_dir
@@ -97,14 +97,14 @@ def interrupted_after(data_dir, calls, module, name):
 
 @pytest.mark.parametrize("calls", [0, 1, 17, 29])
 def test_finished_chunks_are_not_encoded_again(whole, tmp_path, calls):
-    from t2t_lite.data.generation import split_writer
+    from t2t_lite.data.generation import shards
 
-    left = interrupted_after(tmp_path, calls, split_writer.shuffle, "write_chunk")
+    left = interrupted_after(tmp_path, calls, shards, "write_chunk")
     assert sum(path.suffix == ".arrow" for path in left) == calls
     encoded = []
-    original = split_writer.encode_pairs
+    original = shards.encode_pairs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(split_writer, "encode_pairs", lambda *given: encoded.append(given[1]) or original(*given))
+        patch.setattr(shards, "encode_pairs", lambda *given: encoded.append(given[1]) or original(*given))
         generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
     assert encoded.count("train") == 30 - calls
     assert contents_of(tmp_path) == contents_of(whole)
@@ -112,9 +112,9 @@ def test_finished_chunks_are_not_encoded_again(whole, tmp_path, calls):
 
 @pytest.mark.parametrize("calls", [0, 1, 3])
 def test_finished_shards_are_not_written_again(whole, tmp_path, calls):
-    from t2t_lite.data.generation import split_writer
+    from t2t_lite.data.generation import shards
 
-    left = interrupted_after(tmp_path, calls, split_writer.shuffle, "write_shard")
+    left = interrupted_after(tmp_path, calls, shards, "write_shard")
     shards = {path: when for path, when in left.items() if path.name.startswith("numerals-train-0")}
     assert len(shards) == calls
     with pytest.raises(UserError, match="t2t-lite-datagen --problem=numerals"):
@@ -142,7 +142,7 @@ KILLED = """
 import pathlib, sys
 sys.path.insert(0, {tests!r})
 import test_generate_at_size as tests
-tests.shuffle.CHUNK_PAIRS, tests.shuffle.BUCKET_RECORDS = 100, 250
+tests.shards.CHUNK_PAIRS, tests.shards.BUCKET_RECORDS = 100, 250
 print("begins", flush=True)
 tests.generate(tests.Numerals(), pathlib.Path({data_dir!r}), pathlib.Path("none"), say=tests.silent)
 """
@@ -184,9 +184,9 @@ def test_beam_writes_the_same_bytes(whole, tmp_path):
 @pytest.mark.slow
 def test_beam_resumes_a_generation_begun_without_it(whole, tmp_path):
     pytest.importorskip("apache_beam")
-    from t2t_lite.data.generation import split_writer
+    from t2t_lite.data.generation import shards
 
-    interrupted_after(tmp_path, 2, split_writer.shuffle, "write_shard")
+    interrupted_after(tmp_path, 2, shards, "write_shard")
     generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="direct"))
     assert contents_of(tmp_path) == contents_of(whole)
 
@@ -241,11 +241,11 @@ def test_a_vocabulary_given_as_a_file_is_used(tmp_path):
 
 
 def test_progress_shows_the_speed_and_the_time_left():
-    from t2t_lite.data.generation import progress as meter
+    from t2t_lite.data.generation import text_checks as meter
 
     said = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(meter, "SECONDS", 0)
+        patch.setattr(meter, "PROGRESS_SECONDS", 0)
         progress = meter.PairProgress("x: train: encoding", said.append, total=4000)
         for done in (0, 1, 2000, 4000):
             progress(done)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_lite.data.generation.markup import find_entity, find_invisible, find_tag
+from t2t_lite.data.generation.text_checks import find_entity, find_invisible, find_tag
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data.generation.records import Statistics, encode_pairs
+from t2t_lite.data.generation.shards import Statistics, encode_pairs
 from t2t_lite.data.problem import Example, Problem, Unusable
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data.generation import shuffle
-from t2t_lite.data.generation.records import Statistics
-from t2t_lite.data.generation.shuffle import Plan
+from t2t_lite.data.generation.shards import Plan, Statistics, statistics_of_chunk, write_chunk, write_shard
 
 pytestmark = pytest.mark.slow
 
@@ -20,10 +18,10 @@ def write_all(folder, plan, records):
     folder.mkdir(exist_ok=True)
     chunks = [records[i : i + plan.chunk_pairs] for i in range(0, len(records), plan.chunk_pairs)]
     for number, chunk in enumerate(chunks):
-        shuffle.write_chunk(plan, folder, number, chunk, Statistics())
+        write_chunk(plan, folder, number, chunk, Statistics())
     shards = []
     for shard in range(plan.num_shards):
-        shuffle.write_shard(plan, folder, len(chunks), shard, folder / f"shard{shard}")
+        write_shard(plan, folder, len(chunks), shard, folder / f"shard{shard}")
         shards.append([record.numpy() for record in tf.data.TFRecordDataset(str(folder / f"shard{shard}"))])
     return shards
 
@@ -91,8 +89,8 @@ def test_a_chunk_keeps_its_statistics(tmp_path):
     statistics = Statistics(collections.Counter({"an empty side": 3}))
     statistics.lengths["inputs"].update({5: 2, 7: 1})
     statistics.lengths["targets"].update({4: 3})
-    shuffle.write_chunk(Plan("train", 2, 1, 10), tmp_path, 4, [b"x", b"y", b"z"], statistics)
-    kept = shuffle.statistics_of_chunk(tmp_path, 4)
+    write_chunk(Plan("train", 2, 1, 10), tmp_path, 4, [b"x", b"y", b"z"], statistics)
+    kept = statistics_of_chunk(tmp_path, 4)
     assert kept == statistics and (kept.examples, kept.pairs) == (3, 6)
 
 

@@ -8,13 +8,18 @@ import sys
 
 import pytest
 
-from t2t_lite.data.generation.corpus_statistics import (
-    SAMPLE_CHARACTERS,
+from t2t_lite.data.generation.text_checks import (
+    BLOCK,
+    COMPARED_CHARACTERS,
+    MAX_HASHES,
+    MAX_JUDGED,
     SAMPLE_PAIRS,
     CorpusStatistics,
+    TextChecks,
     corpus_statistics,
+    pair_hash,
+    swapped,
 )
-from t2t_lite.data.generation.text_checks import BLOCK, MAX_HASHES, MAX_JUDGED, TextChecks, pair_hash, swapped
 from t2t_lite.data.problem import Example, Problem, Unusable, get_problem
 from t2t_lite.data.text_files import read_any_parallel
 
@@ -295,20 +300,22 @@ def test_the_sample_is_uniform_over_the_whole_text():
 
 
 def test_long_texts_are_truncated_in_the_sample():
-    most = SAMPLE_CHARACTERS
+    most = COMPARED_CHARACTERS
     pairs = [Example("a" * most, "b" * (most + 1)), Example("c" * 3 * most, "d")]
     cut = [(1, Example("a" * most, "b" * most)), (2, Example("c" * most, "d"))]
     assert corpus_statistics(Pairs(), pairs, None, no_news).sample == cut
 
 
 def test_long_pairs_of_another_split_are_not_in_the_sample(tmp_path):
-    text = "".join(f"{'long ' * (SAMPLE_CHARACTERS // 5 - 2)}{i:04d} and more than a sample keeps\n" for i in range(60))
+    text = "".join(
+        f"{'long ' * (COMPARED_CHARACTERS // 5 - 2)}{i:04d} and more than a sample keeps\n" for i in range(60)
+    )
     for name in ("a", "b"):
         (tmp_path / name).write_text(text)
     flags = {"train_source": str(tmp_path / "a"), "train_target": str(tmp_path / "b"), "max_characters": "5000"}
     problem = get_problem("text_pairs", **flags)
     sample = corpus_statistics(problem, problem.raw_pairs({}), None, no_news).sample
-    kept = [pair.inputs[:SAMPLE_CHARACTERS] for pair in problem.examples("train", {})]
+    kept = [pair.inputs[:COMPARED_CHARACTERS] for pair in problem.examples("train", {})]
     assert [pair.inputs for _, pair in sample] == kept and len(kept) == 54
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, import_vocabulary, open_vocabulary, train_vocabulary
-from t2t_lite.data.vocab.wordpiece_learning import train_tokens
+from t2t_lite.data.vocab.wordpiece import train_tokens
 from t2t_lite.errors import UserError
 
 LOSSLESS = ("wordpiece", "characters", "bytes")

@@ -1,4 +1,4 @@
-"""The base class of vocabularies, and helpers for those stored as JSON lists of tokens.
+"""The base class of vocabularies, and what several of them have in common.
 
 Only `encode` and `encode_all` need TensorFlow, which takes seconds to import.
 """
@@ -6,8 +6,9 @@ Only `encode` and `encode_all` need TensorFlow, which takes seconds to import.
 import functools
 import itertools
 import json
+import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from t2t_lite.files import file_sha256
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
 
 PAD_ID = 0
 EOS_ID = 1
@@ -116,13 +118,10 @@ class Vocabulary(ABC):
         tokens, the first token gets the text of the whole run, and the others get "". Raises a UserError if an id is
         outside the vocabulary.
         """
-        ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
-        for token in (max(ids, default=0), min(ids, default=0)):
-            if not 0 <= token < self.size:
-                raise UserError(f"{self.path} has {self.size} tokens but no id {token}; use the model's vocabulary")
         parts = []
         for are_bytes, run in itertools.groupby(
-            (token for token in ids if token != PAD_ID), lambda token: self._byte_of(token) is not None
+            (token for token in self._before_end(ids) if token != PAD_ID),
+            lambda token: self._byte_of(token) is not None,
         ):
             if are_bytes:
                 values = bytes(byte for byte in map(self._byte_of, run) if byte is not None)
@@ -131,16 +130,13 @@ class Vocabulary(ABC):
                 parts += map(self._text_of, run)
         return parts
 
-
-def with_end_symbol(ids: "tf.RaggedTensor") -> "tf.RaggedTensor":
-    """Appends the end symbol to each row of int32 [batch, (length)]."""
-    import tensorflow as tf
-
-    end = tf.fill([ids.nrows(), 1], EOS_ID)
-    ends = tf.RaggedTensor.from_tensor(  # pyright: ignore[reportAttributeAccessIssue]
-        end, row_splits_dtype=ids.row_splits.dtype
-    )
-    return tf.concat([ids, ends], axis=1)
+    def _before_end(self, ids: Sequence[int]) -> list[int]:
+        """Returns the ids up to the end symbol. Raises a UserError if one is outside the vocabulary."""
+        ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
+        for token in (max(ids, default=0), min(ids, default=0)):
+            if not 0 <= token < self.size:
+                raise UserError(f"{self.path} has {self.size} tokens but no id {token}; use the model's vocabulary")
+        return ids
 
 
 def as_ragged(rows: Sequence[Sequence[int]]) -> "tf.RaggedTensor":
@@ -157,3 +153,46 @@ def json_content(kind: str, tokens: Iterable[str], **more: object) -> bytes:
     """Returns the content of a JSON vocabulary file; `more` are additional entries."""
     content = {"kind": kind, **more, "pieces": list(tokens)}  # the key in the file format predates the name "tokens"
     return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()
+
+
+# Word pieces (`wordpiece.py`): ids of bytes and tokens, and the beginning of tokens that continue a word.
+FIRST_BYTE = len(SYMBOLS)
+FIRST_TOKEN = FIRST_BYTE + 256
+JOINER = "##"
+# The last token of TensorFlow's tokenizer, whose id therefore equals the number of tokens.
+UNKNOWN_WORD = "[UNK]"
+# Letters, marks and digits, as Unicode blocks with few other characters. Exact classes such as \p{L} slow down
+# TensorFlow's regular expressions threefold, and encoding should be as fast as with byte-pair tokens.
+_LETTERS = (
+    ("0", "9"), ("A", "Z"), ("a", "z"), (0xAA, 0xAA), (0xB5, 0xB5), (0xBA, 0xBA), (0xC0, 0xD6), (0xD8, 0xF6),
+    (0xF8, 0x1FFF), (0x2C00, 0x2DFF), (0x3040, 0xFEFE), (0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A),
+    (0xFF66, 0x1CFFF), (0x20000, 0x10FFFF),
+)  # fmt: skip
+# One or more blanks, for Python's and TensorFlow's regular expressions.
+BLANKS = f"[{WHITE_SPACE}]+"
+
+
+def parts_pattern(of_code_point: Callable[[int], str]) -> str:
+    """Returns the regular expression for the parts of a text; `of_code_point` writes a character in its dialect.
+
+    A part is a word or any other single character, each with the space before it; or a space on its own.
+    """
+    letters = "".join(
+        f"{first}-{last}" if isinstance(first, str) else f"{of_code_point(first)}-{of_code_point(int(last))}"
+        for first, last in _LETTERS
+    )
+    return rf" ?[{letters}]+| ?[^{letters} ]| "
+
+
+# tensor2tensor's subwords (`t2t.py`).
+END_OF_RUN = "_"
+NO_CHARACTER = "\u3013"  # replaces an escape whose number is not a valid code point
+
+
+@functools.lru_cache(10_000)
+def is_alphanumeric(character: str) -> bool:
+    return bool(character) and unicodedata.category(character)[0] in "LN"
+
+
+if TYPE_CHECKING:
+    import tensorflow as tf
