@@ -57,12 +57,6 @@ def test_several_sets_are_printed_and_drawn_side_by_side(drawn, command):
     assert len(points_of(root, 2)) == 2
 
 
-def test_one_set_is_printed_as_without_a_plot(drawn, command):
-    flags = ("--hparams_set=transformer_tiny", "--vocab_size=1000")
-    _, output = drawn(*flags)
-    assert output.startswith(command("params", *flags).stdout)
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "constant", "stairs"])
 def test_the_learning_rate_of_every_schedule_is_drawn(drawn, registered, schedule):
@@ -87,24 +81,3 @@ def test_the_learning_rate_of_every_schedule_is_drawn(drawn, registered, schedul
         # A picture has few pixels; where a rate jumps, it is that of the step before or after.
         nearby = [float(learning_rate(each, hparams)) for each in range(max(1, step - 2), min(2000, step + 2) + 1)]
         assert min(nearby) - 0.01 * peak <= rate <= max(nearby) + 0.01 * peak, step
-
-
-@pytest.mark.parametrize(
-    ("flags", "said", "status"),
-    [
-        (("--plot_file=x.png",), "--plot_file needs --hparams_set", 2),
-        (("--hparams_set=transformer_tiny", "--plot_file=x.gif"), "--plot_file=x.gif: unknown plot format", 1),
-        (("--hparams_set=transformer_tiny,", "--plot_file=x.png"), "''", 2),
-        (
-            (f"--hparams_set={','.join(HPARAMS.names()[:9])}", "--plot_file=x.png"),
-            "--plot_file shows at most 8 sets, not 9",
-            2,
-        ),
-    ],
-)
-def test_wrong_flags_are_one_line_errors(command, tmp_path, monkeypatch, flags, said, status):
-    monkeypatch.chdir(tmp_path)
-    result = command("params", *flags)
-    assert (result.returncode, result.stdout) == (status, "")
-    assert result.stderr.count("\n") == 1 and said in result.stderr
-    assert list(tmp_path.iterdir()) == []
