@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import os
 import signal
 
@@ -74,17 +73,6 @@ def test_a_training_is_the_commands_training(trained, small_run):
     assert [path.name for path in trained.checkpoints] == ["ckpt-2", "ckpt-4", "ckpt-6"]
     for path in trained.checkpoints:
         assert_same_weights(path, small_run / path.name)
-
-
-def test_its_history_is_columns_of_equal_length(trained):
-    assert trained.history["step"] == [1, 6] and trained.evaluations["step"] == [2, 4, 6]
-    for columns in (trained.history, trained.evaluations):
-        assert len({len(column) for column in columns.values()}) == 1
-        assert all(math.isfinite(value) for name in ("loss", "nll_loss") for value in columns[name])
-    logged = [json.loads(line) for line in (trained.output_dir / "log.jsonl").read_text().splitlines()]
-    assert trained.history["loss"] == [row["loss"] for row in logged if row["part"] == "train"]
-    assert trained.evaluations["bleu"] == [row["bleu"] for row in logged if row["part"] == "eval"]
-    assert len(repr(trained)) < 200
 
 
 @pytest.mark.heavy
@@ -334,14 +322,6 @@ def test_the_library_prints_nothing_and_logs_what_a_program_can_show(train, capf
         assert capfd.readouterr() == ("a warning\n", "")
     finally:
         logger.handlers[:], logger.level, logger.propagate = before
-
-
-def test_a_translators_repr_says_model_checkpoint_and_problem(trained):
-    translator = t2t.Translator.from_run_dir(trained.output_dir, checkpoint_path=trained.checkpoints[0])
-    said = f"model=transformer, checkpoint={trained.checkpoints[0]}, problem=grammar_ende>"
-    assert repr(translator) == f"<Translator {said}" and repr(t2t.Parser(translator)) == f"<Parser {said}"
-    several = t2t.Translator.from_run_dir([trained.output_dir, trained.output_dir])
-    assert repr(several).count("checkpoint=") == 2 and "model=transformer and transformer" in repr(several)
 
 
 def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):

@@ -242,14 +242,6 @@ def test_each_line_keeps_its_alternative(page, translator):
     assert prefixes == [" ".join(text.split()[:2]), ""]
 
 
-def test_a_narrow_beam_has_fewer_alternatives(page):
-    type_text(page, LINE)
-    page.get_by_text("Settings").click()
-    page.get_by_label("beam_size").fill("2")
-    wait_until(page, "document.querySelectorAll('#hypotheses li').length === 2")
-    assert page.locator("#error").inner_text() == ""
-
-
 def test_settings_reach_the_search(page, translator):
     type_text(page, LINE)
     page.get_by_text("Settings").click()

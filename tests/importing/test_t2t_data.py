@@ -1,7 +1,6 @@
 """Shards of tensor2tensor become data as they are, and imported runs are trained further on them or on new text."""
 
 import gzip
-import importlib
 import re
 import shlex
 import shutil
@@ -13,7 +12,6 @@ import tensorflow as tf
 from support.commands import with_flags
 
 import t2t_lite as t2t
-from t2t_lite.bin.cli import parse_with_problem
 from t2t_lite.errors import UserError
 
 NAME = "translate30k_small"
@@ -98,23 +96,6 @@ def test_texts_are_lines_of_multi30k_and_are_encoded_to_the_ids_of_the_shards(da
         assert vocabulary.ids_of(lines) == [ids_of(record, side) for record in records]
 
 
-def test_sources_of_train_that_are_also_in_dev_are_counted(source, tmp_path):
-    copy = shutil.copytree(source, tmp_path / "source")
-    again = records_of(copy / f"{NAME}-dev-00000-of-00001")[:5]
-    write(copy / f"{NAME}-train-00001-of-00002", [*again, *again])
-    shutil.copyfile(copy / f"{NAME}-dev-00000-of-00001", copy / f"{NAME}-test-00000-of-00001")
-    lines = []
-
-    class Lines(t2t.Display):
-        def say(self, line):
-            lines.append(line)
-
-    t2t.import_data(copy, tmp_path / "data", display=Lines())
-    common = "text_pairs: {}: the sources of {} pairs are also in {}"
-    assert {common.format("train", 10, "dev"), common.format("train", 10, "test")} < set(lines)
-    assert common.format("test", 214, "dev") in lines
-
-
 def test_shards_of_bytes_need_no_file_of_a_vocabulary(tmp_path):
     pairs = [("Hé.", "Tag"), ("a b", "ÿ"), ("one", "eins")]
     source = tmp_path / "source"
@@ -177,13 +158,6 @@ def commands_of_page(heading):
 
 def module_of(program):
     return program.removeprefix("t2t-lite-").replace("import", "import_model")
-
-
-def test_the_commands_of_the_page_have_flags_that_exist():
-    commands = commands_of_page("Side by side")
-    assert len(commands) == 13
-    for program, *flags in commands:
-        parse_with_problem(importlib.import_module(f"t2t_lite.bin.{module_of(program)}").make_parser(), flags)
 
 
 @pytest.mark.heavy

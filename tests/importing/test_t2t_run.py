@@ -232,20 +232,3 @@ def test_a_truncated_checkpoint_is_refused(t2t_dir, tmp_path):
     for shard in model.glob("*.data-*"):
         shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
     assert "cannot be read" in refused(model, tmp_path, data_dir=t2t_dir / "data")
-
-
-def test_an_existing_folder_is_not_touched(imported, t2t_dir):
-    before = sorted(imported["v1"].iterdir())
-    with pytest.raises(UserError, match="already exists"):
-        t2t.import_model(t2t_dir / "v1", imported["v1"], data_dir=t2t_dir / "data")
-    assert sorted(imported["v1"].iterdir()) == before
-
-
-def test_the_command_says_what_it_made(t2t_dir, tmp_path, capsys):
-    from t2t_lite.bin.import_model import main
-
-    flags = ["--from=t2t", str(t2t_dir / "v3"), f"--data_dir={t2t_dir / 'data'}", f"--output_dir={tmp_path / 'run'}"]
-    assert main([*flags, "--problem=multi30k_ende"]) == 0
-    assert "429,056 parameters, problem multi30k_ende" in capsys.readouterr().out
-    assert main(flags) == 1
-    assert "already exists" in capsys.readouterr().err

@@ -76,10 +76,6 @@ def test_variables_that_cannot_be_read_are_an_error_of_one_line(changes, message
     assert "\n" not in str(error.value)
 
 
-def test_the_order_of_sockets_does_not_matter():
-    assert tf_config_of_step(STEP | {"SLURM_DISTRIBUTION": "block,Pack"}) == tf_config_of_step(STEP)
-
-
 def test_a_missing_variable_is_named():
     with pytest.raises(UserError, match="'SLURM_PROCID' is missing"):
         tf_config_of_step({name: value for name, value in STEP.items() if name != "SLURM_PROCID"})
