@@ -195,15 +195,6 @@ def test_changed_text_is_refused_by_name_and_accepted_when_restored(made, flags,
     assert contents_of(tmp_path / "data") == contents_of(tmp_path / "undisturbed")
 
 
-def test_finished_data_does_not_need_its_source_text(made, flags, tmp_path, snapshot):
-    made(**flags)
-    before = snapshot(tmp_path / "data")
-    for path in flags.values():
-        (tmp_path / path).unlink()
-    made(**flags)
-    assert snapshot(tmp_path / "data") == before
-
-
 def test_the_vocabulary_of_an_interrupted_run_is_not_used_for_other_text(made, flags, tmp_path):
     class Separate(TextPairs):
         data_name = "text_pairs"
@@ -245,14 +236,3 @@ def test_other_pair_rules_for_existing_data_are_refused(made, flags, tmp_path, s
     assert snapshot(tmp_path / "data") == before
     made(**flags, **first)
     assert check_data(tmp_path / "data", TextPairs())
-
-
-@pytest.mark.parametrize(
-    "other", [{"held_out": "4"}, {"split_seed": "2"}, {"max_characters": "9"}, {"dev_tsv": "train.source"}]
-)
-def test_other_flags_that_select_pairs_are_refused_for_existing_data(made, flags, tmp_path, other):
-    made(**flags)
-    name, value = next(iter(other.items()))
-    with pytest.raises(UserError) as caught:
-        made(**flags, **{name: str(tmp_path / value) if name == "dev_tsv" else value})
-    assert f"--{name}" in one_line(caught)

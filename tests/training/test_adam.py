@@ -13,11 +13,6 @@ START = np.array([1.0, -2.0, 0.5, 0.0])
 GRADIENTS = np.array([[0.3, -0.001, 2.0, 0.0], [-0.2, -0.002, 2.0, 0.01], [0.1, 0.004, -3.0, 0.0]])
 
 
-def rate(step):
-    """Equation 3 for HPARAMS."""
-    return 16**-0.5 * min(step**-0.5, step * 2**-1.5)
-
-
 def make(hparams=HPARAMS):
     """A variable with the initial value START, and its optimizer."""
     variable = keras.Variable(START.astype("float32"), name="x")
