@@ -161,12 +161,6 @@ def test_parts_are_interleaved_evenly(weight):
 # Splits, sides, tags.
 
 
-def test_dev_and_test_hold_each_pair_once_part_by_part_for_any_weights():
-    mixture = mixture_of(Part(PEARS, 1), Part(APPLES, 5))()
-    for split in ("dev", "test"):
-        assert pairs_of(mixture, split) == pairs_of(get_problem(PEARS), split) + pairs_of(get_problem(APPLES), split)
-
-
 @pytest.mark.parametrize("weights", [(0, 0, 0), (1, 1, 1)])
 def test_a_part_contributes_to_its_splits_only(weights):
     first, second, third = weights
@@ -186,16 +180,6 @@ def test_a_reversed_part_swaps_its_sides_and_tags_come_before_the_source():
     assert sorted(pairs_of(mixture)) == sorted(forward + backward)
     assert pairs_of(mixture, "dev") == [("<to> pear dev 0", "0 DEV PEAR"), ("<fro> 0 DEV PEAR", "pear dev 0")]
     assert mixture.symbols == ("<to>", "<fro>")
-
-
-def test_only_a_mixture_without_tags_can_be_reversed():
-    plain, tagged = mixture_of(Part(APPLES), Part(PEARS)), mixture_of(Part(APPLES), Part(PEARS, tag="<pear>"))
-    assert pairs_of(plain(is_reversed=True)) == pairs_of(plain())  # in the forward direction
-    assert len(pairs_of(tagged())) == 550
-    with pytest.raises(UserError, match="'mixture_test' cannot be reversed"):
-        tagged(is_reversed=True)
-    with pytest.raises(UserError, match="'multi30k_endefr' cannot be reversed"):
-        get_problem("multi30k_endefr_rev")
 
 
 @pytest.mark.parametrize("weights", [(1, 0), (0, 0.5), (-1, 1), (-1, -1)])

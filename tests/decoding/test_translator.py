@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, open_vocabulary, train_vocabulary
-from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
@@ -227,17 +226,6 @@ def test_sources_and_outputs_use_their_own_vocabularies(letters, tmp_path):
 
 
 @pytest.mark.heavy
-def test_settings_can_be_changed_for_one_call(translator):
-    greedy = translator.translate(LINES, beam_size=1)
-    assert greedy != translator.translate(LINES) or translator.n_best(LINES[:1])[0][0] != greedy[0]
-    assert len(translator.n_best(LINES[:1], beam_size=7)[0]) == 7
-    with pytest.raises(UserError, match="beam_size=0 is out of range"):
-        translator.translate(LINES, beam_size=0)
-    with pytest.raises(UserError, match="precision cannot change after the model is loaded"):
-        translator.translate(LINES, precision="mixed_bfloat16")
-
-
-@pytest.mark.heavy
 def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
     beams = translator.n_best(LINES, beam_size=3)
     best = translator.translate(LINES, beam_size=3, return_scores=True)
@@ -277,16 +265,6 @@ def test_attention_rows_sum_to_one_and_belong_to_tokens(kind, translator):
     for wrong, message in ((("memory", 5), "no layer 5"), (("both", 0), "not 'both'")):
         with pytest.raises(UserError, match=message):
             translator.attention(line, text, *wrong)
-
-
-def test_an_alignment_is_derived_from_the_attention(translator):
-    lines, texts = ["The girl sings.", "", "I sleep."], ["Das Kind singt heute.", "", "Ich schlafe."]
-    links = translator.align(lines, texts)
-    assert [len(line.split()) for line in links] == [4, 0, 2]
-    for line, text, found in zip(lines, texts, links):
-        if line:
-            weights, output, source = translator.attention(line, text)
-            assert alignment(weights.mean(0), source, output) == found
 
 
 def test_models_with_different_vocabularies_cannot_form_an_ensemble(small_run, tmp_path):

@@ -248,22 +248,6 @@ def test_what_cannot_be_imported_is_refused_in_a_line(source, tmp_path, change, 
     assert not (tmp_path / "data").exists()
 
 
-def test_data_that_is_not_pairs_of_texts_and_the_folder_of_the_shards_are_refused(source, tmp_path):
-    for name in ("treebank_parsing", "wsj_parsing"):
-        with pytest.raises(UserError, match=f"the records of '{name}' are not plain pairs of texts"):
-            t2t.import_data(source, tmp_path / "data", problem=name)
-    copy = shutil.copytree(source, tmp_path / "source")
-    with pytest.raises(UserError, match="is the folder of the shards; pass another folder"):
-        t2t.import_data(copy, copy)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    with pytest.raises(UserError, match="has the id"):
-        copied = shutil.copytree(source, tmp_path / "broken")
-        with_record(example(inputs=[5000, 1], targets=[5, 1]))(copied)
-        t2t.import_data(copied, empty)
-    assert empty.exists() and {path.name for path in copy.iterdir()} == {path.name for path in source.iterdir()}
-
-
 def test_the_command_takes_one_of_several_problems_and_leaves_other_data_alone(source, tmp_path, command):
     copy = shutil.copytree(source, tmp_path / "source")
     copy_as(NAME, "other")(copy)

@@ -122,17 +122,6 @@ def test_a_split_with_swapped_source_and_target_is_reported(texts, datagen, spli
     assert report.count("swapped compared with train") == 1
 
 
-def test_an_empty_file_and_a_directory_have_their_own_error_messages(texts, datagen, tmp_path):
-    (tmp_path / "empty.en").touch()
-    (tmp_path / "folder.en").mkdir()
-    for source, message in (
-        ("empty.en", "empty.en is empty; pass a file with"),
-        ("folder.en", "folder.en is a directory"),
-    ):
-        assert message in datagen(tmp_path, train_source=source, train_target=str(texts / "train.de"), status=1)
-    assert "--dev_tsv: " in datagen(texts, train_tsv="train.tsv", dev_tsv=str(tmp_path / "empty.en"), status=1)
-
-
 def test_what_is_left_of_web_pages_is_counted_with_advice_that_works(texts, datagen, tmp_path):
     clean = (texts / "train.tsv").read_text()
     lines = clean.splitlines()

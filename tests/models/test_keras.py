@@ -85,16 +85,6 @@ def test_a_config_makes_the_same_model(kind):
     assert keras.models.model_from_json(model.to_json()).get_config() == model.get_config()
 
 
-def test_a_plug_in_inherits_its_config_and_cloning():
-    @keras.saving.register_keras_serializable(package="test_keras")
-    class Mine(Transformer):
-        pass
-
-    clone = keras.models.clone_model(make(Mine))
-    assert type(clone) is Mine
-    assert clone.name == "mine"
-
-
 def test_a_config_of_another_version_is_refused_in_one_line(model):
     config = model.get_config()
     config["hparams"] = config["hparams"] | {"hidden_sizes": 3}
@@ -202,18 +192,6 @@ def test_fit_has_new_dropout_masks_in_each_step_and_evaluate_none(fitted):
     np.testing.assert_allclose(logits, fitted(INPUTS, TARGETS), atol=1e-5)
 
 
-def test_a_frozen_model_is_unfrozen_by_whatever_changes_its_weights(model, fitted):
-    fitted.freeze()
-    fitted.train_on_batch((INPUTS, TARGETS), TARGETS)
-    assert fitted.embedding._frozen is None
-    fitted.freeze()
-    fitted.predict_on_batch((INPUTS, TARGETS))  # Keras keeps its graph
-    own = fitted.get_weights()
-    fitted.set_weights(model.get_weights())
-    np.testing.assert_allclose(fitted.predict_on_batch((INPUTS, TARGETS)), model(INPUTS, TARGETS), atol=1e-5)
-    fitted.set_weights(own)
-
-
 # What is not supported.
 
 
@@ -248,14 +226,3 @@ def test_all_models_are_registered():
     for kind in (Transformer, HardAlignmentTransformer):
         assert keras.saving.get_registered_object(f"t2t_lite>{kind.__name__}") is kind
         assert issubclass(kind, Seq2SeqModel)
-
-
-def test_a_model_is_called_in_graphs_without_a_word(capfd):
-    model, ids = make(), [tf.Variable(side) for side in (INPUTS, TARGETS)]
-    expected = model(INPUTS, TARGETS).numpy()
-    capfd.readouterr()
-    for inputs, targets in ((INPUTS, TARGETS), ids):
-        logits = tf.function(lambda inputs=inputs, targets=targets: model(inputs, targets))()
-        np.testing.assert_allclose(logits, expected, atol=1e-5)
-    np.testing.assert_allclose(tf.function(model)(INPUTS, TARGETS), expected, atol=1e-5)
-    assert capfd.readouterr() == ("", "")

@@ -147,15 +147,6 @@ def after(model, inputs, histories):
     return np.array(whole)[:, -1].reshape(batch, beam_size, -1)
 
 
-def test_a_frozen_model_gives_the_same_logits(model):
-    before = np.array(model(INPUTS, TARGETS))
-    frozen = make(SMALL)
-    for variable, value in zip(frozen.variables, model.variables):
-        variable.assign(value)
-    frozen.freeze()
-    np.testing.assert_allclose(frozen(INPUTS, TARGETS), before, atol=1e-5)
-
-
 @pytest.mark.slow
 def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
@@ -214,11 +205,6 @@ def test_every_variable_gets_a_gradient(model):
     assert without == []
 
 
-def test_hard_alignment_is_refused_by_a_model_without_it():
-    with pytest.raises(UserError, match="hard_alignment_token=5: Transformer has no hard alignment"):
-        make(SMALL.replace(hard_alignment_token=5))
-
-
 class RampPositions(PositionEncoding):
     def encode(self, positions):
         return tf.cast(positions, "float32")[:, None] * tf.ones([self.hidden_size])
@@ -248,15 +234,6 @@ def test_a_model_of_an_earlier_version_is_refused_with_the_new_names():
 
     with pytest.raises(UserError, match=r"model Old: since version 0\.2, the method grow_caches is called grow_state"):
         Old(SMALL, VOCAB)
-
-
-def test_variables_are_named_after_the_model_also_with_hard_alignment():
-    class Mine(HardAlignmentTransformer):
-        pass
-
-    for kind, name in ((HardAlignmentTransformer, "transformer"), (Mine, "mine")):
-        model = make(SMALL.replace(hard_alignment_token=5), kind)
-        assert {variable.path.split("/")[0] for variable in model.variables} == {name}
 
 
 class WithoutCrossAttention(Transformer):

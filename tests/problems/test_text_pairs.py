@@ -202,20 +202,6 @@ def test_a_source_with_several_targets_is_in_one_split(made, texts, given, flags
     assert all(manifest.splits[split]["overlap"] == {} for split in SPLITS)
 
 
-@pytest.mark.parametrize("tag", ["", "<2de> "])
-def test_a_source_of_the_dev_file_is_not_split_off_as_test(made, texts, given, tag):
-    pairs = some_pairs(1, 100)
-    said, checks = [], []
-    flags = given(train=pairs, dev=[(tag + source, target) for source, target in pairs[:90]])
-    manifest = made(**flags, held_out="8", symbols=tag, say=said.append, report=checks.append)
-    assert not {source for source, _ in texts("test")} & {source for source, _ in pairs[:90]}
-    assert manifest.splits["train"]["overlap"] == {"dev": 90} and manifest.splits["test"]["overlap"] == {}
-    assert "text_pairs: train: the sources of 90 pairs are also in dev" in said
-    assert [each.count for each in checks[0].findings() if each.kind == ALSO_IN.format("dev")] == [90]
-    dropping = made("dropping", **flags, held_out="2", symbols=tag, drop_duplicates="True")
-    assert dropping.splits["train"]["dropped"] == {ALSO_IN.format("dev"): 90}
-
-
 @pytest.mark.parametrize(
     ("both", "flags", "message"),
     [
@@ -241,18 +227,6 @@ def test_pairs_are_split_off_uniformly_and_in_the_order_of_the_text(given):
         assert numbers == sorted(numbers) and len(numbers) == 200
         assert all(25 <= sum(number > bound for number in numbers) <= 175 for bound in (1000, 2000, 3000))
         assert abs(sum(numbers) / 200 - 2000) < 4 * 4000 / (12 * 200) ** 0.5
-
-
-@pytest.mark.parametrize("own", ["dev", "test"])
-def test_only_the_split_without_files_is_split_off(made, texts, given, own):
-    pairs, mine = some_pairs(1, 100), some_pairs(901, 904)
-    said = []
-    made(**given(train=pairs, **{own: mine}), say=said.append)
-    other = {"dev": "test", "test": "dev"}[own]
-    assert texts(own) == sorted(mine)
-    assert len(texts(other)) == 5 and len(texts("train")) == 95
-    assert sorted(texts(other) + texts("train")) == sorted(pairs)
-    assert any(f"no {other} files" in line for line in said) and not any(f"no {own} files" in line for line in said)
 
 
 @pytest.mark.parametrize("name", ["text_pairs", "text_mixture"])

@@ -132,28 +132,3 @@ def test_several_runs_are_drawn_over_one_another(reported, tmp_path):
     assert "num_heads h 4 2 " in report.text
     legend = re.search(r"<figcaption>Gradient norm</figcaption>.*?</figure>", report.source, re.DOTALL)[0]
     assert ">one</text>" in legend and ">two</text>" in legend
-
-
-def test_the_recorded_set_and_its_parent_are_compared(reported, tmp_path):
-    run = shutil.copytree(TIED / "run", tmp_path / "run")
-    settings = t2t.get_hparams("transformer_tiny", num_heads=8)
-    (run / "hparams.json").write_text(settings.to_json())
-    text = reported(tmp_path / "unknown.html", run).text
-    assert "The run does not record devices and versions and the hparam set." in text and "transformer_tiny" not in text
-    about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(about | {"hparams_set": "transformer_tiny"}))
-    text = reported(tmp_path / "recorded.html", run).text
-    assert "hparam set transformer_tiny " in text
-    assert "num_heads h 8 transformer_tiny: 4 " in text and "filter_size d_ff 512 transformer_base: 2048 " in text
-
-
-def test_the_counts_of_the_data_are_shown_if_it_is_there(reported, tmp_path):
-    run = shutil.copytree(TIED / "run", tmp_path / "run")
-    about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(about | {"data_dir": str(TIED / "data")}))
-    manifest = json.loads((TIED / "data/manifest.text_pairs.json").read_text())
-    text = reported(tmp_path / "report.html", run).text
-    assert f"training pairs {manifest['splits']['train']['examples']} dev pairs 6 " in text
-    assert f"vocabulary {manifest['vocabulary']['size']} tokens" in text
-    (run / "run.json").write_text(json.dumps(about | {"data_dir": "/no/such"}))
-    assert "The data is no longer in /no/such" in reported(tmp_path / "report.html", run).text

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.training.cluster import PROCESSES, is_launched, processes_on_host, task_of_environment
+from t2t_lite.training.cluster import PROCESSES, task_of_environment
 from t2t_lite.training.launcher import Launcher
 
 # Each worker finds its index in `index` and a folder in sys.argv[1].
@@ -126,11 +126,6 @@ def test_after_an_error_all_workers_are_started_again_as_often_as_allowed(launch
     assert all(len(list(tmp_path.glob(f"start-{index}-*"))) == 3 for index in range(2))
 
 
-def test_wrong_usage_is_not_repeated(launch, tmp_path):
-    assert launch("started(); sys.exit(2)", max_restarts=5)[0] == 2
-    assert len(list(tmp_path.glob("start-*"))) == 2
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_goes_to_all_workers_and_ends_the_run(launch, tmp_path, number):
     program = """
@@ -200,10 +195,3 @@ def test_a_worker_that_does_not_end_is_killed(launch, tmp_path, monkeypatch):
     """
     status, said = launch(program)
     assert status == 137 and len(said) == 1
-
-
-def test_a_process_knows_whether_it_was_launched(monkeypatch):
-    monkeypatch.delenv(PROCESSES, raising=False)
-    assert not is_launched() and processes_on_host() == 1
-    monkeypatch.setenv(PROCESSES, "8")
-    assert is_launched() and processes_on_host() == 8

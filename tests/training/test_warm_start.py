@@ -137,20 +137,6 @@ def test_with_another_vocabulary_rows_follow_their_tokens(run, vocabularies):
     ]
 
 
-def test_separate_embeddings_are_loaded_from_a_shared_one(run, vocabularies):
-    directory, old = run
-    before, after, lines = started(
-        TINY.replace(tied_embeddings="none"), directory, vocabularies["new"], vocabularies["german"]
-    )
-    tables = {EMBEDDING: "new", PROJECTION: "new", INPUTS: "german"}
-    assert_same(after, old, but=tables)
-    old_tokens = tokens_of(vocabularies["old"])
-    for name, vocabulary in tables.items():
-        assert_rows_by_token(after[name], before[name], tokens_of(vocabularies[vocabulary]), old[EMBEDDING], old_tokens)
-    assert "3 in part" in lines[0]
-    assert lines[-1] == "  settings of that run: tied_embeddings: all, not none"
-
-
 def test_weights_of_another_filter_size_keep_their_initial_values_and_are_reported(run, vocabularies):
     directory, old = run
     before, after, lines = started(TINY.replace(filter_size=40), directory, vocabularies["old"])
@@ -177,21 +163,6 @@ def test_with_another_number_of_layers_the_common_ones_are_loaded(tmp_path, voca
     assert lines[0].endswith(
         f"{number} not loaded" if added else f"{len(after)} weights loaded, {number} in the checkpoint unused"
     )
-
-
-@pytest.mark.parametrize("old_length, new_length", [(20, 30), (30, 20)])
-def test_with_another_max_length_the_common_learned_positions_are_loaded(
-    tmp_path, vocabularies, old_length, new_length
-):
-    learned = TINY.replace(position_encoding="learned")
-    old = train_run(tmp_path / "run", learned.replace(max_length=old_length), vocabularies["old"])
-    before, after, lines = started(learned.replace(max_length=new_length), tmp_path / "run", vocabularies["old"])
-    names = [f"transformer.{side}_positions.weight" for side in ("inputs", "targets")]
-    assert_same(after, old, but=names)
-    for name in names:
-        np.testing.assert_array_equal(after[name][:20], old[name][:20])
-        np.testing.assert_array_equal(after[name][20:], before[name][20:])
-        assert (f"  in part: {name}: 20 of 30 positions" in lines) == (new_length == 30)
 
 
 def test_mirrored_weights_are_loaded_on_their_devices(run, vocabularies):

@@ -106,16 +106,6 @@ def test_svg_texts_are_inside_the_picture_and_do_not_overlap(tree):
         assert end <= width and row[0][1] + 12 <= height
 
 
-@pytest.mark.parametrize("depth", [1, 5, 150])
-def test_svg_draws_parents_above_their_children(depth):
-    *_, texts = read(draw_svg([("", deep(depth))]))
-    heights = {letters: y for _, y, letters, _ in texts}
-    assert heights["S1"] < heights["NN"] < heights["word0"]
-    for number in range(1, depth + 1):
-        assert heights[f"S{number}"] < heights[f"word{number}"]
-        assert number == 1 or heights[f"S{number}"] < heights[f"S{number - 1}"]
-
-
 def test_svg_connects_every_node_to_its_parent_without_zero_length_lines():
     svg = draw_svg([("", tree_of(RAIN))])
     *_, (caption, root, *others) = read(svg)
@@ -131,18 +121,6 @@ def test_svg_connects_every_node_to_its_parent_without_zero_length_lines():
         )
     assert (caption[2], root[2], len(others)) == (None, "S", 10)
     assert "stroke:white" not in svg
-
-
-def test_svg_stacks_trees_with_their_captions():
-    captions = [f"{number}  {' '.join(tree_words(tree))}" for number, tree in enumerate(TREES)]
-    _, _, texts = read(draw_svg(list(zip(captions, TREES))))
-    rows = iter(in_rows(texts))
-    for caption, tree in zip(captions, TREES):
-        assert [text[2] for text in next(rows)] == [caption]
-        for row in rows:
-            if [text[2] for text in row] == tree_words(tree):
-                break
-    assert next(rows, None) is None
 
 
 def test_characters_invalid_in_xml_or_a_terminal_are_replaced():

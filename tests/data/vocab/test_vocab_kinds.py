@@ -234,31 +234,6 @@ def test_incomplete_bytes_are_shown_as_replacement_characters(of_kind, kind):
     assert vocabulary.tokens_of([UNKNOWN_ID, PAD_ID, *row[4:]]) == ["⁇", "a"]
 
 
-# What Unicode 16 lists as White_Space, in its own notation.
-WHITE_SPACE = "0009-000D 0020 0085 00A0 1680 2000-200A 2028 2029 202F 205F 3000"
-
-
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
-def test_white_space_is_normalized_if_the_vocabulary_says_so(lines, of_kind, tmp_path, kind):
-    train_vocabulary(lines, SIZES[kind], tmp_path / "v", kind, ["<2de>"], normalize_whitespace=True)
-    vocabulary, lossless = open_vocabulary(tmp_path / "v"), of_kind(kind)
-    ranges = [[int(end, 16) for end in part.split("-")] for part in WHITE_SPACE.split()]
-    blanks = [chr(code) for ends in ranges for code in range(ends[0], ends[-1] + 1)]
-    texts = [
-        *AWKWARD,
-        *(f"{blank}a{blank}{blank}man {blank}<2de>{blank} walks{blank}" for blank in blanks),
-        *lines[::50],
-    ]
-    texts += [f"a{character}man" for character in "\x1c\u180e\u200b\u2060"]  # no white space
-    normal = [" ".join(filter(None, re.split(f"[{''.join(blanks)}]", text))) for text in texts]
-    ids = vocabulary.ids_of(texts)
-    assert ids == vocabulary.ids_of(normal) and ids != lossless.ids_of(texts)
-    assert tf.function(vocabulary.encode)(tf.constant(texts)).to_list() == ids
-    # The tokens are those of a vocabulary that keeps all blanks, since these lines have none to remove.
-    assert vocabulary.tokens() == lossless.tokens() and ids[-40:-10] == lossless.ids_of(normal)[-40:-10]
-    assert vocabulary.decode(vocabulary.ids_of(lines[:9])) == lines[:9]
-
-
 def imported(folder, content):
     (folder / "theirs").write_bytes(content)
     import_vocabulary(folder / "theirs", folder / "ours")
