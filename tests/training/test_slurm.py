@@ -34,7 +34,8 @@ def test_a_list_of_hosts_is_expanded(names, hosts):
 
 
 def test_the_tasks_of_a_step_are_workers_each_with_ports_of_its_own(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("TF_CONFIG", "")  # so that it is put back at the end
+    monkeypatch.delenv("TF_CONFIG")
     for name, value in STEP.items():
         monkeypatch.setenv(name, value)
     use_slurm()
