@@ -2,17 +2,14 @@
 
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 
-from t2t_lite.aliases import PROGRAMS, alias_hint
 from t2t_lite.bin import benchmark, decoder, trainer
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, PROBLEMS
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "from-tensor2tensor.md"
 PROBLEM_NAMES = {
     "translate_ende_wmt32k": "wmt_ende",
     "translate_ende_wmt32k_rev": "wmt_ende_rev",
@@ -157,25 +154,6 @@ def test_tensor2tensor_schedules_are_refused_with_our_name(capsys):
         with pytest.raises(SystemExit, match="2"):
             trainer.make_parser().parse_args([f"--schedule={theirs}"])
         assert f"tensor2tensor's {theirs} is {ours} here" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("command", "theirs"), PROGRAMS.items())
-def test_a_program_of_tensor2tensor_is_found_in_help_and_documents(command, theirs):
-    text = importlib.import_module(f"t2t_lite.bin.{command}").make_parser().format_help()
-    assert f"In tensor2tensor: {theirs}." in " ".join(text.split())
-    name = theirs.partition(" ")[0]
-    (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{name}`")]
-    assert f"`t2t-lite-{command}" in row
-
-
-def test_our_own_names_are_not_aliases():
-    for where, names in {
-        "problem": PROBLEMS.names(),
-        "hparams_set": HPARAMS.names(),
-        "hparams": HParams.names(),
-        "decode_hparams": DecodeHParams.names(),
-    }.items():
-        assert {name: message for name in names if (message := alias_hint(where, name))} == {}
 
 
 def test_without_a_near_name_all_names_are_listed_the_most_similar_first():

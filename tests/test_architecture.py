@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.metric import figure_name
-from t2t_lite.registry import METRICS
-
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
 LINES = 41_011
@@ -134,20 +131,6 @@ def room(module):
     return module.split(".")[1] if "." in module else ""
 
 
-def test_the_source_was_found():
-    assert {
-        "t2t_lite.registry",
-        "t2t_lite.layers.attention",
-        "t2t_lite.problems.grammar",
-        "t2t_lite.bin.cli.run",
-    } <= set(TREES)
-    # This module imports Keras inside a function only.
-    sources = "t2t_lite.data.generation.sources"
-    assert "keras" in imports("t2t_lite.layers.attention") & imports(sources)
-    assert "keras" not in imports_at_loading(sources)
-    assert {"keras", "t2t_lite.layers.ops"} <= loaded_with("t2t_lite.layers.attention")
-
-
 def test_every_room_has_a_place_in_the_order():
     assert {room(name) for name in TREES} == {"", *ORDER}
 
@@ -184,18 +167,6 @@ def test_few_imports_stand_inside_functions():
     assert number > IMPORTS_IN_FUNCTIONS - 5, f"set IMPORTS_IN_FUNCTIONS to {number}, so that it does not rise again"
 
 
-# The packages of others that modules of a room import at their top; all else is imported inside functions.
-PACKAGES = {
-    "data": {"pyarrow", "sentencepiece"},
-    "scoring": {"sacrebleu"},
-    "serving": {
-        *("babel", "fastapi", "fastapi_offline", "prometheus_client", "pydantic", "python_multipart", "ray"),
-        *("sentencex", "starlette", "uvicorn"),
-    },
-    "bin": {"apache_beam", "rich"},
-}
-
-
 LEVEL_OF = {place: LEVELS.index(level) for level, places in LOADED.items() for place in places}
 
 
@@ -207,15 +178,6 @@ def test_nothing_heavier_is_loaded_with_a_module_than_the_table_says(name):
     packages = {module.split(".")[0] for module in loaded_with(name)}
     packages |= {"tensorflow"} if packages & {"tensorflow_text", "tensorflow_datasets"} else set()
     assert [package for package in LEVELS[LEVEL_OF[place] + 1 :] if package in packages] == []
-
-
-def test_packages_are_imported_at_the_top_only_where_the_table_says():
-    found = {}
-    for name in TREES:
-        ours = {*LEVELS, "tensorflow_text", "tensorflow_datasets", "t2t_lite", *sys.stdlib_module_names}
-        if packages := {module.split(".")[0] for module in imports_at_loading(name)} - ours:
-            found.setdefault(room(name), set()).update(packages)
-    assert found == PACKAGES
 
 
 def test_only_commands_call_through_the_front_door():
@@ -233,12 +195,6 @@ def test_only_commands_call_through_the_front_door():
 def test_the_table_names_only_what_exists():
     assert sum(map(len, LOADED.values())) == len(LEVEL_OF)
     assert {place for place in LEVEL_OF if f"t2t_lite.{place}" not in TREES} == set()
-
-
-def test_the_base_needs_only_the_standard_library():
-    base = [name for name in TREES if room(name) in ORDER[: ORDER.index("display") + 1]]
-    packages = {module.split(".")[0] for name in base for module in imports_at_loading(name)}
-    assert packages - sys.stdlib_module_names == {"t2t_lite"}
 
 
 def test_the_page_shows_the_order():
@@ -262,25 +218,6 @@ def test_the_search_imports_no_model_and_no_vocabulary(name):
     assert [one for one in ours if not any(is_within(one, f"t2t_lite.{each}") for each in allowed)] == []
 
 
-def library_modules():
-    outside = [f"t2t_lite.{folder}" for folder in ("problems", "hparams", "bin")]
-    return [name for name in TREES if not any(is_within(name, package) for package in outside)]
-
-
-def test_no_part_compares_with_the_name_of_a_metric():
-    # What differs between metrics is a fact of their registration, so that plug-ins can add metrics.
-    names = {*METRICS, *map(figure_name, METRICS)}
-    found = [
-        (name, node.lineno)
-        for name, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Compare | ast.match_case)
-        for part in ast.walk(node if isinstance(node, ast.Compare) else node.pattern)
-        if isinstance(part, ast.Constant) and part.value in names
-    ]
-    assert found == []
-
-
 def test_only_commands_print():
     printing = {
         name: [node.lineno for node in ast.walk(TREES[name]) if isinstance(node, ast.Name) and node.id == "print"]
@@ -288,17 +225,6 @@ def test_only_commands_print():
         if not is_within(name, "t2t_lite.bin")
     }
     assert {name: lines for name, lines in printing.items() if lines} == {}
-
-
-def test_only_plugins_names_problems_hparams_and_bin_for_lazy_import():
-    prefixes = ("t2t_lite.problems", "t2t_lite.hparams", "t2t_lite.bin")
-    naming = {
-        name
-        for name in library_modules()
-        for node in ast.walk(TREES[name])
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(prefixes)
-    }
-    assert naming == {"t2t_lite.plugins"}
 
 
 def run_python(program):

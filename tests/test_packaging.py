@@ -2,7 +2,6 @@
 
 import configparser
 import importlib.metadata
-import json
 import os
 import re
 import shutil
@@ -96,20 +95,6 @@ def test_every_folder_with_modules_is_a_package():
     for folder in FOLDERS:
         for file in (ROOT / folder).rglob("*.py"):
             assert (file.parent / "__init__.py").exists(), f"{file.parent} has no __init__.py"
-
-
-def test_the_documentation_adds_extras_by_one_command_that_needs_no_index():
-    extras = "|".join(setup_cfg()["options.extras_require"])
-    seen = set()
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        text = page.read_text(encoding="utf-8")
-        if page.name == "install.md":  # it also has the wheel's command, and several examples in a line
-            text = re.sub(r"pip install 't2t_lite-[\d.]+-py3-none-any\.whl\[serve\]'", "", text).replace("or `'.[", "")
-        found = re.findall(rf"(\S*)\[((?:{extras})(?:,(?:{extras}))*)\]'", text)
-        assert {start for start, _ in found} <= {"'."}, page
-        assert len(found) == len(re.findall(rf"pip install -e '\.\[(?:{extras})", text)), page
-        seen |= {name for _, names in found for name in names.split(",")}
-    assert {"plot", "serve", "ctranslate2", "ray", "beam"} <= seen
 
 
 def test_a_package_that_is_not_installed_names_the_command_of_the_documentation(tmp_path):
@@ -210,12 +195,6 @@ def test_the_wheel_has_every_module_and_nothing_else(wheels):
     assert contents[0][license] == (ROOT / "LICENSE").read_bytes()
     (metadata,) = [text.decode() for name, text in contents[0].items() if name.endswith("/METADATA")]
     assert (ROOT / "README.md").read_text(encoding="utf-8").strip() in metadata
-
-
-def test_the_installed_package_is_imported_and_not_the_checkout(environment, tmp_path):
-    program = "import t2t_lite, t2t_lite.bin, t2t_lite.problems as p; print(t2t_lite.__file__, p.__file__, sep='\\n')"
-    for path in run(environment / "python", "-c", program, cwd=tmp_path).stdout.split():
-        assert Path(path).is_relative_to(environment.parent)
 
 
 @pytest.mark.parametrize("name", commands())
@@ -328,38 +307,6 @@ def test_a_serving_machine_says_in_one_line_what_needs_tensorflow(serving, small
         command = errors.partition("; run ")[2]
         assert "-m pip install" in command and ("matplotlib" in command) == (name == "report")
         assert ("tensorflow<2.22" in command or str(wheels[0]) in command) == (name != "report"), errors
-
-
-def environment_with_only_jax(folder):
-    """Makes an environment whose packages are JAX, what JAX needs, and pip; returns its Python."""
-    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    for source in map(Path, site.getsitepackages()):
-        for name in ("jax", "jaxlib", "ml_dtypes", "numpy", "opt_einsum", "scipy"):
-            # Beside the package its metadata, such as numpy-2.4.dist-info, and its libraries, such as numpy.libs.
-            for path in (*source.glob(name), *source.glob(f"{name}-*"), *source.glob(f"{name}.libs")):
-                (packages / path.name).symlink_to(path)
-    return folder / "bin" / "python"
-
-
-@pytest.mark.heavy
-def test_a_machine_with_jax_and_without_network_installs_from_one_folder(built, grammar_data, tmp_path):
-    pytest.importorskip("jax")
-    shutil.copytree(ROOT / "dev", built / "dev", ignore=shutil.ignore_patterns("__pycache__"))
-    pack = (sys.executable, built / "dev" / "pack_accelerator")
-    (tmp_path / "mine").mkdir()
-    refused = run(*pack, f"--output_dir={tmp_path / 'mine'}", cwd=built, status=1)
-    assert "exists but was not packed by this command" in refused.stderr
-    folder = tmp_path / "accelerator"
-    run(*pack, "--problem=grammar_ende", f"--data_dir={grammar_data}", f"--output_dir={folder}", cwd=built)
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 60e6
-    for python in ("cp311", "cp312", "cp313"):
-        assert len([*(folder / "wheels").glob(f"*-{python}-*.whl")]) == 2
-    python = environment_with_only_jax(tmp_path / "environment")
-    measured = run(python, folder / "run.py", "--minutes=0.1", cwd=tmp_path, PIP_NO_INDEX="1")
-    assert measured.stdout.startswith("cpu: ") and "512, bfloat16: " in measured.stdout
-    assert (folder / "packages" / "rich").is_dir() and (folder / "batches.npz").is_file()
-    assert json.loads((folder / "figures.json").read_text())["ours"]["products"]
 
 
 @pytest.mark.heavy

@@ -44,19 +44,6 @@ def test_a_registered_class_is_found_by_name(registry):
     assert "parsing" in registry and "Parsing" not in registry
 
 
-def test_the_summary_is_the_first_line_of_the_documentation(registry):
-    assert registry.summary("translate_ende") == "Text in, text out."
-    assert registry.summary("parsing") == ""
-
-
-def test_register_returns_its_argument_and_works_as_a_decorator(registry):
-    def thing():
-        pass
-
-    assert registry.register(thing) is thing
-    assert registry.register(name="other")(thing) is thing
-
-
 def test_an_unknown_name_without_near_names_lists_all_names(registry):
     with pytest.raises(UserError, match="known: parsing, translate_ende"):
         registry["zzz"]
@@ -98,18 +85,6 @@ def test_a_lazy_entry_is_imported_on_first_use(tmp_path, monkeypatch):
     assert "lazy_module_of_this_test" not in sys.modules
     assert registry["thing"].__name__ == "Thing"
     assert registry["thing"] is sys.modules["lazy_module_of_this_test"].Thing
-
-
-def test_a_lazy_entry_with_a_registered_name_is_an_error(registry):
-    with pytest.raises(UserError, match="somewhere:Else"):
-        registry.register_lazily("parsing", "somewhere:Else", "")
-
-
-def test_built_in_names_are_registered():
-    assert {"grammar_ende", "multi30k_ende", "multi30k_enfr"} <= set(PROBLEMS.names())
-    assert {"transformer_base", "transformer_big", "transformer_big_enfr"} <= set(HPARAMS.names())
-    assert {"transformer_tiny", "transformer_multi30k"} <= set(HPARAMS.names())
-    assert "transformer" in MODELS
 
 
 def test_every_built_in_name_has_a_summary():

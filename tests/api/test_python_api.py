@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import os
 import signal
 
@@ -74,17 +73,6 @@ def test_a_training_is_the_commands_training(trained, small_run):
     assert [path.name for path in trained.checkpoints] == ["ckpt-2", "ckpt-4", "ckpt-6"]
     for path in trained.checkpoints:
         assert_same_weights(path, small_run / path.name)
-
-
-def test_its_history_is_columns_of_equal_length(trained):
-    assert trained.history["step"] == [1, 6] and trained.evaluations["step"] == [2, 4, 6]
-    for columns in (trained.history, trained.evaluations):
-        assert len({len(column) for column in columns.values()}) == 1
-        assert all(math.isfinite(value) for name in ("loss", "nll_loss") for value in columns[name])
-    logged = [json.loads(line) for line in (trained.output_dir / "log.jsonl").read_text().splitlines()]
-    assert trained.history["loss"] == [row["loss"] for row in logged if row["part"] == "train"]
-    assert trained.evaluations["bleu"] == [row["bleu"] for row in logged if row["part"] == "eval"]
-    assert len(repr(trained)) < 200
 
 
 @pytest.mark.heavy
@@ -191,15 +179,6 @@ def test_mistakes_of_evaluations_are_said(small_run, options, said):
     assert not (small_run / "scores").exists()
 
 
-def test_averages_are_the_commands_averages(trained, small_run, command, tmp_path):
-    average = t2t.average_checkpoints(trained.output_dir, 2)
-    assert average.steps == [4, 6] and average.path.name.startswith("average-6")
-    first, second, mean = (weights_of(path) for path in (*trained.checkpoints[1:], average.path))
-    for name, weight in mean.items():
-        np.testing.assert_allclose(weight, (first[name].astype(np.float64) + second[name]) / 2, rtol=1e-6, atol=1e-8)
-    assert t2t.average_checkpoints(trained.output_dir, n=3).steps == [2, 4, 6]
-
-
 def test_generated_data_is_the_commands_data(command, tmp_path):
     lines = [f"{number} {word}" for number in range(300) for word in ("red", "blue")]
     for number, part in enumerate((lines[:400], lines[400:])):
@@ -261,16 +240,6 @@ def test_models_are_loaded_from_runs_and_files(trained, tmp_path):
     ):
         with pytest.raises(t2t.UserError, match=message):
             model(wrong)
-
-
-def test_settings_are_found_by_name_and_changed():
-    assert t2t.get_hparams("transformer_big", filter_size=2048).filter_size == 2048
-    assert t2t.get_hparams("transformer_big").replace(filter_size=2048) == t2t.get_hparams(
-        "transformer_big", filter_size=2048
-    )
-    assert t2t.HParams().changed("filter_size=8,num_heads=2") == t2t.HParams().changed(
-        {"filter_size": 8, "num_heads": 2}
-    )
 
 
 @pytest.mark.parametrize(
@@ -336,14 +305,6 @@ def test_the_library_prints_nothing_and_logs_what_a_program_can_show(train, capf
         logger.handlers[:], logger.level, logger.propagate = before
 
 
-def test_a_translators_repr_says_model_checkpoint_and_problem(trained):
-    translator = t2t.Translator.from_run_dir(trained.output_dir, checkpoint_path=trained.checkpoints[0])
-    said = f"model=transformer, checkpoint={trained.checkpoints[0]}, problem=grammar_ende>"
-    assert repr(translator) == f"<Translator {said}" and repr(t2t.Parser(translator)) == f"<Parser {said}"
-    several = t2t.Translator.from_run_dir([trained.output_dir, trained.output_dir])
-    assert repr(several).count("checkpoint=") == 2 and "model=transformer and transformer" in repr(several)
-
-
 def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
     translator = t2t.Translator.from_run_dir(trained.output_dir, {"extra_length": 3}, xla_compile=False)
     translator.warm_up(beam_size=2)
@@ -373,24 +334,3 @@ def test_wrong_arguments_of_data_generation_are_refused(tmp_path, options, messa
     with pytest.raises(t2t.UserError, match=message):
         t2t.generate_data(options.pop("problem", "algorithmic_copy"), tmp_path / "data", **options)
     assert not (tmp_path / "data").exists()
-
-
-def test_unknown_options_and_unregistered_problems_are_refused(train):
-    with pytest.raises(
-        t2t.UserError, match="problem 'text_pairs' has no option 'train_sauce'; did you mean 'train_sou"
-    ):
-        t2t.get_problem("text_pairs", train_sauce="x")
-
-    class Unheard(t2t.Problem):
-        def examples(self, split, files):
-            return iter(())
-
-    with pytest.raises(t2t.UserError, match=r"problem 'unheard' is not registered; decorate .*PROBLEMS\.register"):
-        t2t.train(Unheard(), "transformer_tiny", data_dir="none", output_dir="none")
-    with pytest.raises(t2t.UserError, match="`n=0` is out of range"):
-        t2t.average_checkpoints("none", n=0)
-
-
-def test_a_callback_that_stops_the_last_step_leaves_it_evaluated(train):
-    result = train(callbacks=[Recorder(step=4)], train_steps=4)
-    assert (result.ended_by, result.evaluations["step"]) == ("last step", [2, 4])

@@ -5,16 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from t2t_lite.config import HParams
-from t2t_lite.registry import HPARAMS, LEARNING_RATE_SCHEDULES
-from t2t_lite.schedules import learning_rate
-
 pytest.importorskip("matplotlib")
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def stairs(step, hparams):
-    return 0.1 if step <= hparams.train_steps // 2 else 0.025
 
 
 @pytest.fixture
@@ -55,56 +47,3 @@ def test_several_sets_are_printed_and_drawn_side_by_side(drawn, command):
     assert {"embeddings", "encoder self-attention", "decoder feed-forward", "learning rate", "step"} <= set(shown)
     assert rows["transformer_base"][-2:] == ["65", "-3.0%"] and "--vocab_size=41100" not in output
     assert len(points_of(root, 2)) == 2
-
-
-def test_one_set_is_printed_as_without_a_plot(drawn, command):
-    flags = ("--hparams_set=transformer_tiny", "--vocab_size=1000")
-    _, output = drawn(*flags)
-    assert output.startswith(command("params", *flags).stdout)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "constant", "stairs"])
-def test_the_learning_rate_of_every_schedule_is_drawn(drawn, registered, schedule):
-    registered(LEARNING_RATE_SCHEDULES, "stairs", stairs)
-    registered(HPARAMS, "_$x$", lambda: HParams(hidden_size=32, filter_size=32, num_heads=2, train_steps=2000))
-    changes = f"learning_rate_schedule={schedule},learning_rate_warmup_steps=500"
-    if LEARNING_RATE_SCHEDULES.fact(schedule, "needs_decay_steps", False):
-        changes += ",learning_rate_decay_steps=1500"
-    root, _ = drawn("--hparams_set=_$x$", f"--hparams={changes}", "--vocab_size=100")
-    assert any(text.startswith("_$x$: ") for text in texts(root))
-    (points,) = points_of(root, 2)
-    hparams = HPARAMS["_$x$"]().override(changes)
-    peak = max(float(learning_rate(step, hparams)) for step in range(1, 2001))
-    # From the picture's units to steps and rates: the line begins at step 1 and ends at step 2000.
-    (first, start), (last, end) = points[0], points[-1]
-    top = min(y for _, y in points)
-    of_start, of_end = (float(learning_rate(step, hparams)) for step in (1, 2000))
-    low, of_low = (start, of_start) if of_start < of_end else (end, of_end)
-    for x, y in points:
-        step = round(1 + (x - first) / (last - first) * 1999)
-        rate = of_low + (low - y) / (low - top) * (peak - of_low)
-        # A picture has few pixels; where a rate jumps, it is that of the step before or after.
-        nearby = [float(learning_rate(each, hparams)) for each in range(max(1, step - 2), min(2000, step + 2) + 1)]
-        assert min(nearby) - 0.01 * peak <= rate <= max(nearby) + 0.01 * peak, step
-
-
-@pytest.mark.parametrize(
-    ("flags", "said", "status"),
-    [
-        (("--plot_file=x.png",), "--plot_file needs --hparams_set", 2),
-        (("--hparams_set=transformer_tiny", "--plot_file=x.gif"), "--plot_file=x.gif: unknown plot format", 1),
-        (("--hparams_set=transformer_tiny,", "--plot_file=x.png"), "''", 2),
-        (
-            (f"--hparams_set={','.join(HPARAMS.names()[:9])}", "--plot_file=x.png"),
-            "--plot_file shows at most 8 sets, not 9",
-            2,
-        ),
-    ],
-)
-def test_wrong_flags_are_one_line_errors(command, tmp_path, monkeypatch, flags, said, status):
-    monkeypatch.chdir(tmp_path)
-    result = command("params", *flags)
-    assert (result.returncode, result.stdout) == (status, "")
-    assert result.stderr.count("\n") == 1 and said in result.stderr
-    assert list(tmp_path.iterdir()) == []

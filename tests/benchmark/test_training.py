@@ -7,7 +7,6 @@ from t2t_lite.benchmark.training import TrainingData, random_data, try_every_gra
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.pipeline import WINDOW
-from t2t_lite.errors import UserError
 
 
 def test_random_batches_have_no_padding_and_about_the_requested_number_of_tokens():
@@ -23,16 +22,6 @@ def test_random_batches_have_no_padding_and_about_the_requested_number_of_tokens
             ids.dtype == np.int32 and ids.min() >= 1 and ids.max() == 49
         )  # 2% of seeds never draw the last id in 200 draws
         np.testing.assert_array_equal(ids, again[side])
-
-
-def test_a_sentence_longer_than_a_batch_is_a_batch():
-    batch = next(iter(random_data(9, 3, 40).batches(HParams(batch_tokens=30), 1)))
-    assert batch["targets"].shape == (1, 40)
-
-
-def test_random_sentences_may_not_be_longer_than_max_length():
-    with pytest.raises(UserError, match=r"'random ids' are longer than max_length=16 .* `hparams=max_length=20`"):
-        random_data(9, 20, 10).check(HParams(max_length=16))
 
 
 @pytest.mark.parametrize(("pairs", "in_round"), [(100, 100), (WINDOW + 1, WINDOW + 1), (3 * WINDOW + 2, WINDOW + 1)])

@@ -36,24 +36,6 @@ def test_it_translates_as_one_types(page, translator):
     assert page.locator("#alternatives").is_hidden()
 
 
-def test_the_number_of_an_alternative_is_beside_its_first_line(server, open_page):
-    page = open_page(server.url, 220)
-    type_text(page, LINE)
-    # An empty box at the start of an item ends at the baseline of its number.
-    lines = page.evaluate(
-        """[...document.querySelectorAll('#hypotheses li')].map(item => {
-            const box = document.createElement('span'), text = document.createRange();
-            box.style.display = 'inline-block';
-            item.prepend(box);
-            const {bottom} = box.getBoundingClientRect();
-            box.remove();
-            text.selectNodeContents(item.querySelector('button'));
-            return [...text.getClientRects()].map(line => line.top < bottom && bottom < line.bottom);
-        })"""
-    )
-    assert any(len(each) > 1 for each in lines) and all(each[0] for each in lines)
-
-
 def test_hovering_a_word_shows_its_alignment(page, translator):
     type_text(page, LINE)
     output = translator.translate(LINE)
@@ -225,40 +207,6 @@ def test_late_answers_change_nothing(page, translator):
     output = translator.translate(f"{SENTENCES[2][:-1]} and the man and the man.")
     tokens = len(translator.attention("a", output, "decoder", 0)[1]) - 1
     wait_until(page, f"document.querySelector('.attention-figure').innerText.includes('Measured on {tokens} tokens')")
-
-
-def test_each_line_keeps_its_alternative(page, translator):
-    type_text(page, f"{SENTENCES[0]}\n{SENTENCES[1]}", lines=2)
-    words(page, 0).first.hover()
-    page.locator("#output .line").first.click()
-    other = page.locator("#hypotheses button").nth(2)
-    text = other.inner_text()
-    other.click()
-    page.locator("#output .line").nth(1).locator(".source").click()
-    assert " ".join(words(page, 0).all_inner_texts()) == text
-    with page.expect_response("**/v1/translate") as answered:
-        words(page, 0).nth(1).click()
-    prefixes = json.loads(answered.value.request.post_data)["prefixes"]
-    assert prefixes == [" ".join(text.split()[:2]), ""]
-
-
-def test_a_narrow_beam_has_fewer_alternatives(page):
-    type_text(page, LINE)
-    page.get_by_text("Settings").click()
-    page.get_by_label("beam_size").fill("2")
-    wait_until(page, "document.querySelectorAll('#hypotheses li').length === 2")
-    assert page.locator("#error").inner_text() == ""
-
-
-def test_settings_reach_the_search(page, translator):
-    type_text(page, LINE)
-    page.get_by_text("Settings").click()
-    with page.expect_response("**/v1/translate") as answered:
-        page.get_by_label("alpha").fill("1.5")
-    assert json.loads(answered.value.request.post_data)["settings"] == {"alpha": 1.5}
-    wait_until(page, "!document.querySelector('[aria-busy=true]')")
-    (best,) = translator.n_best([LINE], alpha=1.5)
-    assert f"score {best[0].score:.3f}" in page.locator("#hypotheses li").first.inner_text()
 
 
 def test_a_link_has_it_all(page, open_page, server):

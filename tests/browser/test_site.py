@@ -94,11 +94,3 @@ def test_pages_fit_the_screen_and_break_no_rule_of_accessibility(site, width, sc
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), file.name
         check_accessible(page)
     context.close()
-
-
-def test_the_search_finds_a_setting(site, browser):
-    page = browser.new_page()
-    page.goto((site / "search.html").as_uri() + "?q=label_smoothing")
-    page.wait_for_selector("#search-results li")
-    assert any("options.html" in link.get_attribute("href") for link in page.query_selector_all("#search-results li a"))
-    page.close()

@@ -46,19 +46,6 @@ def test_batches_have_about_equally_many_target_tokens(wmt_lengths, epoch):
     assert tokens.max() < 1.15 and np.mean(tokens) > 0.95
 
 
-def test_another_seed_makes_other_batches(wmt_lengths, shapes, epoch):
-    rows, _ = cut_into_shapes(*map(tf.constant, wmt_lengths), tf.constant([1, 3], tf.int64), shapes)
-    batch_in_next = np.empty(wmt_lengths.shape[1], int)
-    for number, pairs in enumerate(rows.to_list()):
-        batch_in_next[pairs] = number
-    together = total = 0
-    for pairs, _ in epoch:
-        counts = np.bincount(batch_in_next[pairs])
-        together += (counts * (counts - 1)).sum()
-        total += len(pairs) * (len(pairs) - 1)
-    assert together / total < 0.5
-
-
 def test_a_pair_has_the_first_shape_that_holds_it():
     shapes = np.array([[3, 4], [5, 4], [4, 6], [9, 9]])
     lengths = np.array([[3, 1, 4, 3, 5, 6, 9], [4, 1, 4, 5, 5, 1, 9]])
@@ -71,17 +58,3 @@ def test_what_does_not_fill_a_batch_joins_larger_pairs():
     order, sizes, shape_of = fill_shapes(lengths, np.arange(11), shapes)
     assert sizes.tolist() == [4, 2, 3, 2] and shape_of.tolist() == [0, 1, 2, 3]
     assert order.tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 4, 10, 5]
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 7, 10**6])
-def test_few_pairs_make_batches_of_any_size(batch_tokens):
-    lengths = np.array([[5, 300, 2, 2, 9], [1, 2, 40_000, 2, 2]])
-    shapes = learn_batch_shapes(lengths, batch_tokens, 40_000, batches=5)
-    order, sizes, _ = fill_shapes(lengths, np.zeros(5, int), shapes)
-    assert sorted(order) == [0, 1, 2, 3, 4] and all(sizes > 0)
-
-
-def test_no_pairs_make_no_batch():
-    assert learn_batch_shapes(np.zeros([2, 0], int), 100, longest=10, batches=0)[-1].tolist() == [10, 10, 10]
-    order, sizes, shape_of = fill_shapes(np.zeros([2, 0], int), np.zeros(0, int), np.array([[1, 1, 1]]))
-    assert not len(order) and not len(sizes) and not len(shape_of)

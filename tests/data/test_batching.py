@@ -56,16 +56,3 @@ def test_more_of_a_batch_are_apart_in_the_next_epoch_by_both_lengths(wmt_lengths
         together += (counts * (counts - 1)).sum()
         pairs += len(batch) * (len(batch) - 1)
     assert most - 0.2 < together / pairs < most
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 7, 10**6])
-def test_few_pairs_make_batches_of_any_size(batch_tokens):
-    few = np.array([[5, 300, 2, 2, 9], [1, 2, 40_000, 2, 2]])
-    batches = batches_of(few, 1, batch_tokens=batch_tokens)
-    assert sorted(np.concatenate(batches)) == [0, 1, 2, 3, 4]
-    assert (len(batches) == 1) == (batch_tokens == 10**6)
-    assert all(len(batch) for batch in batches)
-
-
-def test_no_pairs_make_no_batch():
-    assert batches_of(np.zeros([2, 0], "int64"), 1) == []

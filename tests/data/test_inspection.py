@@ -1,7 +1,6 @@
 """What `t2t-lite-datagen --inspect` measures and draws, compared with texts and batches."""
 
 import collections
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -83,36 +82,3 @@ def test_padding_is_that_of_training_batches(found, grammar_data):
         assert [tokens for _, tokens in shapes] == padding.tokens.tolist()
         positions = sum(rows * length for (rows, length), _ in shapes)
         assert padding.share == pytest.approx(1 - sum(tokens for _, tokens in shapes) / positions)
-
-
-def test_the_plot_shows_the_printed_numbers(command, grammar_data, tmp_path, found):
-    pytest.importorskip("matplotlib")
-    file = tmp_path / "data.svg"
-    flags = ("--problem=grammar_ende", f"--data_dir={grammar_data}", f"--plot_file={file}")
-    result = command("datagen", "--inspect", *flags)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.endswith(f"plot: {file}\n")
-    texts = {text.text for text in ElementTree.parse(file).iter("{http://www.w3.org/2000/svg}text")}
-    tables, *_ = result.stdout.partition("Example 1")
-    rows = {words[0]: words[1:] for words in map(str.split, tables.splitlines()) if words}
-    assert f"grammar_ende, train, 10 shards: {found.examples:,} examples" in texts
-    for side in SIDES:
-        *_, median, most, longest, per_word, _ = rows[side]
-        share = f"{found.padding[side].share:.1%}"
-        assert f"{share} of the {side}" in result.stdout
-        assert {
-            f"{side}: median {median}, 95% {most}, longest {longest}",
-            f"{side}: {per_word} on average",
-            f"{side}: {share} in all",
-        } <= texts
-    assert [path.name for path in tmp_path.iterdir()] == ["data.svg"]
-
-
-def test_a_plot_file_is_refused_before_the_shards_are_read(command, tmp_path):
-    flags = ("--problem=grammar_ende", f"--data_dir={tmp_path}")
-    result = command("datagen", *flags, "--inspect", f"--plot_file={tmp_path / 'plot.gif'}")
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.count("\n") == 1 and "plot.gif: unknown plot format" in result.stderr
-    result = command("datagen", *flags, "--plot_file=plot.png")
-    assert (result.returncode, result.stdout) == (2, "") and "--plot_file needs --inspect" in result.stderr
-    assert list(tmp_path.iterdir()) == []

@@ -129,14 +129,6 @@ def test_a_damaged_gzip_file_is_an_error_that_names_it(tmp_path, damage):
     assert str(path) in str(caught.value)
 
 
-def test_parallel_files_give_a_pair_for_each_line(tmp_path):
-    inputs = write(tmp_path / "a", b"one\n\n three\nfour\n \n")
-    targets = write(tmp_path / "b.gz", b"eins\r\nzwei\r\ndrei \r\n\t\r\n\r\n")
-    expected = [("one", "eins"), ("", "zwei"), (" three", "drei "), ("four", "\t"), (" ", "")]
-    assert list(read_parallel(inputs, targets)) == expected
-    assert list(read_parallel(write(tmp_path / "no", b""), write(tmp_path / "none", b""))) == []
-
-
 @pytest.mark.parametrize("left, right", [(3, 2), (2, 3), (0, 1), (1, 0)])
 def test_files_with_unequal_numbers_of_lines_are_both_named(tmp_path, left, right):
     inputs, targets = write(tmp_path / "inputs", b"x\n" * left), write(tmp_path / "targets", b"y\n" * right)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generation.generate import generate
-from t2t_lite.data.manifest import check_data, read_manifest
+from t2t_lite.data.manifest import check_data
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.vocab import open_vocabulary
@@ -92,13 +92,6 @@ def test_the_manifest_describes_both_vocabularies(spelled):
     assert manifest.vocabulary["file"] == TARGETS
 
 
-def test_generating_the_reversed_problem_writes_the_forward_problems_files(spelled, tmp_path_factory):
-    other = made(Spelled(is_reversed=True), tmp_path_factory.mktemp("reversed"))
-    assert {path.name: path.read_bytes() for path in other.iterdir()} == {
-        path.name: path.read_bytes() for path in spelled.iterdir()
-    }
-
-
 def test_vocabularies_take_one_pass_over_the_text_and_shards_another(tmp_path):
     for problem in (Spelled(), SpelledTogether()):
         data_dir = made(problem, tmp_path / type(problem).__name__)
@@ -138,15 +131,6 @@ def test_a_wrong_vocabulary_is_an_error_that_names_it(spelled, name, content, is
     assert ("missing" if content is None else "not the vocabulary") in message
 
 
-@pytest.mark.parametrize("name, other", [(INPUTS, TARGETS), (TARGETS, INPUTS)])
-def test_generation_does_not_resume_with_another_vocabulary(spelled, name, other):
-    (spelled / name).write_bytes((spelled / other).read_bytes())
-    (spelled / "spelled-dev-00000-of-00001").unlink()
-    with pytest.raises(UserError) as caught:
-        made(Spelled(), spelled)
-    assert str(spelled / name) in str(caught.value) and str(spelled / other) not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "then, now, said",
     [
@@ -161,12 +145,3 @@ def test_data_with_shared_instead_of_separate_vocabularies_is_refused(tmp_path, 
     assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
     with pytest.raises(UserError, match=said):
         made(now, tmp_path)
-
-
-@pytest.mark.parametrize("entry", [4, "v", {"file": "v"}, {"file": 4, "sha256": "0", "size": 4}])
-def test_a_damaged_manifest_entry_is_an_error_that_names_the_file(spelled, entry):
-    path = spelled / "manifest.spelled.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"inputs_vocabulary": entry}))
-    with pytest.raises(UserError, match="damaged") as caught:
-        read_manifest(spelled, Spelled())
-    assert str(path) in str(caught.value)

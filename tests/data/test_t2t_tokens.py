@@ -49,25 +49,6 @@ def test_without_a_token_for_unknown_words_they_are_errors(tmp_path):
         tf.function(vocabulary.encode)(tf.constant(["the house"]))
 
 
-def test_tokens_may_be_listed_twice_or_be_those_of_escapes(tmp_path):
-    # As in tensor2tensor, the last id counts. The unknown token is the one after the end symbol.
-    vocabulary = token_list(tmp_path, "<pad>\n<EOS>\n<UNK>\nthe\nUNK\n\\\n</s>\nthe\n<UNK>\n")
-    assert vocabulary.unknown_id == 2
-    texts = ["the \\ house", "UNK </s> <EOS> <pad>"]
-    expected = [[7, 5, 2, 1], [4, 6, 2, 2, 1]]
-    assert vocabulary.ids_of(texts) == expected and vocabulary.encode_all(texts).to_list() == expected
-    assert tf.function(vocabulary.encode)(tf.constant(texts)).to_list() == expected
-    assert vocabulary.decode(expected)[0] == "the \\ <UNK>"
-    assert len(set(vocabulary.tokens())) == vocabulary.size == 9
-
-
-def test_other_bytes_than_utf8_are_refused(tmp_path):
-    (tmp_path / "latin").write_bytes(LIST.encode("latin-1"))
-    with pytest.raises(UserError, match="latin is not a vocabulary of"):
-        import_vocabulary(tmp_path / "latin", tmp_path / "other")
-    assert not (tmp_path / "other").exists()
-
-
 def test_bytes(tmp_path):
     import_t2t_vocabulary("bytes", tmp_path / "vocab")
     vocabulary = open_vocabulary(tmp_path / "vocab")

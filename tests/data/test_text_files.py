@@ -68,15 +68,6 @@ def test_bytes_that_are_not_utf8_are_replaced_and_reported_with_their_line(raw, 
     assert warning.endswith("); invalid bytes become U+FFFD")
 
 
-def test_lines_around_one_that_is_not_utf8_are_unchanged():
-    lines, warnings = read(b"\xff\n\xc3\xa4\n\xc3\n\xa4\n\xe2\x82\xac")
-    assert lines == ["\ufffd", "ä", "\ufffd", "\ufffd", "€"]
-    assert [warning.partition(": ")[0] for warning in warnings] == [f"input, line {number}" for number in (1, 3, 4)]
-    # The byte-order mark is removed from such a line, too, and a warning names the position.
-    warning = "input, line 1: not UTF-8 (invalid start byte at byte 2); invalid bytes become U+FFFD"
-    assert read(b"\xef\xbb\xbfa\xff\n")[0] == ["a\ufffd"] and read(b"ab\xffc\n")[1] == [warning]
-
-
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("length", [9, 10, 15, 16, 17, 24, 100])
 def test_a_line_that_is_too_long_is_cut_and_the_next_is_complete(monkeypatch, length, end):
@@ -87,36 +78,6 @@ def test_a_line_that_is_too_long_is_cut_and_the_next_is_complete(monkeypatch, le
     (warning,) = warnings
     assert warning.startswith("input, line 2: ")
     assert warning.endswith(" bytes beyond the first 8 are left out")
-
-
-@pytest.mark.parametrize("length", [9, 15, 16, 17, 1234])
-def test_a_last_line_that_is_too_long_and_has_no_line_end_is_cut(monkeypatch, length):
-    monkeypatch.setattr(text_files, "MAX_BYTES", 8)
-    lines, warnings = read(b"first\n" + b"x" * length)
-    assert lines == ["first", "x" * 8]
-    assert warnings == [f"input, line 2: {length - 8:,} bytes beyond the first 8 are left out"]
-
-
-@pytest.mark.parametrize("length", range(7))
-def test_a_line_that_is_short_enough_is_not_cut(monkeypatch, length):
-    monkeypatch.setattr(text_files, "MAX_BYTES", 8)
-    text = "0123456"[:length]
-    assert read(f"{text}\nnext\n".encode()) == ([text, "next"], [])
-    assert read(f"{text}\r\nnext".encode()) == ([text, "next"], [])
-    assert read(f"next\n{text}x".encode()) == (["next", f"{text}x"], [])
-
-
-def test_cut_lines_have_the_limit_as_length_and_each_is_reported(monkeypatch):
-    monkeypatch.setattr(text_files, "MAX_BYTES", 4)
-    lines, warnings = read(b"12345678\nab\n\n123456\nc\n")
-    assert lines == ["1234", "ab", "", "1234", "c"]
-    assert [warning.partition(": ")[0] for warning in warnings] == ["input, line 1", "input, line 4"]
-
-
-def test_a_line_is_cut_at_one_megabyte_by_default():
-    lines, warnings = read(b"a" * (2**20 + 5000) + b"\nnext")
-    assert lines == ["a" * 2**20, "next"]
-    assert len(warnings) == 1
 
 
 @pytest.mark.parametrize("max_bytes", [1, 2, 4, 7, 2**20])

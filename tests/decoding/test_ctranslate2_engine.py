@@ -91,14 +91,6 @@ def test_n_best_lists_are_ranked_by_our_score_and_overlap(both, lines):
     assert np.mean(shared) > 0.8
 
 
-def test_the_length_limit_is_that_of_each_line(both, lines):
-    # In one batch, the limit of the longest line is that of all.
-    for line, output in zip(lines, both[1].n_best(lines, extra_length=2, batch_tokens=4096)):
-        longest = len(line.split()) + 1 + 2
-        assert all(len(each.text.split()) <= longest for each in output)
-    assert any(len(each.text.split()) > 8 for output in both[1].n_best(lines) for each in output)
-
-
 @pytest.mark.heavy
 def test_outputs_begin_with_prefixes_and_score_as_given_outputs_do(both, lines):
     prefixes = [" ".join(WORDS[: number % 4]) for number in range(len(lines))]
@@ -172,20 +164,6 @@ def test_what_the_processor_computes_in_and_how_the_search_differs_is_said(vocab
         translator.translate(lines[:2], **settings)
         assert len(said) == (1 if settings else 0)
     assert said[0].startswith("below a minimum length, CTranslate2 divides the probability of the end symbol")
-
-
-def test_samples_are_outputs_of_the_model(both, lines):
-    said = []
-    translator = Translator(both[1].engine, both[1].vocabulary, both[1].decode_hparams, warn=said.append)
-    translator.engine._warn = said.append
-    samples = translator.sample(lines[:5], num_samples=6, sampling_keep_top_k=3)
-    assert all(len(each) == 6 for each in samples) and len({each.text for each in samples[4]}) > 1
-    for line, drawn in zip(lines, samples):
-        expected = both[0].score([line] * 6, [each.text for each in drawn])
-        ended = [abs(each.log_prob - other.log_prob) < 1e-4 for each, other in zip(drawn, expected)]
-        # An output that the limit ends has no end symbol, which `score` adds.
-        assert all(is_same or each.log_prob > other.log_prob for is_same, each, other in zip(ended, drawn, expected))
-    assert any("random_seed has no effect" in line for line in said)
 
 
 @pytest.mark.heavy

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_state import NONE
@@ -75,16 +74,6 @@ def test_n_best_lists_prefixes_and_ensembles_contain_the_phrases(translator):
         xla_compile=False,
     )
     assert two.translate(LINES, phrases=PHRASES) == translator.translate(LINES, phrases=PHRASES)
-
-
-def test_an_output_that_has_no_room_for_its_phrases_is_reported(small_run):
-    said = []
-    translator = Translator.from_run_dir(small_run, "extra_length=0,beam_size=2", warn=said.append, xla_compile=False)
-    translator.translate(["a", " "], phrases=[["der alte Mann"], ["Hund"]], prefixes=["x " * 30, ""], first_line=7)
-    assert said == [
-        "line 7: no output with all of its phrases was found; raise beam_size or extra_length",
-        "line 8: the line is blank, so its output is blank and lacks its phrases",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -192,16 +181,3 @@ def test_a_registered_constraint_and_a_registered_term_are_chosen_by_name(transl
             length = 20 + named.vocabulary.encode_all([line]).row_lengths().numpy()[0]
             expected = hypothesis.log_prob / ((5 + length) / 6) ** 0.6 - 10.0 * 20**2
             assert hypothesis.score == pytest.approx(expected, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ("constraints=no_new_capitels", "unknown constraint 'no_new_capitels'"),
-        ("scorers=a+b", "unknown scorer 'a'"),
-        ("constraints=no_repeat_ngram", "set no_repeat_ngram_size=VALUE to use the constraint"),
-    ],
-)
-def test_names_that_cannot_be_chosen_are_errors(settings, message):
-    with pytest.raises(UserError, match=message):
-        DecodeHParams().override(settings)

@@ -1,4 +1,3 @@
-import gzip
 import itertools
 import os
 from pathlib import Path
@@ -12,7 +11,6 @@ from support.resumable_runs import (
     answers_to,
     names_in,
     partial_of,
-    progress_of,
     spoil,
     start,
     text_of,
@@ -47,33 +45,6 @@ def test_each_of_two_files_has_its_own_lines(tmp_path):
     assert names_in(tmp_path / "elsewhere") == ["links"]
 
 
-def test_the_number_of_answered_lines_is_known(tmp_path):
-    files, _, _ = start([tmp_path / "out"])
-    assert files.lines == 0
-    files.append(LINES[:3], answers_to(LINES[:3], 1))
-    assert files.lines == 3
-    files.append(LINES[3:5], answers_to(LINES[3:5], 1))
-    assert files.lines == 5
-    files, rest, _ = start([tmp_path / "out"])
-    assert files.lines == 5
-    assert list(rest) == LINES[5:]
-
-
-def test_an_empty_input_makes_an_empty_file(tmp_path):
-    paths = [tmp_path / "out", tmp_path / "out.gz"]
-    work(paths, lines=[])
-    assert paths[0].read_bytes() == b""
-    with gzip.open(paths[1]) as file:
-        assert file.read() == b""
-    assert names_in(tmp_path) == ["out", "out.gz"]
-
-
-def test_the_number_of_answers_must_be_the_number_of_files(tmp_path):
-    files, _, _ = start([tmp_path / "out", tmp_path / "links"])
-    with pytest.raises(ValueError):
-        files.append(["a"], [["b"]])
-
-
 @NAMES
 @pytest.mark.parametrize("blocks", range(BLOCKS + 1))
 def test_a_run_stopped_after_any_block_resumes_to_the_same_bytes(tmp_path, names, blocks):
@@ -87,15 +58,6 @@ def test_a_run_stopped_after_any_block_resumes_to_the_same_bytes(tmp_path, names
     work(paths)
     assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, names)
     assert names_in(tmp_path) == sorted([*names, "undisturbed"])
-
-
-@NAMES
-def test_a_run_stopped_after_each_of_its_blocks_ends_with_the_same_bytes(tmp_path, names):
-    paths = [tmp_path / name for name in names]
-    for _ in range(BLOCKS):
-        work(paths, blocks=1)
-    work(paths)
-    assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, names)
 
 
 @pytest.mark.parametrize("blocks", range(BLOCKS))
@@ -123,21 +85,6 @@ def test_a_run_stopped_within_finish_ends_with_the_same_bytes(tmp_path, stopped_
     work(paths)
     assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, ["out", "links"])
     assert names_in(tmp_path) == ["links", "out", "undisturbed"]
-
-
-def test_a_resumed_run_does_not_rewrite_the_existing_part(tmp_path):
-    path = tmp_path / "out"
-    work([path], blocks=2)
-    spoil(path)
-    size = partial_of(path).stat().st_size
-    work([path])
-    assert path.read_bytes() == b"#" * size + text_of(LINES[2 * BLOCK :])
-
-
-def test_a_compressed_file_has_no_timestamp(tmp_path):
-    path = tmp_path / "out.gz"
-    work([path])
-    assert path.read_bytes()[4:8] == bytes(4)  # the time in the header (RFC 1952)
 
 
 def test_a_device_is_written_to_directly():
@@ -194,12 +141,6 @@ def test_the_same_file_twice_is_an_error(tmp_path):
     assert names_in(tmp_path) == ["link"]
 
 
-def test_nothing_is_reported_when_there_is_nothing_to_resume(tmp_path):
-    path = tmp_path / "out"
-    assert work([path]) == []
-    assert work([path]) == []  # a complete file is written again from the start
-
-
 def test_a_resumed_run_reports_the_line_and_the_file(tmp_path):
     paths = [tmp_path / "out", tmp_path / "links"]
     lines = [str(number) for number in range(1500)]
@@ -210,12 +151,6 @@ def test_a_resumed_run_reports_the_line_and_the_file(tmp_path):
     assert work(paths, lines) == [
         f"resuming after line 1,234: the output up to there is in {tmp_path / 'out.incomplete'}"
     ]
-
-
-def test_a_changed_input_is_reported(tmp_path):
-    path = tmp_path / "out"
-    work([path], lines=["another", *LINES[1:]], blocks=1)
-    assert work([path]) == [f"starting over: {tmp_path / 'out.incomplete'} was made from another input"]
 
 
 def test_an_older_file_is_untouched_before_finish(tmp_path):
@@ -230,15 +165,6 @@ def test_an_older_file_is_untouched_before_finish(tmp_path):
             assert (path.stat().st_mtime_ns, path.stat().st_ino) == (old.st_mtime_ns, old.st_ino)
     work(paths)
     assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, ["out", "links.gz"])
-
-
-def test_a_run_that_starts_over_leaves_nothing_to_resume_from(tmp_path):
-    path = tmp_path / "out"
-    work([path], blocks=1)
-    start([path], made_by={"model": "b", "beam": 4})  # this run is killed before its first block
-    assert not progress_of(path).exists()
-    assert work([path]) == []
-    assert path.read_bytes() == text_of(LINES)
 
 
 def test_lines_may_be_rows_of_several_inputs(tmp_path):

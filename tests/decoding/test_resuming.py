@@ -70,26 +70,12 @@ def test_a_changed_line_after_the_recorded_one_is_answered_on_resuming(tmp_path,
     assert path.read_bytes() == b"#" * size + text_of(lines[2 * BLOCK :])
 
 
-def test_the_same_text_with_other_line_breaks_is_another_input(tmp_path):
-    path = tmp_path / "out"
-    work([path], lines=["ab", "c", "d", "e"], blocks=1)
-    work([path], lines=["a", "bc", "d", "e"])
-    assert path.read_bytes() == b"a!\nbc!\nd!\ne!\n"
-
-
 @pytest.mark.parametrize("length", range(2 * BLOCK))
 def test_an_input_shorter_than_the_recorded_line_makes_it_start_over(tmp_path, length):
     path = tmp_path / "out"
     work([path], blocks=2)
     work([path], lines=LINES[:length])
     assert path.read_bytes() == text_of(LINES[:length])
-
-
-def test_an_input_cut_at_the_recorded_line_is_complete_at_once(tmp_path):
-    path = tmp_path / "out"
-    work([path], blocks=2)
-    work([path], lines=LINES[: 2 * BLOCK])
-    assert path.read_bytes() == text_of(LINES[: 2 * BLOCK])
 
 
 @NAMES
@@ -102,20 +88,3 @@ def test_a_partial_file_shorter_than_recorded_makes_it_start_over(tmp_path, name
     assert (list(rest), said) == (LINES, [])
     work(paths)
     assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, names)
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_missing_partial_file_makes_it_start_over(tmp_path, which):
-    paths = [tmp_path / "out", tmp_path / "links"]
-    work(paths, blocks=2)
-    partial_of(paths[which]).unlink()
-    work(paths)
-    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
-
-
-def test_a_changed_number_of_files_makes_it_start_over(tmp_path):
-    paths = [tmp_path / "out", tmp_path / "links"]
-    work(paths[:1], blocks=2)
-    spoil(paths[0])
-    work(paths)
-    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]

@@ -11,7 +11,6 @@ from t2t_lite.parsing.parser import Parser
 
 PHRASES = "list of texts for each line, such as [['a phrase', 'another'], []]"
 OUT = "is out of range: it must be at least 0 and at most"
-SPLIT = "pass each line as a text, as text.splitlines() returns them"
 LINE, OTHER = "She sleeps.", "The old man sees the small dogs."
 
 
@@ -37,30 +36,6 @@ def test_a_text_together_with_a_list_is_an_error(translator):
         translator.score(LINE, [OTHER])
     with pytest.raises(TypeError, match="translate: prefixes is a string but lines is not; pass both"):
         translator.translate([LINE], prefixes="Der")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (b"x", "`lines` is of the type bytes; pass a text or a list of texts"),
-        (None, "`lines` is None; pass a text or a list of texts"),
-        ({"q": "x"}, "`lines` is of the type dict; pass a text or a list of texts"),
-        ((line for line in ["x"]), "`lines` is of the type generator; pass a text or a list of texts"),
-        ([LINE, b"x"], "`lines`[1] is of the type bytes; pass texts"),
-        ([LINE, None], "`lines`[1] is None; pass texts"),
-        ("a\nb", f"`lines` has several lines; {SPLIT}"),
-        ([LINE, "a\r\nb\n"], f"`lines`[1] has several lines; {SPLIT}"),
-        ("a\n\n", f"`lines` has several lines; {SPLIT}"),
-    ],
-    ids=["bytes", "None", "dict", "generator", "bytes in a list", "None in a list", "lines", "CRLF", "two line ends"],
-)
-def test_what_is_no_text_is_an_error_of_one_line(translator, given, message):
-    for method in (translator.translate, translator.n_best, translator.sample):
-        with pytest.raises(UserError) as error:
-            method(given)
-        assert str(error.value) == f"{method.__name__}: {message}"
-    with pytest.raises(UserError, match="score: `targets` is None"):
-        translator.score(LINE, None)
 
 
 def test_one_line_end_is_ignored(translator):

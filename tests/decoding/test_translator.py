@@ -9,12 +9,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import EOS_ID, open_vocabulary, train_vocabulary
-from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-from t2t_lite.registry import MODELS, PROBLEMS
+from t2t_lite.registry import MODELS
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.selection import average_checkpoints
 
@@ -30,13 +28,6 @@ def translator(small_run):
 def test_a_line_gives_the_same_text_alone_and_among_others(translator):
     together = translator.translate([*LINES, "word " * 40])
     assert [translator.translate([line])[0] for line in LINES] == together[: len(LINES)]
-
-
-def test_blank_lines_give_empty_lines_and_no_lines_give_none(translator):
-    outputs = translator.translate(LINES)
-    assert len(outputs) == len(LINES)
-    assert outputs[2] == outputs[4] == ""
-    assert translator.translate([]) == []
 
 
 def test_lines_without_letters_are_copied_if_asked(translator):
@@ -235,17 +226,6 @@ def test_sources_and_outputs_use_their_own_vocabularies(letters, tmp_path):
 
 
 @pytest.mark.heavy
-def test_settings_can_be_changed_for_one_call(translator):
-    greedy = translator.translate(LINES, beam_size=1)
-    assert greedy != translator.translate(LINES) or translator.n_best(LINES[:1])[0][0] != greedy[0]
-    assert len(translator.n_best(LINES[:1], beam_size=7)[0]) == 7
-    with pytest.raises(UserError, match="beam_size=0 is out of range"):
-        translator.translate(LINES, beam_size=0)
-    with pytest.raises(UserError, match="precision cannot change after the model is loaded"):
-        translator.translate(LINES, precision="mixed_bfloat16")
-
-
-@pytest.mark.heavy
 def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
     beams = translator.n_best(LINES, beam_size=3)
     best = translator.translate(LINES, beam_size=3, return_scores=True)
@@ -257,16 +237,6 @@ def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
             assert len({beam.text for beam in found}) > 1
         else:
             assert found == [("", 0.0, 0.0)]
-
-
-@pytest.mark.slow
-def test_translations_begin_with_their_prefixes(translator):
-    prefixes = ["Der alte ", "", "", "schl", "Ein"]
-    outputs = translator.translate(LINES, prefixes=prefixes)
-    assert all(output.startswith(prefix) for line, prefix, output in zip(LINES, prefixes, outputs) if line.strip())
-    assert outputs[1] == translator.translate(LINES)[1]
-    with pytest.raises(UserError, match="5 lines but 1 prefixes"):
-        translator.translate(LINES, prefixes=["Der"])
 
 
 @pytest.mark.slow
@@ -297,16 +267,6 @@ def test_attention_rows_sum_to_one_and_belong_to_tokens(kind, translator):
             translator.attention(line, text, *wrong)
 
 
-def test_an_alignment_is_derived_from_the_attention(translator):
-    lines, texts = ["The girl sings.", "", "I sleep."], ["Das Kind singt heute.", "", "Ich schlafe."]
-    links = translator.align(lines, texts)
-    assert [len(line.split()) for line in links] == [4, 0, 2]
-    for line, text, found in zip(lines, texts, links):
-        if line:
-            weights, output, source = translator.attention(line, text)
-            assert alignment(weights.mean(0), source, output) == found
-
-
 def test_models_with_different_vocabularies_cannot_form_an_ensemble(small_run, tmp_path):
     other = tmp_path / "run"
     shutil.copytree(small_run, other)
@@ -320,27 +280,3 @@ def test_models_with_different_vocabularies_cannot_form_an_ensemble(small_run, t
     assert str(small_run) in str(caught.value) and str(vocabulary) in str(caught.value)
     with pytest.raises(UserError, match="works with one run directory, not with 2"):
         Translator.from_run_dir([small_run, small_run], checkpoint_path=small_run / "ckpt-6")
-
-
-@pytest.mark.slow
-def test_a_model_in_bfloat16_translates(small_run):
-    low = Translator.from_run_dir(small_run, "extra_length=5,precision=mixed_bfloat16", xla_compile=False)
-    assert low.model.compute_dtype == "bfloat16"
-    outputs = low.translate(LINES)
-    assert [bool(output) for output in outputs] == [bool(line.strip()) for line in LINES]
-
-
-@PROBLEMS.register
-class Bracketing(Problem):
-    """A problem with its own defaults, like parsing (section 6.3 of the paper)."""
-
-    decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300)
-
-
-def test_the_problem_sets_the_default_decoding_settings(small_run, tmp_path):
-    run_dir = shutil.copytree(small_run, tmp_path / "run")
-    assert Translator.from_run_dir(run_dir).decode_hparams == DecodeHParams(beam_size=4, alpha=0.6, extra_length=50)
-    run = json.loads((run_dir / "run.json").read_text())
-    (run_dir / "run.json").write_text(json.dumps(run | {"problem": "bracketing"}))
-    found = Translator.from_run_dir(run_dir, "alpha=0.5").decode_hparams
-    assert found == DecodeHParams(beam_size=21, alpha=0.5, extra_length=300)

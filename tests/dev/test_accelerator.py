@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import t2t_lite as t2t
-from dev.accelerator import kernels, stored_batches
+from dev.accelerator import kernels
 from dev.accelerator.__main__ import main
-from dev.accelerator.batches import MEAN_LENGTH, random_batch
 from dev.accelerator.cases import Case, fitting_tokens, scaled
-from dev.accelerator.page import as_page
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.tensorflow_engine import restored_model
 from t2t_lite.runs.run_dir import open_run_dir
@@ -76,93 +74,6 @@ def test_the_time_of_a_profile_is_divided_by_what_the_compiled_program_says(tmp_
     assert first == [2.0, 1.0, "nvjet_sm90_tst_128x160", where]
 
 
-@pytest.mark.parametrize(
-    ("op_name", "kind"),
-    [
-        ("jit(_several)/while/body/jvp(loss)/while/body/dot_general", "loss and logits"),
-        ("jit(_several)/while/body/transpose(jvp(encoder_3))/feed_forward/expand/reduce_sum", "feed-forward"),
-        ("jit(_several)/while/body/jvp(decoder_3)/self_attention_residual/norm/mul", "norms"),
-        ("jit(_several)/while/body/jvp(decoder_3)/self_attention/div", "self-attention"),
-        ("jit(_several)/while/body/transpose(jvp(embedding))/scatter-add", "embeddings and positions"),
-        ("jit(_several)/while/body/jvp(embedding_dropout)/mul", "dropout"),
-        ("jit(_several)/while/body/psum", "all-reduce"),
-        ("jit(_several)/while/body/closed_call", "other"),
-    ],
-)
-def test_an_operation_is_of_the_kind_of_its_layer(op_name, kind):
-    assert kernels.kernel_kind(op_name) == kind
-
-
-def test_a_batch_has_the_lengths_and_frequencies_of_text():
-    batch = random_batch(25_000, 37_000, multiple=8)
-    for ids in batch.values():
-        assert ids.shape[0] % 8 == 0 and ids.shape[1] == 32
-        lengths = (ids != 0).sum(axis=1)
-        assert lengths.min() == 24 and lengths.max() == 32 and abs(lengths.mean() - MEAN_LENGTH) < 0.3
-        assert (ids[np.arange(32) >= lengths[:, None]] == 0).all()
-        counts = np.sort(np.bincount(ids[ids > 0]))[::-1] / (ids > 0).sum()
-        assert 0.08 < counts[0] < 0.1  # 1 / (1 + 1/2 + ... + 1/36,999) is 9.0%
-        assert ids.max() < 37_000
-
-
-def figures_of_a_gpu():
-    step = {"step_seconds": 0.0393, "target_tokens_per_second": 634332.6, "utilisation_by_6_parameters": 0.3058}
-    step |= {"utilisation_by_counted_flops": 0.3086, "memory_bytes": 9384332344, "compile_seconds": 46.6}
-    kinds = {"feed-forward": {"products": 5.85, "other": 3.55}, "optimizer": {"products": 0.0, "other": 0.69}}
-    jax = {
-        "machine": {"devices": ["gpu: NVIDIA H200"], "jax": "0.11.2", "keras": "3.15.1", "numpy": "2.5.2"},
-        "products": {"8192, bfloat16": 784.58},
-        "steps": {"base": step, "big": {"trace_seconds": 5.0}, "late": {"not measured": "no time left"}},
-        "search": {"tokens_per_second": 90050.2},
-        "profiles": {
-            "base": {"milliseconds_by_kind": kinds, "largest": [[1.6, 4.0, "nvjet", "jvp(loss)/dot_general"]]}
-        },
-        "curves": {"float32": [9.0, 5.0], "mixed_bfloat16": [9.0, 5.05]},
-        "errors": {"steps: big": ["RESOURCE_EXHAUSTED: out of memory", "Traceback"]},
-    }
-    peer = {"versions": {"torch": "2.11.0"}, "base": {"tokens_per_second": 471477.1}}
-    return {"ours": jax, "peer": peer | {"search": {"tokens_per_second": 12258.2}}}
-
-
-def test_the_page_has_every_figure_and_says_what_was_not_measured():
-    page = as_page(figures_of_a_gpu())
-    assert "gpu: NVIDIA H200; jax 0.11.2, keras 3.15.1, numpy 2.5.2, torch 2.11.0; " in page
-    assert "8192, bfloat16: 785 TFLOP/s" in page
-    assert "| base | 39.3 | 634,333 | 30.6% | 30.9% | 9.4 | 47 | 471,477 | 1.35 |" in page
-    assert "| big | not measured |" in page
-    assert "| late | no time left |" in page
-    assert "Beam search: 90,050 output tokens/s, `generate` 12,258 (ratio 7.35)." in page
-    assert "| feed-forward | 5.85 | 3.55 | 93.2% |" in page
-    assert "- 1.60 ms, 4 calls: jvp(loss)/dot_general" in page
-    assert (
-        "over 2 steps: 9.000 and 9.000 at the start, 5.000 and 5.050 at the end; the largest relative difference is "
-        "1.00%." in page
-    )
-    assert "Not measured, steps: big: RESOURCE_EXHAUSTED: out of memory" in page
-    without_peer = figures_of_a_gpu() | {"peer": {"not measured": "it needs the packages torch and transformers"}}
-    assert "30.9% | 9.4 | 47 |  |  |" in as_page(without_peer)
-
-
-def test_the_page_shows_what_several_devices_and_the_largest_batches_give():
-    figures = figures_of_a_gpu()
-    step, ours = figures["ours"]["steps"]["base"], figures["ours"]
-    for number, rate, in_processes in ((1, 100.0, False), (4, 360.0, False), (4, 380.0, True)):
-        several = {"devices": number, "target_tokens_per_second": rate, "in_processes": in_processes}
-        ours["steps"][f"base, {number} {in_processes}"] = step | several
-    ours["all_reduce"] = {"bytes": 852_000_000, "bytes_per_second": 312.4e9}
-    ours["largest_batches"] = {"big": {"target_tokens": 200_000, "memory_bytes": 114.6e9, "limit_bytes": 142.6e9}}
-    ours["shapes"] = {"problem": "wmt_ende", "batches": 7020, "batch_tokens": 25_000, "shapes": 40}
-    ours["equality"] = {"4 devices": 1.5e-6, "4 processes": 2e-7}
-    figures["peer"]["errors"] = {"big": ["CUDA out of memory", "Traceback"]}
-    page = as_page(figures)
-    assert "| 1 | 100 | 100.0% |\n| 4 | 360 | 90.0% |\n| 4 in as many processes | 380 | 95.0% |" in page
-    assert "All-reduce of 852 MB: 312 GB/s sent and received by each device." in page
-    assert "in bfloat16: big: 200,000 target tokens (115 of 143 GB)." in page
-    assert "An epoch of wmt_ende has 7,020 batches of about 25,000 target tokens and 40 shapes" in page
-    assert "after 10 steps with dropout: 4 devices: 1.5e-06, 4 processes: 2.0e-07." in page
-    assert "Not measured, Marian, big: CUDA out of memory" in page
-
-
 def test_the_largest_batch_is_found_from_the_memory_of_smaller_ones():
     points = [(100_000, 60 * 10**9), (25_000, 18 * 10**9), (50_000, 32 * 10**9)]
     assert fitting_tokens(points, 116 * 10**9) == 200_000
@@ -177,39 +88,6 @@ def test_several_devices_are_powers_of_two_and_all():
     assert [each.devices for each in scaled(case, 6)] == [1, 2, 4, 6]
     names = [each.name for each in scaled(case, 2)]
     assert names == [f"{case.name}, 1 device", f"{case.name}, 2 devices"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--problem=multi30k_ende"], "pass --problem and --data_dir together"),
-        (["--problem=multi30k_ende", "--data_dir=data"], "--problem also needs --batches_file"),
-        (["--export_dir=export", "--batches_file=b.npz"], "--export_dir needs --backend=jax;"),
-    ],
-)
-def test_flags_that_do_not_fit_together_are_an_error_of_usage(flags, message, capsys):
-    with pytest.raises(SystemExit):
-        main(flags)
-    assert message in capsys.readouterr().err
-
-
-def test_a_file_without_batches_is_an_error_of_one_line(tmp_path, capsys):
-    file = tmp_path / "batches.npz"
-    for message in ("there is no such file", "this is not a file of batches"):
-        assert main([f"--batches_file={file}"]) == 1
-        output = capsys.readouterr()
-        assert output.out == ""
-        assert output.err.startswith(f"python -m dev.accelerator: error: --batches_file={file}: {message}")
-        assert output.err.count("\n") == 1
-        file.write_text("no batches")
-
-
-def test_batches_need_a_short_pair(grammar_data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(stored_batches, "LENGTH", 1)
-    flags = ["--problem=grammar_ende", f"--data_dir={grammar_data}", f"--batches_file={tmp_path}/b.npz"]
-    assert main(flags) == 1
-    assert "error: no training pair of 'grammar_ende' has at most 1 tokens on both sides" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 # Writes the logits of an export's model under JAX: `python -c LOGITS EXPORT INPUTS.npz LOGITS.npy`.

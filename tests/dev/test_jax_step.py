@@ -1,4 +1,4 @@
-"""Steps under JAX against those of the trainer, and the random numbers of both; JAX runs in processes of its own."""
+"""Steps under JAX against those of the trainer; JAX runs in a process of its own."""
 
 import os
 import subprocess
@@ -8,28 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
 
 pytest.importorskip("jax", reason="needs jax (pip install -e '.[dev]')")
 
 STEPS = 10
 SIZES = {"num_encoder_layers": 1, "num_decoder_layers": 2, "hidden_size": 32, "filter_size": 64, "num_heads": 2}
-# How far ids and rows of a seed reach.
-SEEDS = [(1, 77, 1000), (2**31 + 5, 3, 0), (123456789012, 100_000, 5)]
-SHAPES = [(5, 3, 16), (5, 7, 3), (5, 2, 8, 8)]
 
 
 def settings(rate):
     return HPARAMS["transformer_tiny"]().replace(**SIZES, residual_dropout=rate, attention_dropout=rate)
 
 
-def under_jax(what, folder, devices=1):
+def under_jax(folder, devices):
     """Runs this file under JAX, which reads and writes files of the folder, and loads no TensorFlow."""
     environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
     environment["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
-    command = [sys.executable, __file__, what, str(folder)]
+    command = [sys.executable, __file__, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1] == "no-tensorflow"
@@ -79,42 +75,12 @@ def test_ten_steps_of_multi30k_give_the_weights_of_the_trainer(multi30k_data, tm
     np.savez(tmp_path / "before.npz", **before)
     np.savez(tmp_path / "given.npz", inputs=batches.inputs, targets=batches.targets, vocab_size=batches.vocab_size)
     (tmp_path / "rate").write_text(str(rate))
-    under_jax("steps", tmp_path, devices=4)
+    under_jax(tmp_path, devices=4)
     with np.load(tmp_path / "after.npz") as found:
         assert max(np.abs(after[path] - before[path]).max() for path in after) > 3e-4  # they have moved
         for path in after:
             np.testing.assert_allclose(found[path], after[path], atol=1e-5)
         np.testing.assert_allclose(found["losses"], losses, rtol=1e-5)
-
-
-@pytest.mark.heavy
-def test_random_numbers_gradients_of_frequent_tokens_and_searches(tmp_path):
-    import tensorflow as tf
-
-    from t2t_lite.training.loss import DropoutSeeds
-
-    under_jax("parts", tmp_path)
-    with np.load(tmp_path / "parts.npz") as found:
-        for number, (seed, step, row) in enumerate(SEEDS):
-            seeds = DropoutSeeds(seed, tf.constant(step, tf.int64), tf.constant(row, tf.int64), 5)
-            for place, shape in enumerate(SHAPES):
-                np.testing.assert_array_equal(found[f"{number}.{place}"], seeds.uint16_like(tf.zeros(shape)).numpy())
-        # The sum of 4,900 gradients, and of 100; a sum in bfloat16 would end at 512.
-        for precision in ("float32", "mixed_bfloat16"):
-            np.testing.assert_array_equal(found[precision], [[0.0], [4900 * 2], [0.0], [100 * 2]] * np.ones((1, 4)))
-        outputs, scores = found["outputs"], found["scores"]
-        every = found["every"]
-        refused = list(found["refused"])
-    assert refused == [
-        "steps under JAX do not support clip_norm=1.0; set clip_norm=0.0, or train with TensorFlow",
-        "steps under JAX do not support optimizer=lion; set optimizer=adam, or train with TensorFlow",
-        "steps under JAX do not support precision=mixed_float16 (no loss scaling); use mixed_bfloat16",
-    ]
-    # A beam of all 5 tokens misses none of the 25 outputs of two tokens.
-    for sentence in range(2):
-        np.testing.assert_allclose(scores[sentence], np.sort(every[sentence].ravel())[::-1][:5], atol=1e-5)
-        for output, score in zip(outputs[sentence], scores[sentence]):
-            assert score == pytest.approx(every[sentence, output[0], output[1]], abs=1e-5)
 
 
 def _steps(folder):
@@ -135,52 +101,9 @@ def _steps(folder):
     np.savez(folder / "after.npz", losses=np.concatenate([first, second])[:, 0], **weights)
 
 
-def _parts(folder):
-    """Under JAX: random numbers, the gradient of an embedding, and a search with the scores of all outputs."""
-    import jax
-    import jax.numpy as jnp
-    import keras
-
-    from dev.accelerator.jax_training import PhiloxSeeds, Steps, beam_search
-    from t2t_lite.layers.embedding import Embedding
-    from t2t_lite.models.building import make_model
-
-    found = {}
-    for number, (seed, step, row) in enumerate(SEEDS):
-        seeds = PhiloxSeeds(seed, jnp.int32(step), jnp.int32(row), 5)
-        found |= {f"{number}.{place}": seeds.uint16_like(jnp.zeros(shape)) for place, shape in enumerate(SHAPES)}
-    ids = np.ones((1, 5000), "int32")
-    ids[0, ::50] = 3
-    for precision in ("float32", "mixed_bfloat16"):
-        embedding = Embedding(4, 4, dtype=precision)
-        embedding.build()
-
-        def total(weight, embedding=embedding):
-            with keras.StatelessScope(state_mapping=[(embedding.weight, weight)]):
-                return embedding(ids).astype("float32").sum()
-
-        found[precision] = jax.grad(total)(embedding.weight.value)
-    model = make_model(settings(0.0), 5)  # a seed would also be TensorFlow's, where that is installed
-    inputs = np.array([[3, 4, 1], [2, 1, 0]], "int32")
-    found["outputs"], found["scores"] = beam_search(model, inputs, 5, 2)
-    pairs = np.array([[first, second] for first in range(5) for second in range(5)], "int32")
-    every = []
-    for sentence in inputs:
-        logits = model(np.repeat(sentence[None], 25, axis=0), pairs)
-        chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), pairs[:, :, None], axis=-1)
-        every.append(chosen.sum(axis=(1, 2)).reshape(5, 5))
-    found["every"] = np.stack(every)
-    refused = []
-    for changes in ({"clip_norm": 1.0}, {"optimizer": "lion"}, {"precision": "mixed_float16"}):
-        with pytest.raises(UserError) as error:
-            Steps(make_model(settings(0.0).replace(**changes), 5))
-        refused.append(str(error.value))
-    np.savez(folder / "parts.npz", refused=refused, **found)
-
-
 if __name__ == "__main__":
     from t2t_lite.plugins import load_all
 
     load_all()
-    {"steps": _steps, "parts": _parts}[sys.argv[1]](Path(sys.argv[2]))
+    _steps(Path(sys.argv[1]))
     print("tensorflow" if "tensorflow" in sys.modules else "no-tensorflow")

@@ -77,16 +77,6 @@ def test_trees_are_ranked_by_their_f1_and_have_no_alignments(tmp_path, command):
     assert len(examples["worst"]) == 4 and {line["alignment"] for line in chosen} == {None}
 
 
-def test_a_further_metric_keeps_the_examples(translation, tmp_path, command):
-    run, folder, examples = translation
-    mine = shutil.copytree(run, tmp_path / "run")
-    flags = (f"--data_dir={FROZEN / '0.2/tied/data'}", f"--decode_hparams={SEARCH}", "--metric=exact_match")
-    result = command("eval", f"--output_dir={mine}", "--split=dev", *flags)
-    assert result.returncode == 0, result.stderr
-    assert "exact_match" in (mine / "scores" / folder.name / "scores.json").read_text()
-    assert read_examples(mine / "scores" / folder.name) == examples
-
-
 def test_outputs_are_kept_if_a_metric_fails_on_single_lines(tmp_path, command, registered):
     class FailingOnLines(Metric):
         def score(self, hypotheses, *references):

@@ -1,7 +1,6 @@
 """Shards of tensor2tensor become data as they are, and imported runs are trained further on them or on new text."""
 
 import gzip
-import importlib
 import re
 import shlex
 import shutil
@@ -13,7 +12,6 @@ import tensorflow as tf
 from support.commands import with_flags
 
 import t2t_lite as t2t
-from t2t_lite.bin.cli import parse_with_problem
 from t2t_lite.errors import UserError
 
 NAME = "translate30k_small"
@@ -98,23 +96,6 @@ def test_texts_are_lines_of_multi30k_and_are_encoded_to_the_ids_of_the_shards(da
         assert vocabulary.ids_of(lines) == [ids_of(record, side) for record in records]
 
 
-def test_sources_of_train_that_are_also_in_dev_are_counted(source, tmp_path):
-    copy = shutil.copytree(source, tmp_path / "source")
-    again = records_of(copy / f"{NAME}-dev-00000-of-00001")[:5]
-    write(copy / f"{NAME}-train-00001-of-00002", [*again, *again])
-    shutil.copyfile(copy / f"{NAME}-dev-00000-of-00001", copy / f"{NAME}-test-00000-of-00001")
-    lines = []
-
-    class Lines(t2t.Display):
-        def say(self, line):
-            lines.append(line)
-
-    t2t.import_data(copy, tmp_path / "data", display=Lines())
-    common = "text_pairs: {}: the sources of {} pairs are also in {}"
-    assert {common.format("train", 10, "dev"), common.format("train", 10, "test")} < set(lines)
-    assert common.format("test", 214, "dev") in lines
-
-
 def test_shards_of_bytes_need_no_file_of_a_vocabulary(tmp_path):
     pairs = [("Hé.", "Tag"), ("a b", "ÿ"), ("one", "eins")]
     source = tmp_path / "source"
@@ -177,13 +158,6 @@ def commands_of_page(heading):
 
 def module_of(program):
     return program.removeprefix("t2t-lite-").replace("import", "import_model")
-
-
-def test_the_commands_of_the_page_have_flags_that_exist():
-    commands = commands_of_page("Side by side")
-    assert len(commands) == 13
-    for program, *flags in commands:
-        parse_with_problem(importlib.import_module(f"t2t_lite.bin.{module_of(program)}").make_parser(), flags)
 
 
 @pytest.mark.heavy
@@ -272,22 +246,6 @@ def test_what_cannot_be_imported_is_refused_in_a_line(source, tmp_path, change, 
         t2t.import_data(copy, tmp_path / "data")
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not (tmp_path / "data").exists()
-
-
-def test_data_that_is_not_pairs_of_texts_and_the_folder_of_the_shards_are_refused(source, tmp_path):
-    for name in ("treebank_parsing", "wsj_parsing"):
-        with pytest.raises(UserError, match=f"the records of '{name}' are not plain pairs of texts"):
-            t2t.import_data(source, tmp_path / "data", problem=name)
-    copy = shutil.copytree(source, tmp_path / "source")
-    with pytest.raises(UserError, match="is the folder of the shards; pass another folder"):
-        t2t.import_data(copy, copy)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    with pytest.raises(UserError, match="has the id"):
-        copied = shutil.copytree(source, tmp_path / "broken")
-        with_record(example(inputs=[5000, 1], targets=[5, 1]))(copied)
-        t2t.import_data(copied, empty)
-    assert empty.exists() and {path.name for path in copy.iterdir()} == {path.name for path in source.iterdir()}
 
 
 def test_the_command_takes_one_of_several_problems_and_leaves_other_data_alone(source, tmp_path, command):

@@ -143,27 +143,6 @@ def test_settings_without_an_equivalent_are_refused_by_name(t2t_dir, tmp_path, c
     assert f"{name}=" in refused(model, tmp_path, data_dir=t2t_dir / "data")
 
 
-def test_settings_of_a_training_are_taken_or_named(t2t_dir, tmp_path):
-    changes = {"clip_grad_norm": 2.0, "batch_size": 500, "symbol_dropout": 0.1, "weight_decay": 0.0}
-    changes |= {"optimizer": "MultistepAdam", "optimizer_multistep_accumulate_steps": 8}
-    model = copied(t2t_dir, tmp_path / "model", **changes)
-    said = []
-    run = t2t.import_model(model, tmp_path / "run", data_dir=t2t_dir / "data", warn=said.append)
-    hparams = json.loads((run.path / "hparams.json").read_text())
-    assert hparams["clip_norm"] == 2.0 and hparams["batch_tokens"] == 4000
-    assert said == ["symbol_dropout=0.1 has no equivalent; further training will not use it"]
-
-
-def test_an_average_and_numbers_of_layers_of_each_stack(imported, t2t_dir, tmp_path):
-    model = copied(t2t_dir, tmp_path / "model", num_hidden_layers=7, num_encoder_layers=2, num_decoder_layers=2)
-    (model / "averaged").mkdir()  # as t2t-avg-all does, which does not copy hparams.json
-    for part in model.glob("model.ckpt-600.*"):
-        part.rename(model / "averaged" / part.name)
-    found = t2t.import_model(model / "averaged", tmp_path / "run", data_dir=t2t_dir / "data")
-    for one, other in zip(t2t.load_model(found.path).variables, t2t.load_model(imported["v1"]).variables, strict=True):
-        np.testing.assert_array_equal(one.numpy(), other.numpy())
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -232,20 +211,3 @@ def test_a_truncated_checkpoint_is_refused(t2t_dir, tmp_path):
     for shard in model.glob("*.data-*"):
         shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
     assert "cannot be read" in refused(model, tmp_path, data_dir=t2t_dir / "data")
-
-
-def test_an_existing_folder_is_not_touched(imported, t2t_dir):
-    before = sorted(imported["v1"].iterdir())
-    with pytest.raises(UserError, match="already exists"):
-        t2t.import_model(t2t_dir / "v1", imported["v1"], data_dir=t2t_dir / "data")
-    assert sorted(imported["v1"].iterdir()) == before
-
-
-def test_the_command_says_what_it_made(t2t_dir, tmp_path, capsys):
-    from t2t_lite.bin.import_model import main
-
-    flags = ["--from=t2t", str(t2t_dir / "v3"), f"--data_dir={t2t_dir / 'data'}", f"--output_dir={tmp_path / 'run'}"]
-    assert main([*flags, "--problem=multi30k_ende"]) == 0
-    assert "429,056 parameters, problem multi30k_ende" in capsys.readouterr().out
-    assert main(flags) == 1
-    assert "already exists" in capsys.readouterr().err

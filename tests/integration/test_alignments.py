@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.training.evaluation import association
 
 LETTERS = [chr(ord("a") + number) for number in range(26)]
 SMALL = "hidden_size=64,filter_size=128,num_heads=2,batch_tokens=1000,learning_rate_warmup_steps=150,norm_position=pre"
@@ -71,21 +70,3 @@ def test_the_layer_that_aligns_best_is_used_by_a_run_and_its_exports(run, comman
     (old / "run.json").write_text(json.dumps(content | {"alignment_layer": "x"}))
     with pytest.raises(t2t.UserError, match=r"run\.json is damaged: .*alignment_layer is 'x'"):
         t2t.load_model(old)
-
-
-def test_related_tokens_are_told_from_unrelated_ones():
-    draw = np.random.default_rng(3)
-    tokens = draw.integers(0, 200, 1000).tolist()
-    related = association([(token, token + 1000) for token in tokens])
-    half = association(
-        [(token, token + 1000 if place % 2 else other) for place, (token, other) in related_half(tokens)]
-    )
-    unrelated = association(list(zip(tokens, draw.integers(0, 200, 1000).tolist())))
-    alone = association(list(zip(range(1000), range(1000))))  # tokens that occur once tell nothing
-    assert related > half > 1 and unrelated < 0.1 and abs(alone) < 0.1
-    assert association([]) == 0
-
-
-def related_half(tokens):
-    shuffled = np.random.default_rng(4).permutation(tokens).tolist()
-    return enumerate(zip(tokens, shuffled))

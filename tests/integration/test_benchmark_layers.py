@@ -46,30 +46,6 @@ def test_the_layers_of_table_1_are_measured_printed_and_plotted(command, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["plot.png"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "what"),
-    [
-        (("--layers", "--neighborhood_size=3"), "--neighborhood_size: takes an even number, not '3'"),
-        (("--layers", "--neighborhood_size=0"), "--neighborhood_size: takes a whole number from 2"),
-        (("--layers", "--neighborhood_size=many"), "--neighborhood_size: takes a whole number from 2"),
-        (("--layers", "--max_length=64"), "--max_length: takes a whole number from 128"),
-        (("--layers", "--cost"), "--cost"),
-        (("--layer",), "--layers"),
-    ],
-    ids=" ".join,
-)
-def test_wrong_flags_are_one_line_errors_with_status_2(command, flags, what):
-    result = command("benchmark", *flags)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.count("\n") == 1 and what in result.stderr
-
-
-def test_an_empty_plot_file_name_is_refused(command):
-    result = command("benchmark", "--layers", "--plot_file=")
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.count("\n") == 1 and "is a directory; pass a file name" in result.stderr
-
-
 def test_a_directory_as_plot_file_is_refused_before_measuring(command, tmp_path):
     result = command("benchmark", "--layers", f"--plot_file={tmp_path}")
     assert (result.returncode, result.stdout) == (1, "")

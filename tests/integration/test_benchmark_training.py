@@ -106,37 +106,6 @@ def test_problem_data_is_measured_in_two_precisions_on_two_devices(command, gram
     assert "CPU:0" in lines[-2] and "CPU:1" in lines[-2]
 
 
-@pytest.mark.parametrize(
-    ("flags", "status", "what"),
-    [
-        (("--precision=float32,float8",), 2, "float32, mixed_bfloat16, mixed_float16, not 'float8'"),
-        (("--problem=grammar_ende",), 2, "--problem needs --data_dir"),
-        (("--data_dir=somewhere",), 2, "--data_dir needs --problem"),
-        (("--problem=gramar_ende", "--data_dir=somewhere"), 2, "'grammar_ende'"),
-        (("--problem=grammar_ende", "--data_dir=somewhere", "--vocab_size=9"), 2, "--vocab_size applies to random ids"),
-        (("--problem=grammar_ende", "--data_dir=no/such/folder"), 1, "--data_dir=no/such/folder does not exist"),
-        (("--target_length=2.5",), 2, "--target_length takes a whole number with --training"),
-        (("--target_length=65",), 1, "longer than max_length=64"),
-        (("--vocab_size=1",), 2, "--vocab_size: takes a whole number from 2"),
-        (("--num_steps=0",), 2, "--num_steps"),
-        (("--strategy=many",), 2, "--strategy"),
-        (("--hparams_set=transformer_tny",), 2, "'transformer_tiny'"),
-        (("--json_file=.",), 1, "is a directory; pass a file name"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)
-def test_wrong_flags_are_one_line_errors_before_measuring(command, flags, status, what):
-    result = command("benchmark", *with_flags(SET, *flags))
-    assert (result.returncode, result.stdout) == (status, "")
-    assert result.stderr.count("\n") == 1 and what in result.stderr
-
-
-def test_hparams_set_is_required(command):
-    result = command("benchmark", "--training")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.count("\n") == 1 and "--training needs --hparams_set" in result.stderr
-
-
 @pytest.mark.heavy
 def test_errors_of_the_measuring_process_are_one_line(command):
     result = command("benchmark", *SET, "--num_gpus=999")

@@ -38,21 +38,6 @@ def test_the_papers_figure_and_the_deviation_are_shown_where_printed_in_the_pape
     assert table["transformer_big"][8:] == ["214.17", "213", "+0.6%"]
 
 
-def test_one_set_is_counted_to_the_last_parameter(command):
-    output = successful(command, "params", "--hparams_set=transformer_aop1")
-    assert re.search(r"^ *encoder feed-forward +12,582,912 ", output, flags=re.MULTILINE)
-    assert re.search(r"^ *total +63,014,912 *$", output, flags=re.MULTILINE)
-    assert "65 million: deviation -3.1%" in output
-
-
-def test_changed_settings_and_vocabulary_size_change_the_counts(command):
-    flags = ("--hparams_set=transformer_tiny", "--hparams=tied_embeddings=none,position_encoding=learned")
-    output = successful(command, "params", *flags, "--vocab_size=1000")
-    assert re.search(r"^ *embeddings +384,000 ", output, flags=re.MULTILINE)  # 3 matrices of 1000 x 128
-    assert re.search(r"^ *positions +16,384 ", output, flags=re.MULTILINE)  # 2 of 64 x 128
-    assert "paper" not in output
-
-
 def test_the_costs_of_table_2(command):
     output = successful(command, "benchmark", "--cost")
     base, big, note = output.split("\n\n")
@@ -89,28 +74,3 @@ def test_an_assumed_time_is_the_counted_work_at_30_to_50_percent_of_the_rate(com
     hours = [float(number) for number in re.search(r"time +([\d.]+) to ([\d.]+) h", printed).groups()]
     counted = float(re.search(r"counted +(\S+) FLOPs", printed)[1])
     assert hours == pytest.approx([counted / share / (4 * tflops * 1e12) / 3600 for share in (0.5, 0.3)], rel=0.06)
-
-
-@pytest.mark.parametrize(
-    ("flags", "what"),
-    [
-        (("params", "--hparams_set=transformer_bse"), "'transformer_base'"),
-        (("params", "--hparams=hidden_size=4"), "--hparams needs --hparams_set"),
-        (("params", "--hparams_set=transformer_base", "--hparams=hiden_size=4"), "'hidden_size'"),
-        (("params", "--hparams_set=transformer_base", "--hparams=model=transfomer"), "'transformer'"),
-        (("params", "--vocab_size=0"), "--vocab_size"),
-        (("benchmark",), "--cost"),
-        (("benchmark", "--cost", "--hparams_set=transformer_bse"), "'transformer_base'"),
-        (("benchmark", "--cost", "--device=V1000"), "P100, V100, T4"),
-        (("benchmark", "--cost", "--device=-1"), "K80, K40, M40, P100"),
-        (("benchmark", "--cost", "--step_seconds=nan"), "--step_seconds"),
-        (("benchmark", "--cost", "--target_length=0"), "--target_length"),
-        (("benchmark", "--cost", "--num_devices=0"), "--num_devices"),
-        (("benchmark", "--cost", "--hparams=num_heads=0"), "num_heads"),
-    ],
-    ids=" ".join,
-)
-def test_wrong_flags_are_one_line_errors_with_status_2(command, flags, what):
-    result = command(*flags)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.count("\n") == 1 and what in result.stderr

@@ -66,16 +66,6 @@ for name, flags in {runs}:
     assert not any(flag == "--help" for _, flag in mistaken)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_describes_the_command_and_every_flag(command, name):
-    result = command(name, "--help", COLUMNS="200")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert f"usage: t2t-lite-{name}" in result.stdout
-    described = re.findall(r"^  (?:-h, )?(--\w+)(?: \S+)?(?:\n {10,}|  +)\S", result.stdout, flags=re.MULTILINE)
-    assert "--debug" in described
-    assert sorted(described) == sorted(set(re.findall(r"^  (?:-h, )?(--\w+)", result.stdout, flags=re.MULTILINE)))
-
-
 def test_a_run_directory_holds_checkpoints_settings_vocabulary_and_event_files(small_run, grammar_data):
     names = {path.name for path in small_run.iterdir()}
     checkpoints = {f"ckpt-{step}{end}" for step in (2, 4, 6) for end in (".index", ".data-00000-of-00001")}

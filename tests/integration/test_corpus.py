@@ -83,29 +83,6 @@ def test_each_file_has_the_bytes_of_the_decoder_alone_and_is_decoded_once(corpus
     assert result.returncode == 1 and message in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--runner=direct"], "--runner needs --decode_from_file"),
-        (["--runner=direct", "--decode_from_file=a"], "--runner needs --decode_to_file"),
-        (["--beam_options=--x"], "--beam_options needs --runner"),
-        (
-            ["--decode_from_file=gs://b/a.txt"],
-            "--decode_from_file=gs://b/a.txt: pass --runner, with which Beam reads it",
-        ),
-        (["--score_file=s3://b/a.txt"], "takes a path on this machine, not 's3://b/a.txt'; copy the files here"),
-        (
-            ["--runner=direct", "--decode_from_file=a", "--decode_to_file=b", "--alignments=c"],
-            "--runner and --alignments cannot be combined",
-        ),
-    ],
-)
-def test_flags_that_do_not_fit_together_are_an_error_of_usage(flags, message, command):
-    result = command("decoder", "--output_dir=run", *flags)
-    assert result.returncode == 2
-    assert message in result.stderr
-
-
 @pytest.mark.slow
 def test_files_that_cannot_be_decoded_are_an_error_of_one_line(corpus, small_run, command, tmp_path):
     def error_of(source, target):

@@ -292,24 +292,3 @@ def test_run_directories_with_the_same_vocabulary_form_an_ensemble(small_run, co
     twice = command("decoder", f"--output_dir={small_run},{small_run}", *SETTINGS, stdin=SENTENCES[0].encode())
     assert twice.returncode == 0 and twice.stdout == alone.stdout
     assert twice.stderr.count("ckpt-6") == 2
-
-
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--decode_interactive", "--decode_from_file=x"], "--decode_interactive and --decode_from_file"),
-        (["--score_file=x", "--decode_from_file=y"], "--score_file and --decode_from_file"),
-        (["--prefix_file=x"], "--prefix_file needs --decode_from_file"),
-        (["--alignments=x"], "--alignments needs --decode_from_file"),
-        (["--alignments=x", "--decode_from_file=y"], "--alignments needs --decode_to_file"),
-        (["--score_file=x", "--prefix_file=y"], "--score_file and --prefix_file cannot be combined"),
-        (["--constraint_file=x"], "--constraint_file needs --decode_from_file"),
-        (["--score_file=x", "--constraint_file=y"], "--score_file and --constraint_file cannot be combined"),
-        (["--decode_interactive", "--decode_to_file=x"], "--decode_interactive and --decode_to_file"),
-        (["--xla_compile=perhaps"], "takes True or False, not 'perhaps'"),
-    ],
-)
-def test_incompatible_flags_are_refused(flags, message, command):
-    result = command("decoder", "--output_dir=nowhere", *flags)
-    assert result.returncode == 2
-    assert message in result.stderr and len(result.stderr.splitlines()) == 1

@@ -1,97 +1,34 @@
-"""Every code block of every page is run by a test, or is marked in the page with the reason why it is not.
-
-ELSEWHERE names the tests that run blocks by themselves; support/page_runs.py says how this file runs the others.
-"""
+"""The code blocks of README.md and docs/plugins.md, run one after the other in one folder with small settings."""
 
 import dataclasses
-import gzip
 import itertools
-import random
+import json
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from integration.test_parsing import sentence
-from support.page_blocks import ROOT, Fence, Shell, command_lines, commands_within, fences, names_of_tests, parse
-from support.page_runs import RUNS, Run
-from support.server import Server
+from support.commands import user_environment
 
 import t2t_lite as t2t
 from t2t_lite.metric import SummedStatistics
 from t2t_lite.options import option
 from t2t_lite.plugins import GROUP
 from t2t_lite.problems.grammar import GrammarEnde
-from t2t_lite.registry import HPARAMS, POSITION_ENCODINGS, REGISTRIES, SELF_ATTENTION_TYPES
+from t2t_lite.registry import POSITION_ENCODINGS, REGISTRIES
 
-# Pages whose blocks have tests of their own, which read the whole page.
-WHOLE_PAGES = ("docs/tutorial*.md",)
-PAGES = [
-    page.relative_to(ROOT).as_posix()
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
-    if not any(page.relative_to(ROOT).match(pattern) for pattern in WHOLE_PAGES)
-]
-
-# Marked here, because these two pages have no line to spare: the page and the start of the block.
-MARKED = {
-    ("README.md", "bin/demo"): "runs the demo and all tests",
-    ("CONTRIBUTING.md", "bin/demo"): "runs the demo and all tests",
-}
-
-DOCS = "tests/integration/test_docs.py::"
-TROUBLE = "tests/integration/test_troubleshooting.py::"
-DEPLOY = "tests/integration/test_deploy.py::"
-UPDATED = f"{DEPLOY}test_the_model_is_updated_behind_nginx_without_a_lost_request"
-T2T = (
-    "tests/importing/test_t2t_data.py::test_the_page_leads_from_a_model_of_tensor2tensor_to_one_that_is_trained_further"
-)
-OWN = "tests/integration/test_docs_blocks.py::"
-VERBATIM = f"{DOCS}test_the_problems_in_the_documentation_can_be_registered_verbatim"
-FRAGMENTS = f"{OWN}test_the_encoding_and_the_model_of_the_page_can_be_registered"
-HERE = f"{OWN}test_the_blocks_of_a_page_run_one_after_the_other"
-# Blocks that tests with their own names run: the page, the kind and the start of the blocks.
-ELSEWHERE = {
-    ("CONTRIBUTING.md", "python", "from t2t_lite.data.problem"): VERBATIM,
-    ("docs/cluster.md", "sh", "#!/bin/bash"): (
-        "tests/integration/test_slurm.py::test_two_tasks_train_the_parameters_of_one_process"
-    ),
-    ("docs/cluster.md", "yaml", ""): f"{DOCS}test_each_pod_of_the_manifest_has_the_tf_config_of_its_index",
-    ("docs/data.md", "python", "from t2t_lite.data.problem"): VERBATIM,
-    ("docs/mixtures.md", "python", ""): VERBATIM,
-    ("docs/data.md", "python", "from t2t_lite.registry"): f"{OWN}test_the_sets_of_the_pages_can_be_registered",
-    ("docs/reproduce.md", "python", ""): f"{OWN}test_the_sets_of_the_pages_can_be_registered",
-    ("docs/decoding.md", "python", ""): f"{DOCS}test_the_example_of_decoding_runs",
-    ("docs/deploy.md", "ini", ""): f"{DEPLOY}test_the_unit_of_systemd_starts_a_server_with_flags_that_exist",
-    ("docs/deploy.md", "nginx", ""): UPDATED,
-    ("docs/deploy.md", "sh", "openssl"): UPDATED,
-    ("docs/deploy.md", "yaml", ""): f"{DEPLOY}test_prometheus_finds_the_metrics_of_its_alerts",
-    ("docs/install.md", "sh", "pip install -r"): (
-        "tests/test_packaging.py::test_a_serving_machine_decodes_scores_and_serves_without_tensorflow"
-    ),
-    ("docs/from-tensor2tensor.md", "sh", "t2t-lite-import"): T2T,
-    ("docs/from-tensor2tensor.md", "sh", "t2t-lite-datagen --from=t2t"): T2T,
-    ("docs/from-tensor2tensor.md", "sh", "t2t-lite-trainer --problem=text_pairs"): T2T,
-    ("docs/from-tensor2tensor.md", "sh", "t2t-lite-trainer --generate_data"): T2T,
-    ("docs/paper.md", "python", ""): f"{DOCS}test_the_blocks_of_the_paper_in_code_print_what_the_page_says",
-    ("docs/parsing.md", "python", ""): (
-        "tests/integration/test_parsing.py::test_the_example_of_the_documentation_runs"
-    ),
-    ("docs/python.md", "python", ""): f"{DOCS}test_the_examples_of_the_python_api_run_one_after_the_other",
-    ("docs/plugins.md", "python", "@POSITION_ENCODINGS"): FRAGMENTS,
-    ("docs/plugins.md", "python", "@dataclasses"): FRAGMENTS,
-    ("docs/plugins.md", "python", "def resampled"): f"{OWN}test_the_resampled_metric_of_the_page_equals_the_metric",
-    ("docs/plugins.md", "toml", ""): f"{OWN}test_the_entry_point_of_the_page_is_that_of_plug_ins",
-    ("docs/plugins.md", "python", "from t2t_lite"): HERE,
-    ("docs/plugins.md", "python", "import dataclasses"): HERE,
-    ("docs/troubleshooting.md", "sh", "t2t-lite-datagen --problem=text_pairs"): (
-        f"{TROUBLE}test_copied_lines_are_counted_and_the_cure_removes_them"
-    ),
-    ("docs/troubleshooting.md", "sh", "t2t-lite-datagen --inspect"): (
-        f"{TROUBLE}test_characters_that_the_vocabulary_lacks_are_shown_as_unknown"
-    ),
-}
-
+ROOT = Path(__file__).resolve().parents[2]
+TINY = "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,max_length=64"
+FEW = "t2t-lite-trainer --train_steps=2 --schedule=train --peak_tflops=1 "
+# A small model and two steps, for commands without and with settings of their own.
+TRAIN = {"t2t-lite-trainer ": f"{FEW}--hparams={TINY},batch_tokens=512 "}
+EVALUATED = {key: value.replace("--schedule=train ", "") for key, value in TRAIN.items()}
+TRAIN_WITH = {"t2t-lite-trainer ": FEW, "--hparams=": f"--hparams={TINY},"}
 # The files of the plug-in in docs/plugins.md, each with a text of its block. The constraint has a folder of its own:
 # if a folder has an __init__.py, its other files are not loaded.
 PLUG_IN = {
@@ -105,78 +42,78 @@ PLUG_IN = {
 }
 
 
-def block_with(page: str, text: str) -> Fence:
-    """The Python block of a page with a text."""
-    (found,) = [fence for fence in fences(page) if fence.kind == "python" and text in fence.content]
-    return found
+class Run(NamedTuple):
+    """How a block runs, in the folder of the page's blocks before it.
+
+    start: how the block begins. changes: what is replaced; each must occur, braces name fixtures. writes: the files
+    that must be there then. prints: texts that it must print. before: commands that make what the page takes as given.
+    """
+
+    start: str
+    changes: dict[str, str] = {}
+    writes: tuple[str, ...] = ()
+    prints: tuple[str, ...] = ()
+    before: str = ""
 
 
-def run_of(fence: Fence) -> Run | None:
-    """How this file runs a block, or None."""
-    found = [run for run in RUNS.get(fence.page, ()) if fence.content.startswith(run.start)]
-    assert len(found) <= 1, fence.place
-    return found[0] if found else None
+def its_own_steps(changes):
+    """Changes that leave a command its --train_steps."""
+    return {key: value.replace("--train_steps=2 ", "") for key, value in changes.items()}
 
 
-def named_test(fence: Fence) -> str | None:
-    """The test that is named for a block, or None."""
-    found = [
-        test
-        for (page, kind, start), test in ELSEWHERE.items()
-        if (page, kind) == fence[:1] + fence[2:3] and fence.content.startswith(start)
-    ]
-    assert len(found) <= 1, fence.place
-    return found[0] if found else None
+# All blocks with commands, and the program of the README.
+RUNS = {
+    "README.md": [
+        Run("t2t-lite-trainer", TRAIN, ("run/ckpt-2.index",), before="cp -r {grammar_data} data"),
+        Run(
+            "import datetime",
+            {"8_000": "300", "train_steps=400": "train_steps=2", '"data"': '"dates"', '"run"': '"datesrun"'},
+            ("datesrun/ckpt-2.index",),
+            ("BLEU",),
+        ),
+    ],
+    "docs/plugins.md": [
+        Run("t2t-lite-trainer --t2t_usr_dir=mine --problem=digits", TRAIN, ("digits/run/ckpt-2.index",)),
+        Run(
+            "pip install",  # the fixture `example` does what the first line says, in a folder of its own
+            {"pip install ./tests/example_plugin\n": "", "--generate_data": "--tmp_dir={multi30k_dir} --generate_data"}
+            | TRAIN,
+            ("captions/run/ckpt-2.index",),
+        ),
+        Run("t2t-lite-trainer --problem=labelled", EVALUATED, ("labels/run/ckpt-2.index",), ("dev exact_match",)),
+        Run(
+            "t2t-lite-trainer --t2t_usr_dir=mine --registry_help",
+            TRAIN_WITH | {"--train_steps=400 ": ""},
+            ("average/ckpt-2.index",),
+            ("average_decay = 1.0",),
+            "cp -r {grammar_data} data; mkdir runs; cp -r {grammar_data} runs/mine",
+        ),
+        Run(
+            "t2t-lite-trainer --t2t_usr_dir=mine --problem=grammar_ende --hparams_set=transformer_tiny --train_steps=4",
+            its_own_steps(TRAIN_WITH),
+            ("runs/mine/rmsprop/ckpt-4.index",),
+        ),
+        Run(
+            "t2t-lite-trainer --t2t_usr_dir=mine --problem=grammar_ende --hparams_set=transformer_tiny --train_steps=2",
+            its_own_steps(EVALUATED),
+            ("runs/mine/out.txt", "runs/mine/curve.png"),
+            ("length error",),
+        ),
+        Run("t2t-lite-decoder", {"=mine": "=constraint"}),
+    ],
+}
 
 
-def reason_of(fence: Fence) -> str:
-    """Why no test runs a block; "" if one does."""
-    found = [why for (page, start), why in MARKED.items() if page == fence.page and fence.content.startswith(start)]
-    return fence.reason or (found[0] if found else "")
+def blocks(page, kind, text):
+    """The blocks of a page that are of a kind (as sh) and contain a text."""
+    pattern = re.compile(rf"^```{kind}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    return [block for block in pattern.findall((ROOT / page).read_text(encoding="utf-8")) if text in block]
 
 
-ALL = [fence for page in PAGES for fence in fences(page)]
-
-
-def test_every_block_is_run_or_marked_or_output():
-    for fence in ALL:
-        assert fence.kind, f"{fence.place} has no kind, such as ```sh, or ```text for output"
-        ways = [fence.kind == "text", run_of(fence) is not None, named_test(fence) is not None, bool(reason_of(fence))]
-        assert sum(ways) > 0, (
-            f"{fence.place} is not run by a test: add it to a table of tests/integration/test_docs_blocks.py, or write "
-            "<!-- not run by a test: REASON --> in the line before it"
-        )
-        assert sum(ways) == 1, f"{fence.place}: output, run here, run elsewhere, marked: {ways}; only one can be true"
-    for page, number in ((page, (ROOT / page).read_text(encoding="utf-8").count("<!-- not run")) for page in PAGES):
-        assert number == len([fence for fence in fences(page) if fence.reason]), f"{page}: a mark without a block"
-
-
-def test_every_entry_of_the_tables_has_its_block_and_its_test():
+def test_every_block_of_commands_is_run():
     for page, runs in RUNS.items():
-        for run in runs:
-            found = [fence for fence in fences(page) if fence.content.startswith(run.start)]
-            assert len(found) == 1, f"{page}: {len(found)} blocks begin with {run.start!r}"
-            commands = command_lines(found[0].content)
-            assert [text for text in run.changes if text not in found[0].content] == [], found[0].place
-            assert [text for text in run.not_run if not any(line.startswith(text) for line in commands)] == []
-    assert {key for key in MARKED if not any(reason_of(fence) for fence in fences(key[0]))} == set()
-    for (page, kind, start), test in ELSEWHERE.items():
-        assert any(fence.kind == kind and fence.content.startswith(start) for fence in fences(page)), (page, start)
-        file, _, name = test.partition("::")
-        assert name in names_of_tests(ROOT / file), test
-
-
-NOT_RUN = [fence for fence in ALL if reason_of(fence) or ((run := run_of(fence)) and run.not_run)]
-
-
-@pytest.mark.parametrize("fence", NOT_RUN, ids=lambda fence: f"{fence.page}-{fence.line}")
-def test_commands_that_are_not_run_have_flags_names_and_settings_that_exist(fence, forgotten):
-    if fence.page == "docs/plugins.md":  # the block trains with the layer of the page
-        SELF_ATTENTION_TYPES.register_lazily("average", "mine.average:average_attention", "The mean.")
-    for words in commands_within(fence.content):
-        parse(words)
-    for program in re.findall(r"^bin/\w+", fence.content, re.MULTILINE):
-        assert (ROOT / program).exists(), program
+        starts = (*(run.start for run in runs), "bin/demo", "bin/test")  # which run all tests
+        assert [block for block in blocks(page, "sh", "") if not block.startswith(starts)] == []
 
 
 @pytest.fixture
@@ -190,106 +127,70 @@ def forgotten():
 
 
 @pytest.fixture
-def mine(folder, forgotten):
-    """The files of the plug-in in docs/plugins.md."""
-    for text, name in PLUG_IN.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(block_with("docs/plugins.md", text).content, encoding="utf-8")
-
-
-@pytest.fixture
-def server_url(folder, commands_environment):
-    """The address of a server."""
-    with Server("--output_dir=RUN3", environment=commands_environment) as server:
-        yield server.url
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch, small_run):
-    """The working folder, with the files and runs that pages take as given."""
+def folder(tmp_path, monkeypatch, small_run, example, forgotten):
+    """The working folder, with the files and runs that the pages take as given, and the plug-in of docs/plugins.md."""
     monkeypatch.chdir(tmp_path)
-    for name in ("RUN", "RUN2", "RUN3"):
-        shutil.copytree(small_run, name)
-    pairs = [(pair.inputs, pair.targets) for pair in itertools.islice(GrammarEnde().examples("train", {}), 400)]
-    texts = {"my": pairs[:300], "train": pairs[:300], "dev": pairs[300:320], "val": pairs[320:340]}
-    sides = {f"{name}.{end}": each for name, part in texts.items() for end, each in zip(("en", "de"), zip(*part))}
-    sources, targets = zip(*pairs[340:345])
-    sides |= dict.fromkeys(("in.txt", "new.en", "news.txt"), sources) | dict.fromkeys(
-        ("ref.txt", "reference.txt"), targets
-    )
-    sides |= {"out.txt": targets, "other.txt": targets[::-1], "base.out": targets, "big.out": targets[1:] + targets[:1]}
-    sides |= {"back.en": sources, "mono.de": targets, "phrases.txt": ["Haus", "", "alte\tMann", "", ""]}
-    sides |= {"texts.tsv": [f"{text}\t{len(text) % 2}" for text, _ in pairs[:300]]}
-    for name, lines in sides.items():
+    shutil.copytree(small_run, "RUN")
+    pairs = [(pair.inputs, pair.targets) for pair in itertools.islice(GrammarEnde().examples("train", {}), 345)]
+    texts = {"texts.tsv": [f"{text}\t{len(text) % 2}" for text, _ in pairs[:300]]}
+    texts |= dict(zip(("in.txt", "ref.txt"), zip(*pairs[340:])))
+    for name, lines in texts.items():
         Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    Path("news").mkdir()
-    for name in "ab":
-        Path(f"news/{name}.txt.gz").write_bytes(gzip.compress(Path("in.txt").read_bytes()))
-    lots = random.Random(1)
-    for name in ("PTB/parsed/mrg/wsj/00/wsj_0001.mrg", "wsj_sample/wsj_0001.mrg", "gum/train.ptb.gz", "gum/dev.ptb.gz"):
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        trees = "\n".join(sentence(lots) for _ in range(20 if "dev" in name else 300)).encode()
-        Path(name).write_bytes(gzip.compress(trees) if name.endswith("gz") else trees)
+    for text, name in PLUG_IN.items():
+        (block,) = blocks("docs/plugins.md", "python", text)
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(block, encoding="utf-8")
     return tmp_path
-
-
-@pytest.fixture
-def filled(request):
-    """Puts the values of fixtures into a text that has their names in braces."""
-
-    def value(name):
-        found = request.getfixturevalue(name[1])
-        return " ".join(found) if isinstance(found, tuple) else str(found)
-
-    return lambda text: re.sub(r"\{(\w+)\}", value, text)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("page", RUNS)
-def test_the_blocks_of_a_page_run_one_after_the_other(page, folder, filled, command, commands_environment, request):
-    shell = Shell(command, commands_environment)
-    for fence, after in itertools.zip_longest(fences(page), fences(page)[1:]):
-        if not (run := run_of(fence)):
-            continue
-        for name in run.needs:
-            request.getfixturevalue(name)
-        content = fence.content
-        for old, new in run.changes.items():
+def test_the_blocks_of_a_page_run_one_after_the_other(page, folder, command, commands_environment, request):
+    def filled(text):
+        return re.sub(r"\{(\w+)\}", lambda name: str(request.getfixturevalue(name[1])), text)
+
+    def in_a_process(words):
+        environment = user_environment(**commands_environment)
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def run(line):
+        source, _, last = line.rpartition(" | ")
+        program, *flags = shlex.split(last)
+        if not program.startswith("t2t-lite-"):
+            return in_a_process(["bash", "-c", line])
+        stdin = in_a_process(["bash", "-c", source]).encode() if source else b""
+        done = command(program.removeprefix("t2t-lite-"), *flags, stdin=stdin)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    for each in RUNS[page]:
+        (content,) = [block for block in blocks(page, "(?:sh|python)", "") if block.startswith(each.start)]
+        for old, new in each.changes.items():
+            assert old in content, each
             content = content.replace(old, filled(new))
-        if fence.kind == "sh":
-            content = "\n".join(line for line in command_lines(content) if not line.startswith(tuple(run.not_run)))
-        if run.before:
-            shell.line(filled(run.before))
-        printed = shell.block(fence.kind, content, run.status)
-        assert run.status == 0 or printed == after.content
-        for pattern in run.prints:
-            assert re.search(pattern, printed), f"{fence.place}: no {pattern}\n{printed}"
-        for name in run.writes:
-            assert list(folder.glob(name)), f"{fence.place}: no {name}\n{printed}"
-
-
-def test_the_sets_of_the_pages_can_be_registered(forgotten):
-    for page, text, name in (
-        ("docs/data.md", "HPARAMS.derive", "transformer_mine"),
-        ("docs/reproduce.md", "HPARAMS.derive", "my_set"),
-    ):
-        block = block_with(page, text).content
-        exec(block, {"__name__": name})
-        changes = eval(re.search(r"\.replace(\(.*\))", block)[1].replace("(", "dict(", 1))
-        assert HPARAMS[name]().replace(**changes) == HPARAMS[name]()
-    assert HPARAMS.fact("my_set", "recipe", None).save_checkpoints_secs == 300
+        if each.before:
+            in_a_process(["bash", "-c", filled(each.before)])
+        if content.startswith("t2t-lite-"):
+            lines = re.sub(r"(^|\s+)#(\s.*)?$", "", content.replace("\\\n", ""), flags=re.MULTILINE).splitlines()
+            printed = "".join(run(line) for line in lines if line.strip())
+        else:
+            printed = in_a_process([sys.executable, "-c", content])
+        assert [text for text in each.prints if text not in printed] == [], printed
+        assert [name for name in each.writes if not (folder / name).exists()] == [], printed
 
 
 def test_the_entry_point_of_the_page_is_that_of_plug_ins():
-    (block,) = [fence for fence in fences("docs/plugins.md") if fence.kind == "toml"]
-    (group,) = tomllib.loads(block.content)["project"]["entry-points"]
+    (block,) = blocks("docs/plugins.md", "toml", "")
+    (group,) = tomllib.loads(block)["project"]["entry-points"]
     assert group == GROUP
 
 
 def test_the_resampled_metric_of_the_page_equals_the_metric(forgotten):
     names = {"__name__": "length_error", "SummedStatistics": SummedStatistics}
     for text in ("class LengthError", "def resampled"):
-        exec(block_with("docs/plugins.md", text).content, names)
+        exec(blocks("docs/plugins.md", "python", text)[0], names)
 
     class OfLines(names["LengthError"]):
         resampled = names["resampled"]
@@ -311,9 +212,39 @@ def test_the_encoding_and_the_model_of_the_page_can_be_registered(example, forgo
     names = {"dataclasses": dataclasses, "HParams": t2t.HParams, "MODELS": t2t.MODELS, "option": option}
     names |= {"BinaryPositions": BinaryPositions, "POSITION_ENCODINGS": POSITION_ENCODINGS}
     for text, name in (("class LengthHParams", "length_transformer"), ("def binary_positions", "binary")):
-        block = block_with("docs/plugins.md", text).content
+        (block,) = blocks("docs/plugins.md", "python", text)
         assert f'"{name}"' in block
         exec(block.replace(f'"{name}"', f'"{name}_2"'), names)
     hparams = t2t.get_hparams("transformer_tiny")
     assert isinstance(POSITION_ENCODINGS["binary_2"](hparams), BinaryPositions)
     assert issubclass(t2t.MODELS["length_transformer_2"], t2t.models.Transformer)
+
+
+@pytest.mark.heavy
+def test_the_plug_ins_of_the_documentation_train_resume_decode_and_are_exported(tmp_path, process):
+    """The problem of docs/plugins.md, with its layer, which has a setting of its own."""
+    for part in ("PROBLEMS.register", "class AverageAttention"):
+        (example,) = blocks("docs/plugins.md", "python", part)
+        (tmp_path / f"part_{len(part)}.py").write_text(example, encoding="utf-8")
+    plug_in, run = f"--t2t_usr_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}"
+
+    def succeeded(name, *flags, **options):
+        result = process(name, plug_in, *flags, **options)
+        assert result.returncode == 0, result.stderr
+        return result
+
+    flags = ("--problem=digits_in_words", "--hparams_set=transformer_tiny", "--generate_data")
+    flags += ("--hparams=self_attention_type=average,average_decay=0.9", f"--data_dir={tmp_path / 'data'}", run)
+    succeeded("trainer", *flags, "--train_steps=1")
+    assert "resuming from" in succeeded("trainer", *flags, "--train_steps=2").stdout
+    assert json.loads((tmp_path / "run" / "hparams.json").read_text())["average_decay"] == 0.9
+    decoded = succeeded("decoder", run, "--xla_compile=False", stdin=b"1706\n").stdout
+    assert len(decoded.splitlines()) == 1
+    export = f"--export_dir={tmp_path / 'export'}"
+    succeeded("export", run, export, "--format=keras")
+    assert succeeded("decoder", export, "--xla_compile=False", stdin=b"1706\n").stdout == decoded
+    result = process("export", plug_in, run, f"{export}-2", "--format=ctranslate2")
+    assert result.returncode == 1 and "CTranslate2 has no equivalent of self_attention_type=average" in result.stderr
+    assert "\n  average_decay = 1.0  how much" in succeeded("trainer", "--registry_help=average").stdout
+    result = process("decoder", export, stdin=b"1706\n")
+    assert result.returncode == 1 and "self_attention_type=average is out of range: it must be" in result.stderr

@@ -10,7 +10,6 @@ import pytest
 from support.attention_svg import SVG, groups_of, opacity
 
 import t2t_lite as t2t
-from t2t_lite.visualization.attention_map import attention_map
 from t2t_lite.visualization.figures import MAX_SENTENCES
 
 TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied/run"
@@ -62,24 +61,6 @@ def test_lines_in_svg_have_the_weights_of_the_model(translator, tmp_path, kind):
     assert {"head 0", "head 1"} <= set(texts)
 
 
-def test_matrix_in_svg_has_the_weights_of_words(translator, tmp_path):
-    output = translator.translate(LINE)
-    t2t.draw_attention(
-        translator, LINE, output, kinds=["encoder"], layers=[-1], form="matrix", words=True, file=tmp_path / "a.svg"
-    )
-    each = attention_map(translator, LINE, output, "encoder", -1).in_words()
-    size = len(each.queries)
-    drawn = np.zeros([each.num_heads, size, size])
-    for name, cells in groups_of(tmp_path / "a.svg").items():
-        head = int(re.search(r"head(\d+)", name).group(1))
-        corners = [points.min(0) for points, _ in cells]
-        columns, rows = (sorted({round(corner[axis], 2) for corner in corners}) for axis in (0, 1))
-        for corner, (_, style) in zip(corners, cells):
-            place = rows.index(round(corner[1], 2)), columns.index(round(corner[0], 2))
-            drawn[head][place] = opacity(style, "fill")
-    check(drawn, each.weights, 6)
-
-
 @pytest.mark.slow
 def test_html_has_all_weights_and_no_reference_to_another_file(translator, tmp_path, command):
     lines = [LINE, "</script><img src=x onerror=alert(1)> The cat sleeps."]
@@ -107,25 +88,6 @@ def test_html_has_all_weights_and_no_reference_to_another_file(translator, tmp_p
         assert len(each["tokens"]["queries"]) == len(queries)
     assert "<img" not in html
     assert re.findall(r"(?:src|href)\s*=|url\(|@import|https?://(?!www.w3.org)", html.replace(content, "")) == []
-
-
-def test_a_picture_shows_itself_in_a_notebook(translator):
-    picture = t2t.draw_attention(translator, "The cat sleeps.", "Die Katze schläft.")
-    assert repr(picture) == "<AttentionPicture of 1 sentence>"
-    shown = picture._repr_html_()
-    assert shown.startswith("<iframe")
-    assert "<script" not in shown  # all of the document is escaped in an attribute
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["lines", "matrix", "overview"])
-def test_png_of_each_form_and_the_decoder_says_what_is_left_out(tmp_path, command, form):
-    flags = f"--output_dir={TIED}", f"--draw_attention={tmp_path / 'a.png'}", f"--form={form}", "--heads=0,-1"
-    result = command("decoder", *flags, stdin=f"{LINE}\nThe dog sleeps.\n\n".encode())
-    assert result.returncode == 0, result.stderr
-    assert result.stderr.endswith(f"drew the attention of one line in {tmp_path / 'a.png'}; 1 more are left out\n")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert len(result.stdout.splitlines()) == 3
 
 
 def test_given_translations_are_drawn(tmp_path, command, translator):

@@ -88,11 +88,6 @@ def test_perplexities_are_those_of_forced_scores(evaluated, run):
     assert content["tokens"]["tokens"] == tokens
 
 
-def test_the_table_by_length_covers_all_lines(evaluated):
-    _, content, _ = evaluated
-    assert sum(row["lines"] for row in content["by_length"]) == 20
-
-
 def test_the_second_call_answers_from_the_folder_without_tensorflow(evaluated, run, snapshot):
     folder, _, printed = evaluated
     before = snapshot(folder)
@@ -144,15 +139,6 @@ def test_another_checkpoint_or_again_decodes(evaluated, run, command, tmp_path, 
     assert len(scores.hypotheses) == len(scores.inputs) == len(scores.references[0]) == 20
 
 
-def test_an_average_reports_its_members(run, command, tmp_path):
-    mine = shutil.copytree(run, tmp_path / "run")
-    assert command("avg", f"--output_dir={mine}", "--steps=2-4").returncode == 0
-    result = command("eval", f"--output_dir={mine}", "--split=dev", *QUICK)
-    assert "- checkpoint: average-4, the average of steps 2, 4\n" in result.stdout
-    (found,) = as_json(command, f"--output_dir={mine}", "--split=dev")["runs"]
-    assert found["checkpoint"]["members"] == [2, 4] and not found["decoded_now"]
-
-
 @pytest.mark.heavy
 def test_runs_are_compared_with_the_first(evaluated, run, small_flags, grammar_data, command, tmp_path):
     other = tmp_path / "other"
@@ -174,16 +160,6 @@ def test_runs_are_compared_with_the_first(evaluated, run, small_flags, grammar_d
     assert "# other compared with run" in result.stdout and "Lines that changed most" in result.stdout
     report = next((other / "scores").glob("*/comparison.md")).read_text()
     assert report in result.stdout
-
-
-def test_runs_with_other_references_are_not_compared(evaluated, run, grammar_data, command, tmp_path):
-    other, data = shutil.copytree(run, tmp_path / "other"), shutil.copytree(grammar_data, tmp_path / "data")
-    (targets,) = data.glob("*-dev.targets.txt")
-    targets.write_text(targets.read_text().replace(".", "!"))
-    about = json.loads((other / "run.json").read_text())
-    (other / "run.json").write_text(json.dumps(about | {"data_dir": str(data)}))
-    result = command("eval", f"--output_dir={run},{other}", "--checkpoint_path=last", *QUICK)
-    assert result.returncode == 1 and "have different references for the split 'dev'" in result.stderr
 
 
 @pytest.mark.parametrize(

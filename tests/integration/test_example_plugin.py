@@ -11,7 +11,6 @@ from support.memory import peak_memory
 
 from t2t_lite.config import get_hparams, resolve_hparams
 from t2t_lite.cost import cost_of, estimate_memory
-from t2t_lite.models.building import symbolic_model
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 pytestmark = pytest.mark.heavy
@@ -82,12 +81,6 @@ def test_a_run_records_the_settings_and_the_origins_of_the_plug_in(run_dir):
     }
 
 
-def test_evaluations_have_the_metric_of_the_plug_in(run_dir):
-    evaluations = json.loads((run_dir / "evaluations.json").read_text())
-    errors = [figures["word_errors"] for figures in evaluations.values()]
-    assert len(errors) == STEPS // 10 and min(errors) > 0
-
-
 def test_averaging_and_scoring_need_no_plug_in(run_dir, data_dir, process, tmp_path):
     result = process("avg", f"--output_dir={run_dir}", "--n=2")
     assert result.returncode == 0, result.stderr
@@ -119,19 +112,6 @@ def test_a_constraint_of_the_plug_in_is_chosen_by_its_name(example, run_dir):
     repeats = re.compile(r"(.)\1")
     assert repeats.search(free)  # after a few steps, the model repeats letters
     assert not repeats.search(constrained.replace("\n", "")) and constrained.strip()
-
-
-def test_parameters_are_counted_with_the_models_own(example):
-    said = example("params", "--hparams_set=length_tiny", f"--hparams={SETTINGS}", "--vocab_size=50")
-    assert re.search(r"^ *lengths +96 ", said, flags=re.MULTILINE)  # 3 vectors of 32 numbers
-    total = int(re.search(r"^ *total +([\d,]+)", said, flags=re.MULTILINE)[1].replace(",", ""))
-    assert total == symbolic_model(get_hparams("length_tiny").override(SETTINGS), 50).count_params()
-
-
-def test_a_training_is_timed(example, tmp_path):
-    sizes = ("--vocab_size=50", "--source_length=4", "--target_length=5", "--num_steps=2", "--warmup_steps=1")
-    flags = ("--hparams_set=length_tiny", f"--hparams={SETTINGS}", "--precision=float32", *sizes)
-    assert "float32" in example("benchmark", "--training", *flags)
 
 
 def test_the_estimate_of_the_memory_is_above_the_measured_peak(example, example_site):

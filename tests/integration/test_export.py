@@ -103,15 +103,6 @@ def test_a_run_is_exported_once_for_the_engine_and_again_when_its_checkpoint_cha
     assert "exporting" in command("decoder", *flags).stderr
 
 
-def test_settings_of_the_run_that_the_engine_lacks_can_be_overridden(small_run, command, source, tmp_path):
-    run = shutil.copytree(small_run, tmp_path / "run")
-    (run / "decode_hparams.json").write_text('{"settings": {"coverage_penalty": 0.2}}')
-    flags = (f"--output_dir={run}", "--engine=ctranslate2", f"--decode_from_file={source}")
-    refused = command("decoder", *flags)
-    assert refused.returncode == 1 and "does not support coverage_penalty=0.2" in refused.stderr
-    assert command("decoder", *flags, "--decode_hparams=coverage_penalty=0").returncode == 0
-
-
 def test_a_keras_export_computes_in_the_precision_that_is_asked_for(exports, small_run):
     lines = ["A man sees the small dog."] * 2
     scores = []
@@ -142,14 +133,6 @@ def test_an_export_describes_itself(exports, small_run):
         assert files == {"export.json", *content["files"]}
         card = (export.path / "README.md").read_text()
         assert "grammar_ende" in card and f"- format: {format}" in card and f"{content['parameters']:,} par" in card
-
-
-@pytest.mark.heavy
-def test_what_the_card_of_a_keras_export_says_works(exports):
-    card = (exports / "keras" / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=exports)
-    assert done.returncode == 0, done.stderr
 
 
 DAMAGE = {
@@ -238,8 +221,3 @@ def test_a_saved_model_has_its_own_search_which_is_said_without_tensorflow(expor
     flags = (f"--export_dir={exports / 'saved_model'}", f"--decode_from_file={source}")
     result = subprocess.run([sys.executable, "-c", program, *flags], capture_output=True, text=True, check=False)
     assert result.returncode == 1 and "is a SavedModel, which t2t-lite does not load" in result.stderr
-
-
-def test_quantization_is_for_ctranslate2(small_run, command, tmp_path):
-    result = command("export", f"--output_dir={small_run}", f"--export_dir={tmp_path / 'x'}", "--quantization=int8")
-    assert result.returncode == 2 and "--format=ctranslate2" in result.stderr and not (tmp_path / "x").exists()

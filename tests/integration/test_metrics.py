@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-import t2t_lite as t2t
-from t2t_lite.metric import Metric
 from t2t_lite.registry import METRICS
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 
@@ -91,24 +89,3 @@ def test_a_metric_of_a_plug_in_scores_and_selects_checkpoints(command, usr_dir, 
     assert [step for step, _ in list_checkpoints(run)] == [best, 6]
     curve = command("benchmark", "--curve", f"--output_dir={run}")
     assert "length_error" in curve.stdout and f"{errors[6]:.3f}" in curve.stdout
-
-
-@pytest.mark.slow
-def test_evaluations_tell_a_metric_the_language_of_the_outputs(registered, small_run, grammar_data):
-    class OfGerman(Metric):
-        """1 if the language of the outputs is German."""
-
-        def __init__(self, language: str = "en") -> None:
-            self._language = language
-
-        def score(self, hypotheses, references):
-            return float(self._language == "de")
-
-    registered(METRICS, "of_german", OfGerman, options=("language",))
-    assert t2t.evaluate(small_run, grammar_data, metrics=("of_german",)).scores["of_german"] == 1.0
-
-
-@pytest.mark.slow
-def test_the_papers_bleu_is_evaluated_beside_sacrebleu(small_run, grammar_data):
-    scores = t2t.evaluate(small_run, grammar_data, metrics=("paper_bleu",)).scores
-    assert {"paper_bleu", "bleu"} <= set(scores)

@@ -87,14 +87,6 @@ def test_lines_are_continued(writer, example, language_model):
     assert example("decoder", f"--output_dir={language_model}", "--xla_compile=False", stdin=b"g\n") == "g h i j a b\n"
 
 
-def test_a_blank_line_is_sampled_from_the_beginning(writer):
-    (samples,) = writer.sample([""], num_samples=30)
-    texts = [each.text for each in samples]
-    assert len({text[0] for text in texts}) > 4
-    ordered = [text for text in texts if text.replace(" ", "") in 3 * ALPHABET and len(text) == 11]
-    assert len(ordered) > 25
-
-
 def test_given_texts_have_the_scores_that_the_search_gave_them(writer, example, language_model, tmp_path):
     (beams,) = writer.n_best([""], beam_size=4)
     scored = writer.score([""] * len(beams), [each.text for each in beams])

@@ -123,32 +123,6 @@ def test_inspect_shows_examples_lengths_and_dropped_pairs(own_text, generated, c
     assert result.stdout.count("  inputs   ") == result.stdout.count("  targets  ") == 3
 
 
-@pytest.mark.parametrize(
-    "flags, said, status",
-    [
-        (
-            ["--inspect=trian", "--problem=text_pairs", "--data_dir=."],
-            "neither a file nor a split (train, dev, test)",
-            2,
-        ),
-        (["--inspect", "--problem=text_pairs", "--data_dir=."], "no such file: manifest.text_pairs.json", 1),
-        (["--inspect"], "--problem is required", 2),
-        (["--problem=text_pairs"], "--data_dir is required", 2),
-        (["--problem=text_pairs", "--data_dir=d"], "pass --train_source=FILE and --train_target=FILE, or", 2),
-        (["--problem=text_pairs", "--data_dir=d", "--train_source=x"], "--train_source needs --train_target", 2),
-        (["--problem=text_pairs", "--data_dir=d", "--train_tsv=none"], "no such file: ", 1),
-        (["--problem=text_pairs", "--data_dir=d", "--train_sorce=x"], "did you mean '--train_source'", 2),
-        (["--problem=grammar_ende", "--data_dir=d", "--train_source=x"], "unknown flag --train_source", 2),
-        (["--problem=grammar_ende", "--data_dir=d", "--vocab_kind=letters"], "--vocab_kind", 2),
-    ],
-)
-def test_wrong_flags_are_errors_with_a_remedy(command, tmp_path, monkeypatch, flags, said, status):
-    monkeypatch.chdir(tmp_path)
-    result = command("datagen", *flags)
-    assert result.returncode == status and said in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 @pytest.mark.heavy
 def test_the_trainer_accepts_the_flags_of_own_text_only_with_generate_data(command, tmp_path):
     flags = ["--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=1", "--peak_tflops=1"]

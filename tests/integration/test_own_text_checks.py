@@ -14,7 +14,6 @@ import threading
 
 import pytest
 import tensorflow as tf
-from support.commands import program
 
 WORDS = """the dog cat house runs sees big small red green tree man woman child plays reads book new car road
 der Hund Katze Haus rennt sieht gross klein rot gruen Baum Mann Frau Kind spielt liest Buch neu Auto Weg"""
@@ -123,35 +122,6 @@ def test_a_split_with_swapped_source_and_target_is_reported(texts, datagen, spli
     assert report.count("swapped compared with train") == 1
 
 
-def test_lines_without_a_tab_are_counted_even_if_no_usable_line_remains(texts, datagen, tmp_path):
-    (tmp_path / "no.tsv").write_text("no tab here\nnor here\nnor there\n")
-    message = datagen(tmp_path, train_tsv="no.tsv", status=1)
-    assert "has 0 usable pairs (dropped: 3 (a line without a tab))" in message
-    others = {name: str(texts / value) for name, value in OTHERS.items()}
-    message = datagen(tmp_path, train_tsv="no.tsv", **others, status=1)
-    assert "no usable train examples: all 3 are dropped: 3 (a line without a tab)" in message
-
-
-def test_an_empty_file_and_a_directory_have_their_own_error_messages(texts, datagen, tmp_path):
-    (tmp_path / "empty.en").touch()
-    (tmp_path / "folder.en").mkdir()
-    for source, message in (
-        ("empty.en", "empty.en is empty; pass a file with"),
-        ("folder.en", "folder.en is a directory"),
-    ):
-        assert message in datagen(tmp_path, train_source=source, train_target=str(texts / "train.de"), status=1)
-    assert "--dev_tsv: " in datagen(texts, train_tsv="train.tsv", dev_tsv=str(tmp_path / "empty.en"), status=1)
-
-
-def test_lines_with_more_than_two_columns_are_reported_and_use_the_first_two(texts, datagen, tmp_path):
-    lines = (texts / "train.tsv").read_text().splitlines()
-    lines[9:11] = [f"{line}\tmore\tand more" for line in lines[9:11]]
-    (tmp_path / "wide.tsv").write_text("".join(f"{line}\n" for line in lines))
-    report = datagen(tmp_path, train_tsv="wide.tsv")
-    assert row(report, "more than two columns: the first two are used") == ("2", "0.66%", "kept", "10, 11")
-    assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
-
-
 def test_what_is_left_of_web_pages_is_counted_with_advice_that_works(texts, datagen, tmp_path):
     clean = (texts / "train.tsv").read_text()
     lines = clean.splitlines()
@@ -202,17 +172,6 @@ def test_several_files_per_side_are_read_as_one(texts, datagen, tmp_path, source
     assert records_of(tmp_path) == of_parts and len(of_parts) == 305
 
 
-def test_a_missing_line_in_one_of_several_files_does_not_shift_the_next_file(texts, datagen, tmp_path):
-    short = (texts / "part1.de").read_text().splitlines()[:-1]
-    (tmp_path / "short.de").write_text("".join(f"{line}\n" for line in short))
-    sources = f"{texts / 'part1.en'},{texts / 'part2.en'}"
-    report = datagen(
-        texts, train_source=sources, train_target=f"{tmp_path / 'short.de'},{texts / 'part2.de'}", **OTHERS
-    )
-    assert row(report, "a line that the other file does not have") == ("1", "0.33%", "dropped", "200")
-    assert row(report, "the sides seem to be swapped")[0] == "0"
-
-
 def test_unequal_numbers_of_source_and_target_files_are_refused(texts, datagen):
     message = datagen(texts, train_source="part?.en", train_target="train.de", status=1)
     assert "--train_source has 2 files and --train_target 1; pass one file of translations" in message
@@ -235,15 +194,6 @@ def test_text_from_a_pipe_is_saved_and_read_from_the_copy(texts, datagen, tmp_pa
     assert kept.read_bytes() == content and kept.name.startswith("train_tsv.")
     assert list(manifest_of(tmp_path)["sources"]) == [str(kept)]
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
-
-
-@pytest.mark.slow
-def test_a_file_on_standard_input_is_recorded_by_its_name(texts, tmp_path):
-    flags = ["--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-"]
-    with open(texts / "train.tsv", "rb") as file:
-        done = subprocess.run([program("datagen"), *flags], stdin=file, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert list(manifest_of(tmp_path)["sources"]) == [str(texts / "train.tsv")]
 
 
 @pytest.mark.heavy
@@ -290,17 +240,6 @@ def test_utf_16_and_utf_32_are_refused_with_a_remedy_and_gzip_is_read_under_any_
     (tmp_path / "packed.tsv").write_bytes(gzip.compress(text.encode()))
     datagen(tmp_path, train_tsv="packed.tsv")
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
-
-
-def test_remedies_are_printed_below_the_table(texts, datagen, tmp_path):
-    lines = (texts / "train.tsv").read_bytes().splitlines()
-    lines[:100] = [line + b" caf\xe9" for line in lines[:100]]
-    (tmp_path / "mixed.tsv").write_bytes(b"\n".join(lines) + b"\n")
-    (tmp_path / "dev.tsv").write_bytes(b"\n".join(lines[80:120]) + b"\n")
-    report = datagen(tmp_path, train_tsv="mixed.tsv", dev_tsv="dev.tsv")
-    assert "33% of the pairs are dropped" in report and "iconv -f WINDOWS-1252 -t UTF-8" in report
-    assert "--drop_duplicates drops" in report
-    assert "text_pairs: dev: 50% of the pairs are dropped; check the files" in report
 
 
 @pytest.mark.slow

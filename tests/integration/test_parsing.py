@@ -3,9 +3,7 @@
 import json
 import random
 import re
-import shutil
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import nltk
 import pytest
@@ -13,13 +11,10 @@ import pytest
 from t2t_lite.scoring.parseval import LabelledF1
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=600,"
     "learning_rate_warmup_steps=60,batch_by=targets"
 )
-LINE = b"the dog sees the cat .\n"
 NOUNS, VERBS = ("dog", "cat", "fox", "crow", "mouse"), ("sees", "hears", "likes")
 
 
@@ -124,25 +119,6 @@ def test_the_trainer_reports_f1_of_the_dev_split(made):
     assert 0 < figures["f1"] <= 100 and "bleu" not in figures
 
 
-@pytest.mark.heavy
-def test_checkpoints_are_evaluated_by_another_process_and_plotted(made, command, tmp_path):
-    data, run, _, _ = made
-    copy = shutil.copytree(run, tmp_path / "run")
-    (copy / "evaluations.json").unlink()
-    flags = ("--schedule=eval", "--eval_decode", "--decode_hparams=beam_size=1,only_trees=True", "--eval_wait_secs=0")
-    followed = command("trainer", *flags, f"--data_dir={data}", f"--output_dir={copy}")
-    assert followed.returncode == 0, followed.stderr
-    figures = json.loads((copy / "evaluations.json").read_text())["120"]
-    assert set(figures) == {"loss", "nll_loss", "perplexity", "accuracy", "f1"}
-    drawn = command("benchmark", "--curve", f"--output_dir={copy}", f"--plot_file={tmp_path / 'curve.png'}")
-    assert drawn.returncode == 0, drawn.stderr
-    assert f"{figures['f1']:.3f}" in drawn.stdout and "120" in drawn.stdout
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    (copy / "evaluations.json").unlink()
-    refused = command("benchmark", "--curve", f"--output_dir={copy}")
-    assert refused.returncode == 1 and "no evaluations.json" in refused.stderr
-
-
 @pytest.mark.parametrize(
     ("flags", "message", "status"),
     [
@@ -196,25 +172,6 @@ def test_an_evaluation_has_the_f1_of_free_searches_and_of_those_among_trees_only
     assert "| F1 among well-formed trees only |" in result.stdout and "answered from" in result.stderr
 
 
-@pytest.mark.heavy
-def test_a_better_search_is_remembered_once_it_is_confirmed(made, command, tmp_path):
-    run = shutil.copytree(made[1], tmp_path / "run", ignore=shutil.ignore_patterns("scores"))
-    tuned = run / "decode_hparams.json"
-    tuned.write_text('{"settings": {"alpha": 5.0}}')  # with the problem's beam of 21, such a search misses trees
-    flags = ("eval", f"--output_dir={run}", "--tune=beam_size=4", "--xla_compile=False")
-    for is_stored in (False, True):
-        result = command(*flags)
-        assert result.returncode == 0, result.stderr
-        assert "beam_size=4: significantly better (corrected p < 0.05), and now the run's defaults" in result.stdout
-        assert json.loads(tuned.read_text())["settings"] == {"alpha": 5.0, "beam_size": 4}
-        assert ("answered from" in result.stderr) == is_stored
-    tuned.unlink()
-    result = command(*flags, "--decode_hparams=alpha=5")
-    assert "but not remembered, because" in result.stdout and not tuned.exists()
-    found = json.loads((run / "scores" / "tune.ckpt-120.beam_size" / "tune.json").read_text())
-    assert found["decoded"]["p_corrected"] < 0.05 and found["decoded"]["score"] > found["current"]["score"]
-
-
 def test_trees_are_drawn_as_svg_and_text(made, decode, tmp_path):
     finished, trees = decode(f"--draw_trees={tmp_path / 'trees.svg'}")
     assert f"drew {len(trees)} trees in {tmp_path / 'trees.svg'}" in finished.stderr
@@ -245,14 +202,6 @@ def test_plain_text_is_tokenised_as_in_the_treebank(made, command):
         ".",
     ]
     assert empty == ""
-
-
-def test_interactive_parsing_draws_the_tree(made, command):
-    finished = command("decoder", f"--output_dir={made[1]}", "--decode_interactive", "--xla_compile=False", stdin=LINE)
-    assert finished.returncode == 0, finished.stderr
-    first, *art = finished.stdout.splitlines()
-    assert nltk.Tree.fromstring(first).leaves() == ["the", "dog", "sees", "the", "cat", "."]
-    assert art[-1].split() == ["the", "dog", "sees", "the", "cat", "."]
 
 
 def test_all_hypotheses_and_scores_of_given_trees_are_written(made, command, tmp_path):
@@ -289,66 +238,3 @@ def test_a_resumed_run_reports_the_repairs_of_the_lines_that_it_parsed(made, tmp
     of_rest = re.fullmatch(r"after line 6: (\d) of 3 trees .* needed repair.*", parse("halves.txt"))
     assert int(of_rest[1]) <= int(whole[1])
     assert (tmp_path / "halves.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
-
-
-def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, capsys):
-    page = (ROOT / "docs" / "parsing.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "RUN").symlink_to(made[1])
-    monkeypatch.chdir(tmp_path)
-    exec(compile(example, "docs/parsing.md", "exec"), {})
-    assert len(capsys.readouterr().out.splitlines()) >= 2
-
-
-@pytest.mark.parametrize(
-    ("flags", "message", "status"),
-    [
-        (["--draw_trees=x.svg"], "--draw_trees needs --decode_to_file", 2),
-        (["--tokenizer=words"], "--tokenizer", 2),
-        (["--decode_to_file=out", "--draw_trees=x.svg", "--decode_hparams=return_beams=True"], "return_beams", 2),
-        (["--decode_from_file=in", "--prefix_file=p"], "--prefix_file is not for parsing", 1),
-        (["--decode_from_file=in", "--constraint_file=p"], "--constraint_file is not for parsing", 1),
-        (
-            ["--score_file=in", "--decode_to_file=out", "--draw_trees=x.svg"],
-            "--draw_trees and --score_file cannot",
-            2,
-        ),
-        (
-            ["--decode_to_file=o.txt", "--draw_trees=./o.txt"],
-            "--draw_trees=o.txt is the same file as --decode_to_file",
-            1,
-        ),
-    ],
-)
-def test_incompatible_flags_are_refused(made, command, flags, message, status):
-    finished = command("decoder", f"--output_dir={made[1]}", *flags)
-    assert finished.returncode == status and message in finished.stderr
-    assert len(finished.stderr.splitlines()) == 1
-
-
-def test_a_translation_model_refuses_parsing_flags(small_run, command, tmp_path):
-    for flags in (
-        ["--tokenizer=treebank"],
-        [f"--decode_to_file={tmp_path / 'x'}", f"--draw_trees={tmp_path / 'y.svg'}"],
-    ):
-        finished = command("decoder", f"--output_dir={small_run}", *flags)
-        assert finished.returncode == 1 and "is for parsing problems" in finished.stderr
-    finished = command("decoder", f"--output_dir={small_run}", "--decode_hparams=only_trees=True", stdin=b"a dog\n")
-    assert finished.returncode == 1 and "only_trees=True is for parsing" in finished.stderr
-
-
-@pytest.mark.parametrize(
-    ("gold", "trees", "message"),
-    [
-        ("(TOP (S (NN a)))\n(TOP (S\n", "(TOP (S (NN a)))\n(TOP (S (NN a)))\n", "line 2"),
-        ("(TOP (S (NN a)))\n", "", "has 0 lines but"),
-    ],
-)
-def test_trees_that_cannot_be_scored_are_one_line_errors(command, tmp_path, gold, trees, message):
-    (tmp_path / "gold").write_text(gold)
-    (tmp_path / "trees").write_text(trees)
-    flags = [f"--hypothesis={tmp_path / 'trees'}", f"--reference={tmp_path / 'gold'}"]
-    finished = command("score", "--metric=parseval", *flags)
-    assert finished.returncode == 1 and message in finished.stderr and len(finished.stderr.splitlines()) == 1
-    refused = command("score", "--per_sentence", *flags)
-    assert refused.returncode == 2 and "--per_sentence needs --metric=parseval" in refused.stderr

@@ -1,6 +1,5 @@
 """Plug-ins as users have them: an installed package (tests/example_plugin), and a user folder."""
 
-import os
 import shutil
 
 import pytest
@@ -121,13 +120,6 @@ def test_a_plug_in_folder_that_is_missing_empty_or_registers_nothing_is_an_error
     ):
         result = help_with(process, tmp_path / name)
         assert result.returncode == 1 and said in result.stderr and str(tmp_path / name) in result.stderr
-
-
-def test_a_mistyped_plug_in_problem_is_an_error_with_the_nearest_name(tmp_path, process):
-    folder = write_usr_dir(tmp_path / "mine")
-    result = process("datagen", f"--t2t_usr_dir={folder}", "--problem=twise", f"--data_dir={tmp_path / 'data'}")
-    assert result.returncode == 2 and "did you mean 'twice'" in result.stderr
-    assert not (tmp_path / "data").exists() or not os.listdir(tmp_path / "data")
 
 
 def test_a_tensor2tensor_plug_in_is_refused_with_porting_advice(command, tmp_path):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from t2t_lite.errors import UserError
 from t2t_lite.recipes import RECIPES, Recipe, choose_recipe
 from t2t_lite.registry import HPARAMS
 
@@ -75,18 +74,3 @@ def test_a_set_can_have_a_recipe(registered):
     assert choose_recipe("paper", "with_recipe") == RECIPES["paper"] == Recipe()
     assert choose_recipe(None, "transformer_base") is None
     assert choose_recipe(None, None) is None
-
-
-def test_an_unknown_recipe_is_refused(command, grammar_data, small_flags, tmp_path):
-    flags = (*small_flags, f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}")
-    refused = command("trainer", *flags, "--recipe=papr")
-    assert refused.returncode == 2
-    assert "--recipe=papr is unknown; did you mean 'paper'" in refused.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_recipe_that_cannot_end_is_refused_at_the_start():
-    with pytest.raises(UserError, match="recipe: split=devv is unknown; use dev or test"):
-        Recipe(split="devv")
-    with pytest.raises(UserError, match="recipe"):
-        choose_recipe(["paper"], None)

@@ -64,42 +64,6 @@ def test_the_papers_scale_prints_the_papers_commands_and_costs(command, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "seeds"),
-    [
-        (["--table=2", "--scale=paper"], [1]),  # as in the paper
-        (["--table=3", "--scale=paper", "--rows=base,l2"], [1]),
-        (["--table=2", "--scale=paper", "--seeds=2"], [1, 2]),
-        (["--table=2", "--scale=tiny"], [1, 2, 3]),
-    ],
-)
-def test_the_papers_scale_has_one_run_per_row_unless_asked(command, tmp_path, flags, seeds):
-    done = command("reproduce", *flags, "--dry_run", f"--output_dir={tmp_path}")
-    assert done.returncode == 0, done.stderr
-    commands = [flags_of(line) for line in done.stdout.splitlines() if line.startswith("t2t-lite-trainer ")]
-    rows = {flags["output_dir"].rpartition(".")[0] for _, flags in commands}
-    planned = [(flags["output_dir"], flags["random_seed"]) for _, flags in commands]
-    assert sorted(planned) == sorted((f"{row}.seed{seed}", str(seed)) for row in rows for seed in seeds)
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--table=5"], "takes 1 or 2 or 3 or 4, not '5'"),
-        (["--table=3", "--rows=h2"], "--rows=h2 is not a row of table 3; did you mean"),
-        (["--table=4", "--rows=parsing_semi"], "--rows=parsing_semi: --scale=small has no data for it"),
-        (["--table=1", "--rows=base"], "--rows is for tables 2, 3 and 4"),
-        (["--table=3", "--run"], "--run only applies to --scale=paper"),
-    ],
-)
-def test_wrong_usage_is_one_line(command, flags, message):
-    done = command("reproduce", *flags)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.heavy
 def test_a_stopped_reproduction_goes_on_and_writes_the_table(command, grammar_data, tmp_path):
     flags = ["--table=3", "--scale=tiny", "--rows=base", "--seeds=1", f"--data_dir={grammar_data}"]

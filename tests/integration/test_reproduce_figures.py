@@ -89,27 +89,3 @@ def test_a_figure_that_cannot_be_written_is_refused_before_the_model_is_loaded(t
         f"--output_dir={tmp_path}: {tmp_path / 'figure3.svg'} is a folder; remove it, or pass another folder"
     )
     assert [file.name for file in tmp_path.iterdir()] == ["figure3.svg"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--figure=3"], "--figure needs --run_dir=RUN"),
-        (["--figure=3", "--table=1"], "not allowed with argument"),
-        (["--table=1", "--word=x"], "--word is for figures"),
-        (["--figure=3", f"--run_dir={TIED}", "--seeds=2"], "--seeds is for tables"),
-        (
-            ["--figure=4", f"--run_dir={TIED}", "--sentence=The dog sleeps."],
-            "--sentence has no pronoun for figure 4",
-        ),
-        (["--figure=3", f"--run_dir={TIED}"], "is no longer where it was during training; pass --sentence"),
-        (["--figure=3", f"--run_dir={TIED}", "--sentence=A b.", "--word=c"], "--word=c is not one of"),
-    ],
-)
-def test_mistakes_are_one_line_and_write_nothing(tmp_path, command, monkeypatch, flags, message):
-    monkeypatch.chdir(tmp_path)
-    result = command("reproduce", *flags)
-    assert result.returncode in (1, 2)
-    assert message in result.stderr.splitlines()[-1]
-    assert list(tmp_path.iterdir()) == []

@@ -149,18 +149,6 @@ def test_mistakes_in_requests_for_attention(answers, content, status, message):
     assert message in answer["error"]
 
 
-def test_a_models_own_beam_is_not_refused(answers):
-    """The server's limit is for what requests change: the paper's beam of 21 for parsing is wider than the usual 16."""
-    about = answers("/v1/models")[1]["models"]
-    for path, model in zip(("/v1/translate", "/v1/parse"), about, strict=True):
-        usual = model["settings"]["beam_size"]
-        assert model["max_beam_size"] == usual > LIMIT
-        asked = {"inputs": "The dog runs .", "model": model["name"]}
-        assert answers(path, asked)[0] == 200
-        refused = answers(path, asked | {"settings": {"beam_size": usual + 1}})
-        assert refused == (400, {"error": f"beam_size={usual + 1} exceeds this server's limit of {usual}"})
-
-
 # Other values of the settings that requests may change.
 CHANGED = {
     "beam_size": 1,

@@ -4,13 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from t2t_lite.plugins import code_digest, load_usr_dir
-from t2t_lite.registry import CONSTRAINTS, METRICS
+from t2t_lite.registry import METRICS
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "0.2" / "tied"
 METRIC = """
@@ -175,60 +173,6 @@ def test_a_changed_constraint_decodes_again(run, process, tmp_path):
         found, _ = evaluate(process, (*flags, f"--t2t_usr_dir={mine}"))
         assert found["decoded_now"] == decoded_now
     assert len(list(directory.glob("scores/dev.*"))) == 1
-
-
-def test_code_that_was_changed_after_it_was_loaded_is_like_no_other(tmp_path):
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "constraint.py").write_text(CONSTRAINT)
-    (mine / ".venv").mkdir()
-    (mine / ".venv" / "other.py").write_text("")
-    load_usr_dir(str(mine))
-    try:
-        names = [(CONSTRAINTS, "no_rule_for_test"), (METRICS, "bleu")]
-        loaded = code_digest(names)
-        assert loaded and code_digest(names) == loaded == code_digest(names[:1]) and code_digest(names[1:]) == ""
-        (mine / ".venv" / "other.py").write_text("# changed")
-        assert code_digest(names) == loaded
-        time.sleep(0.05)  # more than the resolution of the times of files
-        (mine / "helper.py").write_text("# new")
-        assert len({loaded, code_digest(names), code_digest(names)}) == 3
-    finally:
-        CONSTRAINTS.unregister("no_rule_for_test")
-        for name in [name for name in sys.modules if name.startswith("t2t_usr_dir_") and "_mine" in name]:
-            del sys.modules[name]
-
-
-def test_code_that_is_in_no_file_is_like_no_other():
-    code = f"@METRICS.register\nclass TypedForTest({METRICS['bleu'].__name__}):\n    'Typed.'\n"
-    exec(compile(code, "<stdin>", "exec"), {"METRICS": METRICS, METRICS["bleu"].__name__: METRICS["bleu"]})
-    try:
-        assert len({code_digest([(METRICS, "typed_for_test")]) for _ in range(2)} - {""}) == 2
-    finally:
-        METRICS.unregister("typed_for_test")
-
-
-@pytest.mark.slow
-def test_text_without_blanks_is_said_and_scored_again_once_its_language_is_known(run, command):
-    folder, flags = run
-    (targets,) = folder.parent.glob("data/*-dev.targets.txt")
-    targets.write_text("我今天去看朋友。\n" * len(targets.read_text().splitlines()))
-    found, told = evaluate(command, flags)
-    assert "BLEU: the references have hardly a blank" in told
-    (report,) = folder.glob("scores/*/report.md")
-    assert "Note: the references have hardly a blank" in report.read_text()
-    assert "tok:13a" in next(figure["signature"] for figure in found["figures"] if figure["name"] == "bleu")
-    trained = ("trainer", "--schedule=eval", f"--output_dir={folder}", "--eval_decode", "--decode_hparams=beam_size=1")
-    told = command(*trained, f"--data_dir={folder.parent / 'data'}").stderr
-    assert "BLEU: the references have hardly a blank" in told
-    again, told = evaluate(command, flags)
-    assert again["figures"] == found["figures"] and "hardly" not in told
-    about = folder / "run.json"
-    about.write_text(json.dumps(json.loads(about.read_text()) | {"target_language": "zh"}))
-    found, told = evaluate(command, flags)
-    assert not found["decoded_now"] and "hardly" not in told + report.read_text()
-    signatures = {figure["name"]: figure["signature"] for figure in found["figures"]}
-    assert "tok:zh" in signatures["bleu"] and "asian:yes" in signatures["ter"]
 
 
 @pytest.mark.slow

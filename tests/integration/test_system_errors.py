@@ -80,11 +80,6 @@ def test_every_known_system_error_is_shown_with_advice(number):
     assert line.startswith("some/file: ") and ";" in line and os.strerror(number) not in line
 
 
-def test_an_unknown_system_error_is_shown_unchanged():
-    assert os_error_line(OSError(errno.EXDEV, "Invalid cross-device link")) == "writing: Invalid cross-device link"
-    assert os_error_line(OSError("odd")) == "writing: odd"
-
-
 @pytest.mark.parametrize("name", ["decoder", "avg"])
 def test_a_folder_that_is_not_a_run_directory_is_an_error_with_the_reason(refused, tmp_path, name):
     (tmp_path / "file").touch()
@@ -120,36 +115,6 @@ def test_a_missing_shard_is_regenerated_by_the_command_in_the_message(command, r
     _, *flags_in_message = message.partition("regenerate it with: ")[2].split()
     assert command("datagen", *flags_in_message).returncode == 0
     assert shard.read_bytes() == before
-
-
-def test_averaging_a_damaged_checkpoint_gives_advice_that_applies_to_averaging(refused, small_run, tmp_path):
-    run = shutil.copytree(small_run, tmp_path / "run")
-    (run / "ckpt-4.data-00000-of-00001").write_bytes(b"damaged")
-    message = refused("avg", f"--output_dir={run}", "--n=3")
-    assert f"checkpoint {run / 'ckpt-4'} is damaged" in message and f"remove {run / 'ckpt-4'}.* to continue" in message
-    assert "--checkpoint_path" not in message
-    for file in run.glob("ckpt-4.*"):
-        file.unlink()
-    assert "use --n=2" in refused("avg", f"--output_dir={run}", "--n=3")
-
-
-def test_parseval_of_plain_text_is_an_error_that_names_the_file(refused, tmp_path):
-    (tmp_path / "text").write_text("a plain sentence\n")
-    (tmp_path / "trees").write_text("(TOP (S (NP (DT a) (NN dog))))\n")
-    flags = ("--metric=parseval", f"--hypothesis={tmp_path / 'text'}")
-    message = refused("score", *flags, f"--reference={tmp_path / 'text'}")
-    assert (
-        f"line 1 of {tmp_path / 'text'} is malformed" in message
-        and "write one whole tree in brackets per line" in message
-    )
-    assert f"no trees in {tmp_path / 'text'}" in refused("score", *flags, f"--reference={tmp_path / 'trees'}")
-
-
-@pytest.mark.parametrize("name", ["x.txt", "x", "x.jpeg"])
-def test_a_plot_file_with_an_unknown_ending_is_refused(refused, small_run, tmp_path, name):
-    flags = ("--curve", f"--output_dir={small_run}", f"--plot_file={tmp_path / name}")
-    assert "use a file name that ends in .png, .svg, .pdf" in refused("benchmark", *flags)
-    assert not (tmp_path / name).exists()
 
 
 @pytest.mark.heavy

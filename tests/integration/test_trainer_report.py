@@ -84,15 +84,6 @@ def test_an_error_that_ends_a_training_leaves_a_report_of_how_far_it_came(traine
     assert file.read_text() == "as it was"
 
 
-@pytest.mark.slow
-def test_an_error_of_the_report_is_one_warning(trained, tmp_path):
-    (tmp_path / "run" / "report.html").mkdir(parents=True)
-    result = trained("--report", "--schedule=train")
-    assert result.returncode == 0 and "step 4: saved" in result.stdout
-    (line,) = result.stderr.splitlines()
-    assert line.startswith(f"{tmp_path / 'run' / 'report.html'} cannot be written") and "training continues" in line
-
-
 def test_a_missing_package_is_said_before_anything_is_done(trained, tmp_path, monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
@@ -101,8 +92,3 @@ def test_a_missing_package_is_said_before_anything_is_done(trained, tmp_path, mo
     result = trained("--report")
     assert result.returncode == 1 and not (tmp_path / "run").exists()
     assert re.search(r"a report needs Jinja; run .*pip install -e '.*\[plot\]', or omit --report\n", result.stderr)
-
-
-def test_continuous_evaluation_writes_none(trained):
-    result = trained("--report", "--schedule=eval")
-    assert result.returncode == 2 and "--report applies to training only" in result.stderr

@@ -105,24 +105,6 @@ def test_tuned_settings_are_used_everywhere_until_they_are_forgotten(run, tune, 
     assert t2t.Translator.from_run_dir(run).decode_hparams == t2t.DecodeHParams()
 
 
-@pytest.mark.heavy
-def test_settings_that_were_tuned_before_are_tried_and_not_left_active(run, tune, command):
-    file = run / "decode_hparams.json"
-    earlier = {"settings": {"alpha": 1.3, "beam_size": 3}, "checkpoint": "ckpt-2"}
-    about = "alpha=1.3 was tuned earlier with ckpt-2, not ckpt-6. It is among the rows and"
-    file.write_text(json.dumps(earlier))
-    # With other settings than the run's own, nothing is decided.
-    stdout = tune("--tune=alpha=0/0.6").stdout
-    assert f"{about} stays the run's default" in stdout and json.loads(file.read_text()) == earlier
-    result = command("eval", f"--output_dir={run}", "--xla_compile=False", "--tune=alpha=0/0.6")
-    assert f"{about} is no longer used.\n\nNo settings are significantly better" in result.stdout
-    assert "the settings of the problem are used" in result.stdout
-    content = json.loads((run / "scores" / "tune.ckpt-6.alpha" / "tune.json").read_text())
-    assert [row["alpha"] for row in content["rows"]] == [0.0, 0.6, 1.3]
-    kept = json.loads(file.read_text())
-    assert kept["settings"] == {"beam_size": 3} and kept["checkpoint"] == "ckpt-2"
-
-
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

@@ -66,12 +66,6 @@ def test_padding_gives_no_loss_and_no_gradient(logits, label_smoothing):
     np.testing.assert_array_equal(sums, other_sums)
 
 
-def test_a_batch_of_only_padding_has_zero_loss(logits):
-    sums, gradient = value_and_gradient(logits, np.zeros_like(TARGETS), 0.1)
-    assert [float(part) for part in sums] == [0.0, 0.0, 0.0]
-    assert not gradient.numpy().any()
-
-
 def test_the_plain_loss_ignores_smoothing(logits):
     expected, _ = in_numpy(logits, TARGETS, 0.0)
     for label_smoothing in (0.0, 0.1, 0.5):
@@ -102,12 +96,6 @@ def test_bfloat16_logits_give_a_bfloat16_gradient_and_float32_sums(logits):
     assert {part.dtype for part in sums} == {tf.float32}
     np.testing.assert_allclose(sums.smoothed, expected, rtol=1e-5)
     np.testing.assert_allclose(tf.cast(gradient, tf.float32), expected_gradient, atol=2.0**-8)
-
-
-def test_the_number_of_positions_may_be_unknown_in_a_graph(logits):
-    signature = [tf.TensorSpec([None, VOCAB], tf.float32), tf.TensorSpec([None], tf.int32)]
-    traced = tf.function(lambda logits, targets: cross_entropy(logits, targets, 0.1), signature)
-    np.testing.assert_allclose(traced(logits, TARGETS).smoothed, in_numpy(logits, TARGETS, 0.1)[0], rtol=1e-5)
 
 
 def test_the_targets_with_the_largest_logit_are_counted(logits):
@@ -161,14 +149,6 @@ def test_of_factors_value_and_gradients_equal_those_of_the_whole_logits(position
     assert not of_x.numpy()[targets == 0].any()
 
 
-def test_of_factors_gradients_are_scaled_by_the_upstream_gradient():
-    x, weight, targets = factors(1500, 50)
-    of_x, of_weight = gradients_in_numpy(x, weight, targets, 0.1)[2:]
-    scaled_of_x, scaled_of_weight = loss_and_gradients(x, weight, targets, upstream=0.25)[1]
-    np.testing.assert_allclose(scaled_of_x, of_x / 4, atol=2e-6)
-    np.testing.assert_allclose(scaled_of_weight, of_weight / 4, atol=1e-4)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_of_16_bit_factors_sums_are_float32_and_gradients_keep_their_types(dtype):
     x, weight, targets = factors(1500, 50, dtype)
@@ -183,25 +163,6 @@ def test_of_16_bit_factors_sums_are_float32_and_gradients_keep_their_types(dtype
     np.testing.assert_allclose(tf.cast(of_x, "float32"), expected_of_x, atol=0.05)
     error = np.linalg.norm(of_weight - expected_of_weight) / np.linalg.norm(expected_of_weight)
     assert error < 0.01
-
-
-def test_of_factors_only_of_padding_there_is_no_loss():
-    x, weight, targets = factors(600, 50)
-    sums, gradients = loss_and_gradients(x, weight, np.zeros_like(targets))
-    assert [float(part) for part in sums[:2]] == [0.0, 0.0]
-    assert not any(gradient.numpy().any() for gradient in gradients)
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-def test_of_factors_the_number_of_positions_may_be_unknown_in_a_graph(compiled):
-    x, weight, targets = factors(1500, 50)
-    signature = [tf.TensorSpec([None, HIDDEN]), tf.TensorSpec([50, HIDDEN]), tf.TensorSpec([None], tf.int32)]
-    traced = tf.function(loss_and_gradients, signature, jit_compile=compiled, autograph=False)
-    sums, gradients = traced(x, weight, targets)
-    smoothed, _, of_x, of_weight = gradients_in_numpy(x, weight, targets, 0.1)
-    np.testing.assert_allclose(sums.smoothed, smoothed, rtol=1e-5)
-    np.testing.assert_allclose(gradients[0], of_x, atol=2e-6)
-    np.testing.assert_allclose(gradients[1], of_weight, atol=2e-4)
 
 
 _ON_JAX = """

@@ -91,20 +91,4 @@ def test_without_seeds_or_at_rate_zero_the_input_is_unchanged():
     np.testing.assert_array_equal(Dropout(0.0)(x, seeds=seeds_of()), x)
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 3, 4, 6), (3, 5)])
-def test_an_input_may_have_any_shape(shape):
-    assert Dropout(0.5)(tf.ones(shape), seeds=seeds_of()).shape == shape
-
-
 # Training without seeds uses numbers of Keras' own generator.
-
-
-@pytest.mark.parametrize("shape", [(200, 500), (99, 101), (3, 50, 7, 11)])
-def test_training_draws_new_masks_of_the_same_rate(shape):
-    layer = Dropout(0.3)
-    one, other = (np.array(layer(tf.ones(shape), training=True)) != 0.0 for _ in range(2))
-    assert_independent(one, other, 0.7)
-    deviation = (0.3 * 0.7 / one.size) ** 0.5
-    assert abs(one.mean() - 0.7) < 4 * deviation
-    np.testing.assert_array_equal(layer(tf.ones(shape), training=False), np.ones(shape))
-    assert layer.variables == []

@@ -16,10 +16,6 @@ def layer():
     return layer
 
 
-def test_embedding_and_logits_share_one_variable(layer):
-    assert [tuple(variable.shape) for variable in layer.variables] == [(VOCAB, HIDDEN)]
-
-
 def test_vectors_are_rows_times_the_square_root_of_the_width(layer):
     ids = np.array([[0, 3, 3], [6, 1, 0]])
     np.testing.assert_allclose(layer(ids), np.array(layer.weight)[ids] * 3.0, rtol=1e-6)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from support.seeds import seeds_of
 
 from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
@@ -31,10 +30,6 @@ def test_feed_forward_is_equation_2_with_both_biases(layer, paper):
         np.testing.assert_allclose(result[row], paper.feed_forward(layer, x[row].astype("float64")), atol=1e-5)
 
 
-def test_parameters_are_two_matrices_and_two_biases(layer):
-    assert layer.count_params() == 2 * 4 * 10 + 10 + 4
-
-
 def test_the_gated_network_is_swiglu_at_every_position(gated):
     w_and_v = np.array(gated.expand.kernel).astype("float64")
     w, v, w2 = w_and_v[:, :10], w_and_v[:, 10:], np.array(gated.project.kernel).astype("float64")
@@ -46,13 +41,6 @@ def test_the_gated_network_is_swiglu_at_every_position(gated):
         gate = own @ w
         expected = (gate / (1.0 + np.exp(-gate)) * (own @ v)) @ w2
         np.testing.assert_allclose(result[row, position], expected, atol=1e-5)
-
-
-def test_the_gated_network_has_three_matrices_and_no_biases(gated):
-    # Two matrices [4, 10], concatenated.
-    assert [tuple(variable.shape) for variable in gated.variables] == [(4, 20), (10, 4)]
-    assert gated.count_params() == 3 * 4 * 10
-    assert gated.variables == gated.trainable_variables
 
 
 @pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
@@ -74,13 +62,3 @@ def test_dropout_acts_on_the_inner_layer_and_only_with_seeds(kind, paper):
     np.testing.assert_allclose(dropped[is_kept], inner[is_kept] / (1 - rate), rtol=1e-4)
     deviation = (rate * (1 - rate) / active.sum()) ** 0.5
     assert abs(is_kept.sum() / active.sum() - (1 - rate)) < 4 * deviation
-
-
-@pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
-def test_batch_and_length_may_be_unknown_in_a_graph(kind):
-    layer = kind(4, 10)
-    layer.build((None, None, 4))
-    run = tf.function(layer, input_signature=[tf.TensorSpec((None, None, 4))])
-    for shape in ((2, 3, 4), (1, 1, 4)):
-        x = np.random.default_rng(1).normal(size=shape).astype("float32")
-        np.testing.assert_allclose(run(x), layer(x), atol=1e-6)

@@ -1,12 +1,9 @@
 """Local attention in blocks against loops with explicit neighborhoods; steps, reach and memory."""
 
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from support.layers import random
-from support.seeds import seeds_of
 
 from t2t_lite.layers.local_attention import LocalSelfAttention
 from t2t_lite.layers.self_attention import SelfAttention
@@ -68,36 +65,7 @@ def test_padding_is_not_attended_to(how, neighborhood_size, causal, paper, atten
         np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
 
 
-def test_dropout_acts_only_with_seeds_and_keeps_the_mean_of_the_weights():
-    rate, batch, length = 0.3, 20, 30
-    layer = LocalSelfAttention(HIDDEN, HEADS, False, 8, dropout=rate)
-    layer.build((None, None, HIDDEN))
-    # All weights of a neighborhood are equal and every value is 1, so a head's output is the sum of its weights.
-    layer.query.assign(np.zeros((HIDDEN, HIDDEN)))
-    layer.value.assign(np.concatenate([np.ones((1, HIDDEN)), np.zeros((HIDDEN - 1, HIDDEN))]))
-    layer.output_projection.assign(np.eye(HIDDEN))
-    x = random(batch, length, HIDDEN)
-    x[:, :, 0] = 1.0
-    np.testing.assert_allclose(layer(x), 1.0, atol=1e-6)
-    seeds = seeds_of()
-    sums = np.array(layer(x, seeds=seeds))[:, :, :: HIDDEN // HEADS]
-    neighbors = neighborhood(length, 8, False).sum(axis=1)
-    kept = sums * neighbors[:, None] * (1 - rate)
-    np.testing.assert_allclose(kept, np.round(kept), atol=5e-3)
-    assert kept.min() < kept.max()
-    variance_of_all = rate / (1 - rate) * (1 / neighbors).sum() * batch * HEADS
-    assert abs(sums.mean() - 1.0) < 4 * math.sqrt(variance_of_all) / sums.size
-
-
 # Stepping.
-
-
-def test_the_cache_length_is_the_neighborhood(paper, descending_beams):
-    layer = make(paper, True, 4, key_size=5, value_size=2)
-    cache = layer.start_cache(2, 3, 100)
-    for position, ancestry, _ in descending_beams(2, 3, 7):
-        assert [tuple(part.shape) for part in cache] == [(2, HEADS, 5, 12), (2, HEADS, 12, 2)]
-        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, ancestry)
 
 
 @pytest.mark.parametrize("causal", [False, True])

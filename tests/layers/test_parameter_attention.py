@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from support.layers import random
 from support.seeds import seeds_of
 
@@ -63,16 +62,6 @@ def test_the_appendix_sizes_match_a_feed_forward_network_without_biases(heads, s
         assert abs(np.array(stored).var() * 512 - 1.0) < 0.01
 
 
-def test_dropout_on_the_weights_acts_only_with_seeds(paper):
-    x = random(2, 3, HIDDEN)
-    dropping, whole = make(paper, dropout=0.5), make(paper)
-    np.testing.assert_array_equal(dropping(x), whole(x))
-    seeds = [seeds_of() for _ in range(2)]
-    dropped = np.array(dropping(x, seeds=seeds[0]))
-    assert np.abs(dropped - np.array(whole(x))).max() > 0.1
-    np.testing.assert_array_equal(dropping(x, seeds=seeds[1]), dropped)
-
-
 def test_dropout_keeps_the_mean_of_the_weights():
     rate, positions, pairs = 0.3, 200, 10
     layer = ParameterAttention(4, 4, 1, pairs, dropout=rate)
@@ -87,20 +76,3 @@ def test_dropout_keeps_the_mean_of_the_weights():
     assert kept.min() < kept.max()
     deviation = math.sqrt(rate / (1 - rate) / (sums.size * pairs))
     assert abs(sums.mean() - 1.0) < 4 * deviation
-
-
-def test_batch_and_length_may_be_unknown_in_a_graph(paper):
-    layer = make(paper)
-    run = tf.function(layer, input_signature=[tf.TensorSpec((None, None, HIDDEN))])
-    for rows, length in ((2, 3), (1, 1)):
-        x = random(rows, length, HIDDEN)
-        np.testing.assert_allclose(run(x), layer(x), atol=1e-6)
-
-
-def test_bfloat16_is_close_to_float32(paper):
-    exact, layer = make(paper), make(paper, dtype="mixed_bfloat16")
-    x = random(2, 3, HIDDEN)
-    result = layer(x)
-    assert result.dtype == "bfloat16"
-    # 8 significant bits; values times sqrt(hidden_size) are a few units.
-    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=0.15)

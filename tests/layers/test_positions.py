@@ -22,12 +22,6 @@ def test_each_element_follows_the_formula(hidden_size, paper):
     np.testing.assert_allclose(result, expected, atol=2e-5)
 
 
-def test_sines_and_cosines_are_interleaved_with_the_literal_rates():
-    row = np.array(sinusoids(np.array([3]), 4))[0]
-    # 10000 ** (0 / 4) = 1 and 10000 ** (2 / 4) = 100.
-    np.testing.assert_allclose(row, [math.sin(3.0), math.cos(3.0), math.sin(0.03), math.cos(0.03)], atol=1e-6)
-
-
 def test_an_odd_width_is_refused():
     with pytest.raises(ValueError, match="hidden_size 7 is odd"):
         sinusoids(np.arange(3), 7)
@@ -45,17 +39,6 @@ def test_each_element_of_sinusoidal_halves_follows_the_formula(hidden_size):
     assert result.dtype == np.float32
     # At an angle of 255, neighboring float32 numbers are 2e-5 apart.
     np.testing.assert_allclose(result, expected, atol=2e-5)
-
-
-def test_sinusoidal_halves_have_the_literal_rates_from_1_to_1_in_10000():
-    row = np.array(sinusoidal_halves(np.array([3]), 6))[0]
-    angles = [3.0, 0.03, 0.0003]
-    expected = [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
-    np.testing.assert_allclose(row, expected, atol=1e-6)
-
-
-def test_sinusoidal_halves_of_one_channel_have_rate_1():
-    np.testing.assert_allclose(sinusoidal_halves(np.array([3]), 2), [[math.sin(3.0), math.cos(3.0)]], atol=1e-6)
 
 
 # Rotations.

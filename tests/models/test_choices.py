@@ -39,15 +39,6 @@ def test_every_two_choices_of_a_setting_give_different_logits(name):
         assert np.isfinite(difference).all()
 
 
-@pytest.mark.slow
-def test_a_choice_that_changes_nothing_would_be_found(registered):
-    registered(POSITION_ENCODINGS, "idle", lambda hparams, **options: NoPositions(hparams.hidden_size, **options))
-    registered(POSITION_ENCODINGS, "also_idle", lambda hparams, **options: NoPositions(hparams.hidden_size, **options))
-    assert {"idle", "also_idle"} < set(choices()["position_encoding"])
-    with pytest.raises(AssertionError, match="position_encoding=also_idle and idle compute the same"):
-        test_every_two_choices_of_a_setting_give_different_logits("position_encoding")
-
-
 @pytest.mark.parametrize("name", [name for name in REGISTRIES_OF_SETTINGS if name != "model"])
 def test_an_unknown_choice_is_refused_with_those_that_are_registered(name):
     with pytest.raises(UserError, match=f"{name}=nothing is out of range: it must be ") as caught:

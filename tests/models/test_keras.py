@@ -85,16 +85,6 @@ def test_a_config_makes_the_same_model(kind):
     assert keras.models.model_from_json(model.to_json()).get_config() == model.get_config()
 
 
-def test_a_plug_in_inherits_its_config_and_cloning():
-    @keras.saving.register_keras_serializable(package="test_keras")
-    class Mine(Transformer):
-        pass
-
-    clone = keras.models.clone_model(make(Mine))
-    assert type(clone) is Mine
-    assert clone.name == "mine"
-
-
 def test_a_config_of_another_version_is_refused_in_one_line(model):
     config = model.get_config()
     config["hparams"] = config["hparams"] | {"hidden_sizes": 3}
@@ -117,24 +107,11 @@ assert "tensorflow" in keras.backend.backend()
     assert done.returncode == 0, done.stderr
 
 
-def test_a_model_that_was_never_built_is_saved_with_its_initial_weights(tmp_path):
-    model = Transformer(SMALL_MODEL, VOCAB)
-    model.save(tmp_path / "model.keras")
-    assert_same(keras.models.load_model(tmp_path / "model.keras"), model)
-
-
 def test_a_compiled_model_is_loaded_with_loss_and_optimizer(fitted, tmp_path):
     fitted.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.loss.get_config() == fitted.loss.get_config()
     assert int(loaded.optimizer.iterations) == int(fitted.optimizer.iterations) > 0
-
-
-def test_a_clone_has_the_config_and_new_weights(model):
-    clone = keras.models.clone_model(model)
-    assert clone.get_config() == model.get_config()
-    assert clone.built
-    assert np.abs(np.array(clone(INPUTS, TARGETS)) - np.array(model(INPUTS, TARGETS))).max() > 0.1
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -147,12 +124,6 @@ def test_weights_are_set_and_loaded_also_in_a_frozen_model(model, tmp_path, froz
     by_file.load_weights(tmp_path / "model.weights.h5")
     assert_same(by_list, model)
     assert_same(by_file, model)
-
-
-def test_weights_of_a_model_that_is_not_built_can_be_set(model):
-    other = Transformer(SMALL_MODEL, VOCAB)
-    other.set_weights(model.get_weights())
-    assert_same(other, model)
 
 
 # What a model shows.
@@ -170,13 +141,6 @@ def test_the_summary_has_shapes_and_counts_of_every_part(changes):
     assert f"Total params: {sum(int(np.prod(v.shape)) for v in model.variables):,} " in table
 
 
-def test_a_layer_that_is_not_trainable_has_no_trainable_weights():
-    model = make()
-    model.get_layer("encoder_0").trainable = False
-    paths = {variable.path for variable in model.trainable_variables}
-    assert paths == {variable.path for variable in model.variables if "encoder_0" not in variable.path}
-
-
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", keras.DTypePolicy("mixed_bfloat16")])
 def test_the_argument_dtype_overrides_the_precision_of_the_settings(dtype):
     model = Transformer(SMALL_MODEL, VOCAB, dtype=dtype)
@@ -188,21 +152,6 @@ def test_the_argument_dtype_overrides_the_precision_of_the_settings(dtype):
 
 
 # Calls.
-
-
-def test_a_pair_is_one_argument(model):
-    expected = np.array(model(INPUTS, TARGETS))
-    for given in ((INPUTS, TARGETS), [INPUTS, TARGETS]):
-        np.testing.assert_array_equal(model(given), expected)
-    assert model.compute_output_shape(INPUTS.shape, TARGETS.shape) == expected.shape
-    assert model.compute_output_shape((INPUTS.shape, TARGETS.shape)) == expected.shape
-
-
-def test_symbolic_tensors_make_a_functional_model(model):
-    inputs, targets = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
-    logits = model(inputs, targets)
-    assert logits.shape == (None, None, VOCAB)
-    assert_same(lambda *batch: keras.Model([inputs, targets], logits)(batch), model)
 
 
 # Training.
@@ -243,25 +192,6 @@ def test_fit_has_new_dropout_masks_in_each_step_and_evaluate_none(fitted):
     np.testing.assert_allclose(logits, fitted(INPUTS, TARGETS), atol=1e-5)
 
 
-def test_a_frozen_model_is_unfrozen_by_whatever_changes_its_weights(model, fitted):
-    fitted.freeze()
-    fitted.train_on_batch((INPUTS, TARGETS), TARGETS)
-    assert fitted.embedding._frozen is None
-    fitted.freeze()
-    fitted.predict_on_batch((INPUTS, TARGETS))  # Keras keeps its graph
-    own = fitted.get_weights()
-    fitted.set_weights(model.get_weights())
-    np.testing.assert_allclose(fitted.predict_on_batch((INPUTS, TARGETS)), model(INPUTS, TARGETS), atol=1e-5)
-    fitted.set_weights(own)
-
-
-def test_the_generator_of_fit_is_no_variable(fitted):
-    assert [variable.path for variable in fitted.variables] == [variable.path for variable in make().variables]
-    keras.utils.set_random_seed(1)  # Keras forgets its global generator
-    ids = np.ones((1, 9), "int32")
-    assert np.isfinite(fitted.train_on_batch((ids, ids), ids))  # another shape, and so another graph
-
-
 # What is not supported.
 
 
@@ -296,14 +226,3 @@ def test_all_models_are_registered():
     for kind in (Transformer, HardAlignmentTransformer):
         assert keras.saving.get_registered_object(f"t2t_lite>{kind.__name__}") is kind
         assert issubclass(kind, Seq2SeqModel)
-
-
-def test_a_model_is_called_in_graphs_without_a_word(capfd):
-    model, ids = make(), [tf.Variable(side) for side in (INPUTS, TARGETS)]
-    expected = model(INPUTS, TARGETS).numpy()
-    capfd.readouterr()
-    for inputs, targets in ((INPUTS, TARGETS), ids):
-        logits = tf.function(lambda inputs=inputs, targets=targets: model(inputs, targets))()
-        np.testing.assert_allclose(logits, expected, atol=1e-5)
-    np.testing.assert_allclose(tf.function(model)(INPUTS, TARGETS), expected, atol=1e-5)
-    assert capfd.readouterr() == ("", "")

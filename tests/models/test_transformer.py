@@ -10,11 +10,10 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 from t2t_lite.layers.positions import PositionEncoding
 from t2t_lite.layers.self_attention import SelfAttention
-from t2t_lite.models.building import make_model
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.sublayers import encoder_layer
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.registry import MODELS, POSITION_ENCODINGS
+from t2t_lite.registry import POSITION_ENCODINGS
 
 VOCAB = 13
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=16, filter_size=24, num_heads=4)
@@ -64,15 +63,6 @@ def test_hard_alignment_adds_the_encoder_output_of_the_next_source_word(inputs, 
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
         without = paper.logits(model, source, tokens(TARGETS[row]))
         assert abs(without - expected).max() > 1e-3
-
-
-def test_hard_alignment_counts_all_of_several_tokens(paper):
-    model = make(SMALL.replace(hard_alignment_token=4, hard_alignment_count=3), HardAlignmentTransformer)
-    paper.randomize(model)
-    logits = np.array(model(INPUTS, TARGETS))
-    for row in range(len(INPUTS)):
-        expected = paper.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]), counted=[4, 5, 6])
-        np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
 
 
 def test_the_decoder_sees_the_innermost_open_bracket(paper):
@@ -134,19 +124,6 @@ def test_every_variable_is_trainable_with_a_unique_path_that_is_the_same_in_ever
     assert paths == [variable.path for variable in make().variables]
 
 
-def test_one_matrix_is_both_embeddings_and_the_projection(model):
-    of_the_vocabulary = [variable for variable in model.variables if VOCAB in variable.shape]
-    assert of_the_vocabulary == [model.embedding.weight]
-
-
-def test_rows_of_a_batch_are_independent(model):
-    together = np.array(model(INPUTS, TARGETS))
-    empty = np.zeros((1, INPUTS.shape[1]), "int32"), np.zeros((1, TARGETS.shape[1]), "int32")
-    filled_up = model(np.concatenate([INPUTS[:1], empty[0]]), np.concatenate([TARGETS[:1], empty[1]]))
-    assert np.isfinite(filled_up).all()
-    np.testing.assert_allclose(filled_up[0], together[0], atol=1e-5)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 3])
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -168,29 +145,6 @@ def after(model, inputs, histories):
     targets = np.concatenate([histories[:, :, 1:], np.ones((batch, beam_size, 1), "int32")], axis=2)
     whole = model(inputs.repeat(beam_size, axis=0), targets.reshape(batch * beam_size, length))
     return np.array(whole)[:, -1].reshape(batch, beam_size, -1)
-
-
-def test_a_frozen_model_gives_the_same_logits(model):
-    before = np.array(model(INPUTS, TARGETS))
-    frozen = make(SMALL)
-    for variable, value in zip(frozen.variables, model.variables):
-        variable.assign(value)
-    frozen.freeze()
-    np.testing.assert_allclose(frozen(INPUTS, TARGETS), before, atol=1e-5)
-
-
-def test_caches_have_one_row_per_sentence_and_keep_their_shapes(model, descending_beams):
-    encoded_source, state = model.start_decoding(INPUTS, 3, 7)
-    shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
-    assert all(shape[0] == len(INPUTS) for shape in shapes)
-    ((_, ancestry, histories),) = descending_beams(2, 3, 1, room=6)
-    _, stepped, _ = model.decode_step(histories[:, :, 0], 0, encoded_source, state, ancestry)
-    larger = model.grow_state(stepped, 3, 9)
-    assert [tensor.shape for tensor in tf.nest.flatten(larger)] == [
-        tensor.shape for tensor in tf.nest.flatten(model.start_decoding(INPUTS, 3, 9)[1])
-    ]
-    tf.nest.assert_same_structure(stepped, state)
-    assert [tensor.shape for tensor in tf.nest.flatten(stepped)] == shapes
 
 
 @pytest.mark.slow
@@ -229,19 +183,6 @@ def test_bfloat16_keeps_float32_variables_and_gives_close_logits(model):
     assert np.abs(difference).max() < 0.15
 
 
-def test_bfloat16_stepping_is_close_to_the_full_pass(paper):
-    low = make(SMALL.replace(precision="mixed_bfloat16"))
-    paper.randomize(low)
-    encoded_source, state = low.start_decoding(INPUTS, 1, 2)
-    assert {tensor.dtype for tensor in tf.nest.flatten(state)} == {tf.bfloat16}
-    full = np.array(tf.cast(low(INPUTS, TARGETS), tf.float32))
-    ancestry = next_ancestry(initial_ancestry(2, 1, 2), np.zeros((2, 1), "int32"), 0)
-    _, state, _ = low.decode_step(np.zeros((2, 1), "int32"), 0, encoded_source, state, ancestry)
-    ancestry = next_ancestry(ancestry, np.zeros((2, 1), "int32"), 1)
-    logits, _, _ = low.decode_step(TARGETS[:, :1], 1, encoded_source, state, ancestry)
-    np.testing.assert_allclose(tf.cast(logits[:, 0], tf.float32), full[:, 1], atol=0.15)
-
-
 def test_dropout_acts_only_with_seeds(model):
     def logits(*seed):
         return np.array(model(INPUTS, TARGETS, seeds=seeds_of(*seed) if seed else None))
@@ -262,16 +203,6 @@ def test_every_variable_gets_a_gradient(model):
         if gradient is None or not np.any(tf.convert_to_tensor(gradient))
     ]
     assert without == []
-
-
-def test_the_model_is_found_by_its_name():
-    assert type(make_model(SMALL, VOCAB)) is MODELS["transformer"] is Transformer
-    assert type(make_model(SMALL.replace(hard_alignment_token=5), VOCAB)) is HardAlignmentTransformer
-
-
-def test_hard_alignment_is_refused_by_a_model_without_it():
-    with pytest.raises(UserError, match="hard_alignment_token=5: Transformer has no hard alignment"):
-        make(SMALL.replace(hard_alignment_token=5))
 
 
 class RampPositions(PositionEncoding):
@@ -303,15 +234,6 @@ def test_a_model_of_an_earlier_version_is_refused_with_the_new_names():
 
     with pytest.raises(UserError, match=r"model Old: since version 0\.2, the method grow_caches is called grow_state"):
         Old(SMALL, VOCAB)
-
-
-def test_variables_are_named_after_the_model_also_with_hard_alignment():
-    class Mine(HardAlignmentTransformer):
-        pass
-
-    for kind, name in ((HardAlignmentTransformer, "transformer"), (Mine, "mine")):
-        model = make(SMALL.replace(hard_alignment_token=5), kind)
-        assert {variable.path.split("/")[0] for variable in model.variables} == {name}
 
 
 class WithoutCrossAttention(Transformer):

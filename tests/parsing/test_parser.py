@@ -91,19 +91,6 @@ def test_every_line_gets_a_tree_over_its_words_and_repairs_are_counted(make):
     )
 
 
-def test_the_report_without_trees_or_repairs_shows_zeros(make):
-    parser = make()
-    assert parser.report() == "0 of 0 trees (0.0%) needed repair"
-    parser.translate(["leaf"])
-    assert parser.report() == "0 of 1 trees (0.0%) needed repair"
-
-
-def test_a_blank_line_gives_an_empty_line_and_is_not_counted(make):
-    parser = make()
-    assert parser.translate(["", "leaf", "  \t"]) == ["", "(TOP (XX leaf))", ""]
-    assert parser.parsed == 1
-
-
 def test_only_trees_leaves_nothing_to_repair(make):
     parser = make("beam_size=4,only_trees=True")
     for line, beams in zip(LINES, parser.n_best(list(LINES))):
@@ -163,11 +150,6 @@ def test_a_list_has_each_tree_once_with_its_best_score(make, settings):
         assert [each.score for each in beams] == sorted((each.score for each in beams), reverse=True)
 
 
-def test_samples_may_be_equal_trees(make):
-    samples = make("beam_size=6,sampling_method=random").n_best("open leaf close")
-    assert len(samples) == 6 > len({each.text for each in samples})
-
-
 def test_given_trees_are_scored_without_their_words(make):
     parser = make("beam_size=1,alpha=0.3")
     (best,) = parser.translate(["leaf leaf"], return_scores=True)
@@ -213,8 +195,3 @@ def test_lines_are_tokenised_as_requested(make):
     assert "(-LRB- -LRB-) (XX do) (XX n't) (-RRB- -RRB-)" in make(split=split_as_treebank).translate(["(don't)"])[0]
     (tree,) = make().translate(["( leaf )"])
     assert [part.split()[-1] for part in tree.split(")") if part] == ["-LRB-", "leaf", "-RRB-"]
-
-
-def test_prefixes_are_refused(make):
-    with pytest.raises(UserError, match="does not support prefixes"):
-        make().translate(["leaf"], prefixes=["leaf"])

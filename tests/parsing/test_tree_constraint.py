@@ -145,11 +145,6 @@ def test_outputs_of_any_model_are_trees_over_the_words_within_the_limit(beam_siz
             assert is_tree(text_of(ids), words(count)), text_of(ids)
 
 
-def test_with_room_for_the_leaves_only_there_are_no_brackets():
-    found = search(tables(1, 4, seed=0), [3], beam_size=4)
-    assert text_of(found.ids[0, 0].numpy()) == "XX XX XX"
-
-
 def test_an_unconstrained_search_of_the_same_model_writes_malformed_trees():
     logits = tables(12, 20, seed=1)
     table = tf.constant(logits)
@@ -171,14 +166,6 @@ def test_samples_are_trees():
     for count, outputs in zip(counts, drawn.ids.numpy()):
         assert len({text_of(ids) for ids in outputs}) > 1
         assert all(is_tree(text_of(ids), words(count)) for ids in outputs)
-
-
-def test_groups_write_trees():
-    counts = [2, 3]
-    found = search(tables(2, 12, seed=4), counts, 6, groups=3, diversity_strength=2.0)
-    for count, outputs, log_probs in zip(counts, found.ids.numpy(), found.log_probs.numpy()):
-        assert (log_probs > -1e8).any()
-        assert all(is_tree(text_of(ids), words(count)) for ids in outputs[log_probs > -1e8])
 
 
 def test_symbols_are_recognised_by_spelling_and_labels_need_both_brackets():

@@ -123,18 +123,6 @@ PHRASES = [
     ("coffee", "cold", words.BARE, False, "cold coffee", "kalter Kaffee", "kalten Kaffee", "kaltem Kaffee"),
     ("milk", "cold", words.BARE, False, "cold milk", "kalte Milch", "kalte Milch", "kalter Milch"),
     ("water", "cold", words.BARE, False, "cold water", "kaltes Wasser", "kaltes Wasser", "kaltem Wasser"),
-    ("egg", "fresh", words.BARE, True, "fresh eggs", "frische Eier", "frische Eier", "frischen Eiern"),
-    ("car", "expensive", TWO, True, "two expensive cars", "zwei teure Autos", "zwei teure Autos", "zwei teuren Autos"),
-    ("room", "dark", MANY, True, "many dark rooms", *["viele dunkle Zimmer"] * 2, "vielen dunklen Zimmern"),
-    ("boy", "tired", words.THE, False, "the tired boy", "der müde Junge", "den müden Jungen", "dem müden Jungen"),
-    ("neighbor", "", words.A, False, "a neighbor", "ein Nachbar", "einen Nachbarn", "einem Nachbarn"),
-    ("neighbor", "", words.THE, True, "the neighbors", "die Nachbarn", "die Nachbarn", "den Nachbarn"),
-    ("museum", "", words.THE, True, "the museums", "die Museen", "die Museen", "den Museen"),
-    ("uncle", "", words.THE, True, "the uncles", "die Onkel", "die Onkel", "den Onkeln"),
-    ("dog", "old", words.NO, False, "an old dog", "kein alter Hund", "keinen alten Hund", "keinem alten Hund"),
-    ("cat", "old", words.NO, False, "an old cat", "keine alte Katze", "keine alte Katze", "keiner alten Katze"),
-    ("egg", "fresh", words.NO, True, "fresh eggs", *["keine frischen Eier"] * 2, "keinen frischen Eiern"),
-    ("milk", "", words.NO, False, "milk", "keine Milch", "keine Milch", "keiner Milch"),
 ]
 
 
@@ -219,33 +207,6 @@ SENTENCES = [
         "Ich lache, weil sie das Buch aufhebt.",
     ),
     (clause("she", "pick up", past=True, object=book()), "She picked up the book.", "Sie hat das Buch aufgehoben."),
-    (
-        because(clause("she", "pick up", past=True, object=book())),
-        "I laugh because she picked up the book.",
-        "Ich lache, weil sie das Buch aufgehoben hat.",
-    ),
-    (
-        clause("she", "pick up", modal="have", object=book()),
-        "She has to pick up the book.",
-        "Sie muss das Buch aufheben.",
-    ),
-    (
-        because(clause("she", "pick up", modal="want", negated=True, object=book())),
-        "I laugh because she does not want to pick up the book.",
-        "Ich lache, weil sie das Buch nicht aufheben will.",
-    ),
-    (
-        clause(
-            the("cow", plural=True, determiner=OUR),
-            "come back",
-            front="time",
-            question=True,
-            time=asked("when", "wann"),
-            place=the("room", "old", DATIVE).behind("aus", "from"),
-        ),
-        "When do our cows come back from the old room?",
-        "Wann kommen unsere Kühe aus dem alten Zimmer zurück?",
-    ),
     # The verb is second, first and last
     (
         clause(MAN, "buy", front="time", time=Phrase("today", "heute"), object=the("bread", determiner=words.BARE)),
@@ -261,16 +222,6 @@ SENTENCES = [
         (clause(MAN, "cook", object=the("soup", determiner=words.BARE)), "and", clause("she", "sing")),
         "The man cooks soup, and she sings.",
         "Der Mann kocht Suppe und sie singt.",
-    ),
-    (
-        (clause(MAN, "sleep"), "but", clause("she", "get up")),
-        "The man sleeps, but she gets up.",
-        "Der Mann schläft, aber sie steht auf.",
-    ),
-    (
-        (clause("they", "say", past=True), "that", clause(name("Paul"), "come back", past=True)),
-        "They said that Paul came back.",
-        "Sie haben gesagt, dass Paul zurückgekommen ist.",
     ),
     # Tenses
     (
@@ -290,12 +241,6 @@ SENTENCES = [
         "Die Mädchen waren glücklich.",
     ),
     (clause("I", "be", predicate=being("hungry")), "I am hungry.", "Ich bin hungrig."),
-    (
-        clause("we", "sing", modal="should", time=Phrase("tomorrow", "morgen")),
-        "We should sing tomorrow.",
-        "Wir sollten morgen singen.",
-    ),
-    (clause("I", "play", modal="will"), "I will play.", "Ich werde spielen."),
     # Negation
     (
         clause("he", "buy", negated=True, object=the("car", "new", ACCUSATIVE, determiner=words.NO)),
@@ -311,11 +256,6 @@ SENTENCES = [
         clause("he", "love", negated=True, object=name("Anna", ACCUSATIVE)),
         "He does not love Anna.",
         "Er liebt Anna nicht.",
-    ),
-    (
-        clause("he", "wait for", past=True, negated=True, about=the("boy", case=ACCUSATIVE).behind("auf")),
-        "He did not wait for the boy.",
-        "Er hat nicht auf den Jungen gewartet.",
     ),
     # Objects in the dative, two objects, pronouns
     (
@@ -345,17 +285,6 @@ SENTENCES = [
         "The doctors help the neighbor.",
         "Die Ärzte helfen dem Nachbarn.",
     ),
-    (clause("she", "listen to", object=who("he", DATIVE)), "She listens to him.", "Sie hört ihm zu."),
-    (
-        clause("I", "dream of", about=the("house", "old", DATIVE).behind("von")),
-        "I dream of the old house.",
-        "Ich träume vom alten Haus.",
-    ),
-    (
-        clause("we", "sing", company=who("she", DATIVE).behind("mit", "with")),
-        "We sing with her.",
-        "Wir singen mit ihr.",
-    ),
     # Questions
     (
         clause(MAN, "see", front="", question=True, object=who("I", ACCUSATIVE)),
@@ -371,26 +300,6 @@ SENTENCES = [
         clause(pronoun(words.WHO, NOMINATIVE), "call", question=True, object=the("doctor", case=ACCUSATIVE)),
         "Who calls the doctor?",
         "Wer ruft den Arzt an?",
-    ),
-    (
-        clause(the("girl"), "thank", front="object", question=True, object=pronoun(words.WHO, DATIVE)),
-        "Whom does the girl thank?",
-        "Wem dankt das Mädchen?",
-    ),
-    (
-        clause("she", "wait for", front="about", question=True, about=pronoun(words.WHO, ACCUSATIVE).behind("auf")),
-        "Whom does she wait for?",
-        "Auf wen wartet sie?",
-    ),
-    (
-        clause("he", "throw away", front="object", question=True, past=True, object=pronoun(words.WHAT, ACCUSATIVE)),
-        "What did he throw away?",
-        "Was hat er weggeworfen?",
-    ),
-    (
-        clause("he", "be", front="time", question=True, predicate=being("sad"), time=asked("why", "warum")),
-        "Why is he sad?",
-        "Warum ist er traurig?",
     ),
     # Relative clauses, and the gender of "it"
     (
@@ -428,27 +337,6 @@ SENTENCES = [
         ),
         "The children whom she helped sleep.",
         "Die Kinder, denen sie geholfen hat, schlafen.",
-    ),
-    (
-        with_relative(
-            clause(the("woman"), "fall asleep", past=True),
-            "subject",
-            "we",
-            "wait for",
-            front="about",
-            about=relative_pronoun(the("woman"), words.NOUNS["woman"], ACCUSATIVE).behind("auf"),
-        ),
-        "The woman whom we wait for fell asleep.",
-        "Die Frau, auf die wir warten, ist eingeschlafen.",
-    ),
-    (
-        (
-            clause("he", "need", object=the("lamp")),
-            "although",
-            clause(pronoun(words.IT["f"], NOMINATIVE), "be", predicate=being("expensive")),
-        ),
-        "He needs the lamp although it is expensive.",
-        "Er braucht die Lampe, obwohl sie teuer ist.",
     ),
 ]
 

@@ -110,13 +110,6 @@ def test_an_empty_path_is_refused_and_not_the_current_folder(paths):
         get_problem("treebank_parsing", treebank=paths)
 
 
-def test_a_file_given_twice_is_read_once(tmp_path):
-    write_wsj(tmp_path, [1, 2])
-    options = f"{tmp_path}, {tmp_path / '01'},{tmp_path / '01' / 'wsj_0100.mrg'}"
-    found = [word for split in SPLITS for word in nouns(pairs("wsj_parsing", split, treebank=options))]
-    assert len(found) == len(set(found)) == 12
-
-
 def test_paths_may_be_several_and_relative(tmp_path, monkeypatch):
     write_wsj(tmp_path / "a", [1], nested=False)
     (tmp_path / "b.ptb").write_text("(NP (DT a) (NN b))")
@@ -217,17 +210,6 @@ def test_the_data_holds_words_and_symbols_and_the_text_files_hold_trees(made):
 SIDES = ("inputs", "targets")
 
 
-def test_at_most_20_malformed_trees_are_reported_one_by_one(tmp_path):
-    (tmp_path / "a.ptb").write_text("(S (NN a) (NN b))\n" + 30 * "(S (NN a b))\n")
-    (tmp_path / "b").write_text("(S (NN a))")
-    others = {f"{split}_trees": str(tmp_path / "b") for split in SPLITS[1:]}
-    problem = get_problem("treebank_parsing", train_trees=str(tmp_path), **others)
-    assert len(list(problem.examples("train", {}))) == 31
-    message = problem.notes({})
-    assert message[0] == "malformed trees dropped: 30" and len(message) == 22 and message[-1] == "..."
-    assert list(problem.examples("train", {})) and problem.notes({}) == message  # not counted again
-
-
 def test_parsed_corpora_are_mixed_once_with_the_treebank(tmp_path):
     write_wsj(tmp_path / "wsj", ALL_SECTIONS)
     (tmp_path / "agreed.ptb").write_text("".join(f"(S1 (NP (DT the) (NN agreed{n})))\n" for n in range(300)))
@@ -244,23 +226,6 @@ def test_parsed_corpora_are_mixed_once_with_the_treebank(tmp_path):
         "wsj_parsing_semi", treebank=str(tmp_path / "wsj"), high_confidence=str(files["high_confidence"])
     )
     assert len(sources.sources) == 51
-
-
-def test_malformed_trees_of_a_part_are_reported_by_the_mixture(tmp_path):
-    write_wsj(tmp_path / "wsj", ALL_SECTIONS)
-    (tmp_path / "agreed.ptb").write_text("(NP (NN a))\n(NP (NN a b))\n")
-    flags = {"treebank": str(tmp_path / "wsj"), "high_confidence": str(tmp_path / "agreed.ptb")}
-    problem = get_problem("wsj_parsing_semi", **flags)
-    assert nouns_of_one_word(problem) == ["a"]
-    assert [line for line in problem.notes({}) if "malformed" in line] == [
-        "high_confidence_trees: malformed trees dropped: 1",
-        f"high_confidence_trees: malformed tree: {tmp_path / 'agreed.ptb'}, line 2: "
-        f"more than one word in the brackets of 'NN'",
-    ]
-
-
-def nouns_of_one_word(problem):
-    return [example.inputs for example in problem.examples("train", {}) if len(example.inputs) == 1]
 
 
 def test_changed_trees_are_not_mixed_with_existing_data(made, tmp_path):
@@ -300,10 +265,3 @@ def test_tagged_parsing_writes_tags_and_bpe_tokens(tmp_path):
     assert problem.for_model(example).targets == "(S (NML DT NN )NML (VP VBZ )VP . )S"
     hparams = HPARAMS["transformer_parsing_tagged"]()
     problem.check_data(hparams, manifest.settings, vocabulary_paths(tmp_path / "data", problem))
-
-
-def test_bpe_tokens_of_any_treebank_mark_each_word():
-    problem = get_problem("treebank_parsing")
-    assert problem.symbols_of("inputs") == () and problem.symbols_of("targets") == ("XX",)
-    problem.vocab_kind = "bpe"
-    assert problem.symbols_of("inputs") == (" ",) and problem.symbols_of("targets") == ("XX",)

@@ -144,15 +144,6 @@ def test_only_long_and_uneven_training_pairs_are_dropped(made, texts, given, fla
         assert manifest.splits[split]["dropped"] == {}
 
 
-def test_the_manifest_counts_long_and_uneven_pairs_separately(made, given):
-    train = [*some_pairs(1, 5), ("a" * 50, "b" * 9), ("a" * 51, "b"), ("a" * 51, "b" * 51)]
-    manifest = made(**given(train=train, dev=DEV, test=TEST), max_characters="50", max_ratio="5")
-    assert manifest.splits["train"]["dropped"] == {
-        "a side of more than 50 characters": 2,
-        "one side more than 5 times as long as the other": 1,
-    }
-
-
 # Splitting off.
 
 
@@ -211,31 +202,6 @@ def test_a_source_with_several_targets_is_in_one_split(made, texts, given, flags
     assert all(manifest.splits[split]["overlap"] == {} for split in SPLITS)
 
 
-@pytest.mark.parametrize("tag", ["", "<2de> "])
-def test_a_source_of_the_dev_file_is_not_split_off_as_test(made, texts, given, tag):
-    pairs = some_pairs(1, 100)
-    said, checks = [], []
-    flags = given(train=pairs, dev=[(tag + source, target) for source, target in pairs[:90]])
-    manifest = made(**flags, held_out="8", symbols=tag, say=said.append, report=checks.append)
-    assert not {source for source, _ in texts("test")} & {source for source, _ in pairs[:90]}
-    assert manifest.splits["train"]["overlap"] == {"dev": 90} and manifest.splits["test"]["overlap"] == {}
-    assert "text_pairs: train: the sources of 90 pairs are also in dev" in said
-    assert [each.count for each in checks[0].findings() if each.kind == ALSO_IN.format("dev")] == [90]
-    dropping = made("dropping", **flags, held_out="2", symbols=tag, drop_duplicates="True")
-    assert dropping.splits["train"]["dropped"] == {ALSO_IN.format("dev"): 90}
-
-
-def test_the_number_of_sources_decides_how_many_pairs_are_split_off(given):
-    pairs = [(f"line {number}", f"Zeile {number} {word}") for number in range(10_000) for word in "abc"]
-    problem = get_problem("text_pairs", **given(train=pairs))
-    train, dev, test = (
-        [pair for pair in problem.examples(split, {}) if not problem.drop_reason(split, pair)] for split in SPLITS
-    )
-    # 5% of 10,000 sources, whose number is estimated to within some percent.
-    assert len(dev) == len(test) and 470 <= len(dev) <= 530
-    assert len(train) == 30_000 - 3 * 2 * len(dev)
-
-
 @pytest.mark.parametrize(
     ("both", "flags", "message"),
     [
@@ -254,15 +220,6 @@ def held_out(given, **flags):
     return {split: set(problem.examples(split, {})) for split in SPLITS}
 
 
-def test_the_split_seed_decides_which_pairs_are_split_off(given):
-    first, again, other = held_out(given), held_out(given, split_seed="1"), held_out(given, split_seed="2")
-    assert first == again
-    for split in ("dev", "test"):
-        assert len(first[split]) == len(other[split]) == 20
-        assert len(first[split] & other[split]) < 10
-    assert not first["dev"] & first["test"]
-
-
 def test_pairs_are_split_off_uniformly_and_in_the_order_of_the_text(given):
     problem = get_problem("text_pairs", **given(train=some_pairs(1, 4000)))
     for split in ("dev", "test"):
@@ -270,25 +227,6 @@ def test_pairs_are_split_off_uniformly_and_in_the_order_of_the_text(given):
         assert numbers == sorted(numbers) and len(numbers) == 200
         assert all(25 <= sum(number > bound for number in numbers) <= 175 for bound in (1000, 2000, 3000))
         assert abs(sum(numbers) / 200 - 2000) < 4 * 4000 / (12 * 200) ** 0.5
-
-
-def test_at_most_2000_pairs_are_split_off_by_default(given):
-    train = given(train=some_pairs(1, 50_000))
-    for flags, size in (({}, 2000), ({"held_out": "2500"}, 2500)):
-        problem = get_problem("text_pairs", **train, **flags)
-        assert [len(set(problem.examples(split, {}))) for split in SPLITS] == [50_000 - 2 * size, size, size]
-
-
-@pytest.mark.parametrize("own", ["dev", "test"])
-def test_only_the_split_without_files_is_split_off(made, texts, given, own):
-    pairs, mine = some_pairs(1, 100), some_pairs(901, 904)
-    said = []
-    made(**given(train=pairs, **{own: mine}), say=said.append)
-    other = {"dev": "test", "test": "dev"}[own]
-    assert texts(own) == sorted(mine)
-    assert len(texts(other)) == 5 and len(texts("train")) == 95
-    assert sorted(texts(other) + texts("train")) == sorted(pairs)
-    assert any(f"no {other} files" in line for line in said) and not any(f"no {own} files" in line for line in said)
 
 
 @pytest.mark.parametrize("name", ["text_pairs", "text_mixture"])

@@ -73,22 +73,6 @@ def test_the_plot_names_the_runs_and_shows_training_beside_evaluations(make_run,
     assert drawn == {color.lower() for color in COLORS[:2]}
 
 
-def test_one_run_has_a_title_and_no_heading(make_run, command, tmp_path):
-    run = make_run("one", [(1, 9.0)], {20: 3.5})
-    (run / "log.jsonl").unlink()
-    plot = tmp_path / "curve.svg"
-    result = command("benchmark", "--curve", f"--output_dir={run}", f"--plot_file={plot}")
-    assert result.stdout.split()[:2] == ["step", "loss"], result.stderr
-    assert texts_of(plot)[-1] == "one" and "learning rate" not in texts_of(plot)
-
-
-def test_runs_of_the_same_name_are_called_by_their_paths(make_run, command, tmp_path):
-    (tmp_path / "x").mkdir()
-    runs = [make_run(name, [(1, 9.0)], {20: 3.5}) for name in ("run", "x/run")]
-    result = command("benchmark", "--curve", f"--output_dir={runs[0]},{runs[1]}")
-    assert [line for line in result.stdout.splitlines() if line.endswith(":")] == [f"{run}:" for run in runs]
-
-
 def test_a_run_without_evaluations_is_an_error_that_names_it(make_run, command, tmp_path):
     runs = [make_run(name, [(1, 9.0)], {20: 3.5}) for name in ("run", "other")]
     (runs[1] / "evaluations.json").unlink()

@@ -111,40 +111,6 @@ def test_a_damaged_file_is_said_and_the_rest_is_shown(run, file, content, said):
     assert report.charts
 
 
-def test_the_curves_of_damaged_evaluations_are_those_of_the_log(run):
-    whole = report_of(run).charts["Loss of training and dev"]
-    (run / "evaluations.json").write_text("{")
-    assert report_of(run).charts["Loss of training and dev"] == whole
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"figures": 1},
-        {"figures": [{"name": "bleu"}]},
-        {"format": 2},
-        {"checkpoint": []},
-        {"decoded_by": {"split": "test"}},
-        {"by_length": [1]},
-        {"by_length": [{"words": "x"}]},
-    ],
-)
-def test_a_damaged_evaluation_is_said(run, scored, change):
-    assert "BLEU" not in report_of(run).text.partition("Scores")[0]
-    (scored / "scores.json").write_text(json.dumps(scores_of() | change))
-    assert f"scores/{scored.name} cannot be read" in report_of(run).text
-
-
-@pytest.mark.parametrize(("line", "is_shown"), [(99, False), ("7-7", True), ("0-7", True), ("7-0", True)])
-def test_examples_that_do_not_fit_their_texts_do_no_harm(run, scored, line, is_shown):
-    """A line or a word that is not there: a tokenizer that normalizes texts may find more words than a blank does."""
-    worst = {"line": line, "score": 1} if isinstance(line, int) else {"line": 1, "score": 1, "alignment": line}
-    (scored / "examples.json").write_text(json.dumps(examples_of() | {"worst": [worst]}))
-    text = report_of(run).text
-    assert ("Worst lines" in text) == is_shown and ("cannot be read" in text) != is_shown
-    assert "alignment" not in text.partition("Worst lines")[2].partition("Best lines")[0]
-
-
 def test_attention_is_data_and_only_what_fits_is_shown(run, scored):
     for attention in (
         {},
@@ -226,15 +192,6 @@ def test_code_that_a_run_names_is_not_executed(run, tmp_path, monkeypatch):
     assert not (tmp_path / "executed").exists()
     assert "Not registered here: the problem 'of_a_plugin', the model 'its_model', the hparam set 'mine'." in text
     assert "problem of_a_plugin (from plug-ins: problem, model)" in text and "its_setting 7" in text
-
-
-def test_an_unfinished_run_says_so(run):
-    settings = json.loads((run / "hparams.json").read_text())
-    (run / "hparams.json").write_text(json.dumps(settings | {"train_steps": 1000}))
-    report = report_of(run)
-    assert "The training is at step 300 of 1,000" in report.text and "unfinished, or stopped early" in report.text
-    (run / "training.lock").touch()
-    assert "state in training, or killed" in report_of(run).text
 
 
 def test_a_run_that_has_just_begun_is_a_report(tmp_path):

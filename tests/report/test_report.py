@@ -11,7 +11,6 @@ import pytest
 from support.reports import Report
 
 import t2t_lite as t2t
-from t2t_lite.report.charts import thinned
 from t2t_lite.visualization.figures import static_text
 
 FROZEN = Path(__file__).resolve().parents[1] / "frozen"
@@ -110,15 +109,6 @@ def test_stored_evaluations_are_shown_with_intervals_and_lines(evaluated, report
     assert "t2t-lite-eval" not in report.text and "no worst and best lines" not in report.text
 
 
-def test_averages_say_what_they_are_made_of_and_the_best_checkpoint_is_named(evaluated, reported, tmp_path):
-    report = reported(tmp_path / "report.html", evaluated)
-    assert "is the mean of 2 checkpoints: steps 200, 300." in report.text
-    assert "The best step by loss is 300 " in report.text
-    assert re.search(r"ckpt-300 \S+ [\d. ]+ best by loss, last, in average-300", report.text)
-    for file in evaluated.parent.glob("run/ckpt-300.*"):
-        assert file.stat().st_size  # the run is as it was
-
-
 def test_an_evaluation_of_an_earlier_version_has_no_examples_and_says_how_to_get_them(evaluated, reported, tmp_path):
     run = shutil.copytree(evaluated, tmp_path / "run")
     (file,) = run.glob("scores/*/examples.json")
@@ -142,78 +132,3 @@ def test_several_runs_are_drawn_over_one_another(reported, tmp_path):
     assert "num_heads h 4 2 " in report.text
     legend = re.search(r"<figcaption>Gradient norm</figcaption>.*?</figure>", report.source, re.DOTALL)[0]
     assert ">one</text>" in legend and ">two</text>" in legend
-
-
-def test_runs_of_the_same_name_are_told_apart(reported, tmp_path):
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        run_with_log(tmp_path / folder / "run", [{"part": "train", "step": 1, "loss": 1.0}])
-    report = reported(tmp_path / "report.html", tmp_path / "a/run", tmp_path / "b/run")
-    assert report.text.startswith("Report: a/run, b/run")
-
-
-def test_repeated_steps_of_a_resumed_training_are_left_out(reported, tmp_path):
-    steps = [(100, 4.0), (200, 9.0), (300, 9.0), (200, 3.0), (400, 1.0)]
-    rows = [{"part": "train", "step": step, "gradient_norm": value} for step, value in steps]
-    start = {"part": "start", "format": 1, "devices": ["CPU"], "replicas": 1, "cores": 3, "tensorflow": "9.9"}
-    rows = [start | {"step": 0}, *rows[:3], start | {"step": 100}, *rows[3:]]
-    run = run_with_log(tmp_path / "run", rows)
-    report = reported(tmp_path / "report.html", run)
-    curve = re.search(r'aria-label="Gradient norm.*?</svg>', report.source, re.DOTALL)[0]
-    line = max(re.findall(r'<path d="(M[^"]*)" clip-path', curve), key=len)
-    assert len(re.findall("[ML]", line)) == 3  # 100, 200 and 400
-    assert "Gradient norm, by step. run: 4 at step 100, 1 at step 400." in report.source
-    assert "devices CPU (3 cores)" in report.text and "TensorFlow 9.9" in report.text and "starts 2" in report.text
-
-
-def test_outputs_are_followed_and_equal_ones_are_one_row(reported, tmp_path):
-    outputs = ["x", "eins", "eins", "one", "eins"]
-    rows = [
-        {"part": "eval", "step": 100 * step, "samples": [{"source": "1", "output": output, "reference": "one"}]}
-        for step, output in enumerate(outputs, start=1)
-    ]
-    report = reported(tmp_path / "report.html", run_with_log(tmp_path / "run", rows))
-    assert "100 x 200 to 300 eins 400 one (the reference) 500 eins reference one" in report.text
-
-
-def test_long_logs_make_small_reports(reported, tmp_path):
-    rows = [{"part": "train", "step": step, "loss": 1.0, "gradient_norm": 1.0} for step in range(1, 20_001)]
-    rows[12_345]["gradient_norm"] = 77.0
-    run = run_with_log(tmp_path / "run", rows, train_steps=20_000)
-    assert len(reported(tmp_path / "report.html", run).source) < 200_000
-    points = thinned([(row["step"], row["gradient_norm"]) for row in rows])
-    assert len(points) <= 400 and (12_346, 77.0) in points
-    assert points == sorted(points) and (points[0][0], points[-1][0]) == (1, 20_000)
-    assert thinned(points) == points
-
-
-def test_the_recorded_set_and_its_parent_are_compared(reported, tmp_path):
-    run = shutil.copytree(TIED / "run", tmp_path / "run")
-    settings = t2t.get_hparams("transformer_tiny", num_heads=8)
-    (run / "hparams.json").write_text(settings.to_json())
-    text = reported(tmp_path / "unknown.html", run).text
-    assert "The run does not record devices and versions and the hparam set." in text and "transformer_tiny" not in text
-    about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(about | {"hparams_set": "transformer_tiny"}))
-    text = reported(tmp_path / "recorded.html", run).text
-    assert "hparam set transformer_tiny " in text
-    assert "num_heads h 8 transformer_tiny: 4 " in text and "filter_size d_ff 512 transformer_base: 2048 " in text
-
-
-def test_the_counts_of_the_data_are_shown_if_it_is_there(reported, tmp_path):
-    run = shutil.copytree(TIED / "run", tmp_path / "run")
-    about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(about | {"data_dir": str(TIED / "data")}))
-    manifest = json.loads((TIED / "data/manifest.text_pairs.json").read_text())
-    text = reported(tmp_path / "report.html", run).text
-    assert f"training pairs {manifest['splits']['train']['examples']} dev pairs 6 " in text
-    assert f"vocabulary {manifest['vocabulary']['size']} tokens" in text
-    (run / "run.json").write_text(json.dumps(about | {"data_dir": "/no/such"}))
-    assert "The data is no longer in /no/such" in reported(tmp_path / "report.html", run).text
-
-
-@pytest.mark.slow
-def test_the_function_writes_the_same_report(evaluated, reported, tmp_path):
-    report = reported(tmp_path / "command.html", evaluated)
-    assert t2t.write_report(str(evaluated), str(tmp_path / "function.html")) == tmp_path / "function.html"
-    assert Report(tmp_path / "function.html").charts == report.charts

@@ -41,13 +41,3 @@ def test_latex_escapes_and_rules():
     assert r"base \& big & 512 & 25.8 $\pm$ 0.2 & 50\% \\" in lines
     assert lines.count(r"\midrule") == 2
     assert lines[-1] == r"\end{tabular}"
-
-
-def test_a_margin_has_no_sign_and_formulas_are_formulas():
-    grid = Grid("Differences", [Column("layer"), Column("BLEU", "+.2f")], [["O(n^2 d)", Mean(-1.0, 0.25)]])
-    assert "| O(n^2 d) | -1.00 ± 0.25 |" in grid.markdown()
-    assert r"$O(n^2 d)$ & -1.00 $\pm$ 0.25 \\" in grid.latex()
-    assert (
-        r"$O(\log_k(n))$ & a\_b \textasciicircum{} c \\"
-        in Grid("", [Column(""), Column("")], [["O(log_k(n))", "a_b ^ c"]]).latex()
-    )

@@ -81,13 +81,6 @@ def test_a_kill_loses_at_most_the_last_record_of_the_time(tmp_path):
     assert spent(tmp_path / "nothing") == {}
 
 
-def test_a_damaged_record_of_times_is_not_in_the_way(tmp_path, run):
-    (tmp_path / TIMES).write_bytes(b'\xff\xfe{"run": "a", "start": 1, "seconds": "x", "cpu_seconds": 2}\n{"run": 1')
-    assert spent(tmp_path) == {}
-    assert runner(tmp_path).execute(run, Command("works", ()))
-    assert spent(tmp_path).keys() == {run.name}
-
-
 SCRIPT = f"""
 import sys
 from pathlib import Path

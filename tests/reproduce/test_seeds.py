@@ -21,13 +21,6 @@ def test_intervals_are_students_with_the_pooled_spread():
     assert difference.margin == pytest.approx(quantile * spread * math.sqrt(2 / 3), rel=1e-6)
 
 
-def test_one_seed_has_no_interval():
-    seeds = Seeds({"a": [30.0], "b": [29.0], "c": []})
-    assert seeds.mean("a") == Mean(30.0, None)
-    assert seeds.difference("a", "b").high == math.inf
-    assert "c" not in seeds
-
-
 def test_intervals_contain_the_truth_as_often_as_they_say():
     random = np.random.default_rng(1)
     hits = []

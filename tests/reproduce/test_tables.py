@@ -9,7 +9,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.reproduce.paper import PAPER_FIGURES
 from t2t_lite.reproduce.runs import SCALES, Run, planned_runs
 from t2t_lite.reproduce.table_1 import FILE, LAYERS, table_1
-from t2t_lite.reproduce.tables import Result, observations, read_results, row_and_column, table_2, table_3, table_4
+from t2t_lite.reproduce.tables import Result, read_results, row_and_column, table_2, table_3, table_4
 
 SMALL = SCALES["small"]
 
@@ -44,14 +44,6 @@ def test_table_3_has_all_rows_the_base_first_and_big_last(tmp_path):
     assert float(rows["l2"]["sacreBLEU (dev)"]) == pytest.approx(23.715)
     assert rows["l2"]["paper: BLEU"] == "23.7" and rows["l2"]["seeds"] == "2"
     assert float(rows["l2"]["sacreBLEU (dev) ±"]) > 0
-
-
-def test_observations_need_both_rows(tmp_path):
-    found = results(3, tmp_path, 3, papers_own)
-    verdicts = {row[1]: (row[4], row[7]) for row in observations(found).rows}
-    assert verdicts["h1"] == verdicts["dr0"] == verdicts["learned_positions"] == ("holds", "holds")
-    assert len(verdicts) == 12
-    assert observations([one for one in found if one.run.row == "transformer_h1"]) is None
 
 
 def test_table_2_never_calls_the_papers_bleu_bleu(tmp_path):

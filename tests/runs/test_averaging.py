@@ -1,7 +1,5 @@
 """Averages of checkpoints against NumPy's mean."""
 
-import shutil
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -82,12 +80,6 @@ def test_training_does_not_resume_from_an_average(directory):
     assert state.restore(directory) == directory / "ckpt-30"
 
 
-def test_an_average_keeps_the_steps_of_its_members(directory):
-    path, steps = average_checkpoints(directory, 3)
-    assert checkpoints.average_members(path) == steps == [20, 30, 40]
-    assert checkpoints.average_members(directory / "ckpt-40") == []
-
-
 def test_an_average_without_its_members_as_version_0_4_wrote_it_is_read(directory):
     model, _ = make()
     path = checkpoints.write(directory / "average-40", model=checkpoints.by_name(model.variables))
@@ -95,24 +87,6 @@ def test_an_average_without_its_members_as_version_0_4_wrote_it_is_read(director
     assert checkpoints.average_members(path) == []
     with pytest.raises(UserError, match="average of weights, for inference only"):
         checkpoints.refuse_average(path)
-
-
-def test_training_does_not_resume_from_an_average_under_the_name_of_a_checkpoint(directory):
-    path, _ = average_checkpoints(directory, 2)
-    for ending in (".index", ".data-00000-of-00001"):
-        shutil.copy(f"{path}{ending}", f"{directory / 'ckpt-50'}{ending}")
-    _, state = make()
-    for restore in (lambda: state.restore(directory), lambda: state.restore_from(directory / "ckpt-50")):
-        with pytest.raises(UserError, match=r"ckpt-50 is an average of the checkpoints of steps 30, 40, .* as ckpt-40"):
-            restore()
-    assert state.step == 0
-
-
-def test_averaging_does_not_change_the_checkpoints(directory):
-    before = {path.name: path.read_bytes() for path in directory.iterdir()}
-    average_checkpoints(directory, 3)
-    after = {path.name: path.read_bytes() for path in directory.iterdir() if not path.name.startswith("average-")}
-    assert after == before
 
 
 def test_a_new_average_replaces_the_old_one(directory, tiny):

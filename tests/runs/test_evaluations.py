@@ -25,12 +25,6 @@ def test_added_evaluations_are_read_back_in_order_of_steps(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["evaluations.json"]
 
 
-def test_a_run_without_evaluations_gives_empty_results(tmp_path):
-    assert read_evaluations(tmp_path) == {}
-    assert best_steps({}, "loss", 3) == []
-    assert evaluations_without_gain({}, "loss") == 0
-
-
 @pytest.mark.parametrize("text", ["{", "[1]", '{"x": {}}', '{"1": 2}'])
 def test_a_damaged_evaluations_file_is_an_error_that_names_it(tmp_path, text):
     (tmp_path / "evaluations.json").write_text(text)

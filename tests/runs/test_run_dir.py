@@ -65,13 +65,6 @@ def test_the_languages_of_the_users_text_are_recorded(tmp_path, vocabulary):
         assert open_run_dir(tmp_path / name).problem.output_language == language
 
 
-def test_preparing_again_with_the_same_settings_changes_nothing(run, problem, vocabulary):
-    before = {path.name: path.read_bytes() for path in run.path.iterdir()}
-    again = prepare_run_dir(run.path, HPARAMS, problem, vocabulary)
-    assert again.hparams == HPARAMS
-    assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before
-
-
 def test_a_preparation_interrupted_before_run_json_is_completed(run, problem, vocabulary):
     (run.path / "run.json").unlink()
     (run.path / "hparams.json").write_text("{")
@@ -126,14 +119,6 @@ def test_a_run_directory_without_run_json_is_an_error_that_names_it(run):
 def test_a_damaged_file_is_an_error_that_names_it(run, name, content):
     (run.path / name).write_bytes(content)
     assert str(run.path / name) in refusal(open_run_dir, run.path)
-
-
-@pytest.mark.parametrize("name", ["vocabulary", "inputs_vocabulary"])
-@pytest.mark.parametrize("entry", [{"file": 4, "sha256": "0"}, {"file": "v"}, "v", 4, None])
-def test_a_run_json_with_a_wrong_vocabulary_entry_is_an_error_that_names_it(run, name, entry):
-    about = run.path / "run.json"
-    about.write_text(json.dumps(json.loads(about.read_text()) | {name: entry}))
-    assert str(run.path) in refusal(open_run_dir, run.path)
 
 
 def test_an_unregistered_problem_is_an_error_that_names_the_file_and_the_problem(run):
@@ -208,20 +193,6 @@ def test_both_separate_vocabularies_are_copied_and_distinguished(separate_run, v
     opened = open_run_dir(separate_run.path)
     assert opened.inputs_vocabulary.read_bytes() == inputs.name.encode()
     assert opened.vocabulary.read_bytes() == targets.name.encode()
-
-
-@pytest.mark.parametrize("content", [b"other tokens", None], ids=["other", "missing"])
-@pytest.mark.parametrize("side", ["inputs", "targets"])
-def test_a_wrong_separate_vocabulary_is_an_error_that_names_it(separate_run, side, content):
-    wrong, right = separate_run.inputs_vocabulary, separate_run.vocabulary
-    if side == "targets":
-        wrong, right = right, wrong
-    if content is None:
-        wrong.unlink()
-    else:
-        wrong.write_bytes(content)
-    message = refusal(open_run_dir, separate_run.path)
-    assert str(wrong) in message and str(right) not in message
 
 
 @pytest.mark.parametrize("changed", [0, 1])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.runs.selection import members, names_one_file, select
+from t2t_lite.runs.selection import members, select
 
 FIGURES = {
     100: {"loss": 3.0, "bleu": 10.0, "chrf": 40.0},
@@ -75,12 +75,6 @@ def test_the_runs_own_metric_ranks_if_it_is_recorded(run, metric, step):
     assert str(select(directory, "best")) == f"{directory}/ckpt-{step} (best by {metric})"
 
 
-def test_without_decoding_the_loss_ranks(run):
-    directory, write = run
-    write({step: {"loss": figures["loss"]} for step, figures in FIGURES.items()})
-    assert str(select(directory, "best")).endswith("ckpt-200 (best by loss)")
-
-
 def test_the_best_that_exists_is_used_with_a_warning(run):
     directory, _ = run
     (directory / "ckpt-300.index").unlink()
@@ -108,11 +102,6 @@ def test_the_best_of_a_moving_average_is_used_with_a_warning(run):
     said = []
     assert select(directory, "best", said.append).reason == "best by bleu"
     assert "moving average" in said[0]
-
-
-def test_only_a_path_is_of_one_run():
-    assert [names_one_file(each) for each in (None, "", "best", "best:f1", "last", "average", "ckpt-20")] == [False] * 7
-    assert names_one_file("run/ckpt-20") and names_one_file("run")
 
 
 @pytest.mark.parametrize(

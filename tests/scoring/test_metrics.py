@@ -10,7 +10,7 @@ import pytest
 import sacrebleu
 
 from t2t_lite.errors import UserError
-from t2t_lite.metric import Metric, figure_label, figure_name, metric_needs, report
+from t2t_lite.metric import metric_needs, report
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.token_metrics import TokenSums
@@ -89,17 +89,6 @@ def test_metrics_of_tokens_are_ratios_of_the_sums():
     found = {name: METRICS[name]().score(sums) for name in METRICS.having("needs", "tokens")}
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert METRICS["perplexity"]().score(TokenSums(1e9, 1e9, 1.0, 0.0)) == pytest.approx(math.exp(88))
-
-
-def test_the_direction_of_each_metric_is_known():
-    lower = {name for name in METRICS if not METRICS.fact(name, "higher_is_better", True)}
-    assert {"loss", "nll_loss", "perplexity", "ter"} <= lower
-    assert not {"accuracy", "bleu", "chrf", "exact_match", "parseval"} & lower
-
-
-def test_a_figure_has_a_name_in_evaluations_and_one_in_reports():
-    assert [figure_name(name) for name in ("bleu", "parseval")] == ["bleu", "f1"]
-    assert [figure_label(figure) for figure in ("bleu", "f1", "chrf", "unknown")] == ["BLEU", "F1", "chrF2", "unknown"]
 
 
 @pytest.mark.parametrize("lowercase, case", [(False, "mixed"), (True, "lc")])
@@ -185,15 +174,3 @@ def test_a_tokenizer_that_cannot_be_used_is_an_error(tokenizer, said):
         pytest.skip("it is installed")
     with pytest.raises(UserError, match=said):
         METRICS["bleu"](tokenize=tokenizer)
-
-
-def test_empty_lines_count_as_lines():
-    assert 0 < score("bleu", ["", HYPOTHESES[0]], [REFERENCES[2], REFERENCES[0]]) < 100
-
-
-def test_a_metric_without_score_is_an_error_that_names_the_class():
-    class Empty(Metric):
-        pass
-
-    with pytest.raises(NotImplementedError, match="Empty has no method score"):
-        Empty().score(["a"], ["a"])

@@ -11,7 +11,7 @@ from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.evaluate import requested_metrics, usual_metrics
-from t2t_lite.metric import check_metric, make_metric, options_for, report, with_companions
+from t2t_lite.metric import check_metric, make_metric, report
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.scoring.text_metrics import tokens_with_split_compounds
 
@@ -89,20 +89,6 @@ def test_nothing_is_smoothed_and_the_case_counts():
     lowercase = make_metric("paper_bleu", language="en", lowercase=True)
     assert lowercase.score(["A B C D E"], ["a b c d e"]) == pytest.approx(100)
     assert score([""], ["a b c d"]) == 0.0
-
-
-def test_sacrebleu_stands_beside_it():
-    assert with_companions(["ter", "paper_bleu"]) == ["ter", "paper_bleu", "bleu"]
-    assert with_companions(["bleu", "paper_bleu"]) == ["bleu", "paper_bleu"]
-    assert with_companions(["chrf"]) == ["chrf"]
-
-
-def test_a_problem_knows_the_language_of_its_outputs():
-    languages = {name: options_for("paper_bleu", get_problem(name)) for name in ("wmt_enfr", "grammar_ende_rev")}
-    assert languages == {"wmt_enfr": {"language": "fr"}, "grammar_ende_rev": {"language": "en"}}
-    assert options_for("paper_bleu", get_problem("multi30k_endefr")) == {}  # two languages
-    assert options_for("bleu", get_problem("wmt_enfr")) == {"language": "fr"}
-    assert options_for("chrf", get_problem("wmt_enfr")) == {}
 
 
 @pytest.mark.parametrize(

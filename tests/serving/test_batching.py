@@ -192,19 +192,3 @@ def test_a_batch_that_is_not_full_waits_for_more_and_a_full_one_does_not(engine,
     short = batcher(delay=0.2)
     alone = short.submit("task", ["d"])
     assert alone.future.result(60) == ["D"] and alone.queue_seconds >= 0.2
-
-
-def test_idle_threads_share_a_request(engine, batcher):
-    queue = batcher(batch_tokens=1000, workers=2)
-    assert batches_of_16(engine, queue) == [8, 8]
-
-
-def test_closing_answers_what_was_accepted(engine, batcher):
-    queue = batcher(delay=60)
-    job = queue.submit("task", ["a", "b"])
-    queue.close()
-    assert job.future.result(0) == ["A", "B"]
-
-
-def test_an_empty_request_has_an_empty_answer(batcher):
-    assert batcher().submit("task", []).future.result(0) == []

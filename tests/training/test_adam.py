@@ -13,28 +13,6 @@ START = np.array([1.0, -2.0, 0.5, 0.0])
 GRADIENTS = np.array([[0.3, -0.001, 2.0, 0.0], [-0.2, -0.002, 2.0, 0.01], [0.1, 0.004, -3.0, 0.0]])
 
 
-def rate(step):
-    """Equation 3 for HPARAMS."""
-    return 16**-0.5 * min(step**-0.5, step * 2**-1.5)
-
-
-def adam(epsilon, epsilon_inside):
-    """Kingma & Ba 2015: algorithm 1 (epsilon beside sqrt of the corrected second moment), or, with `epsilon_inside`,
-    the reordering at the end of their section 2, which TensorFlow and Keras use: epsilon beside sqrt of the raw one.
-    """
-    x, first, second = START.copy(), np.zeros(4), np.zeros(4)
-    for step, gradient in enumerate(GRADIENTS, start=1):
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.98 * second + 0.02 * gradient**2
-        if epsilon_inside:
-            size = rate(step) * np.sqrt(1 - 0.98**step) / (1 - 0.9**step)
-            x = x - size * first / (np.sqrt(second) + epsilon)
-        else:
-            corrected = np.sqrt(second / (1 - 0.98**step)) + epsilon
-            x = x - rate(step) * first / (1 - 0.9**step) / corrected
-    return x
-
-
 def make(hparams=HPARAMS):
     """A variable with the initial value START, and its optimizer."""
     variable = keras.Variable(START.astype("float32"), name="x")
@@ -49,21 +27,6 @@ def apply(optimizer, gradient, loss_scale=1.0):
 
 def skip(optimizer):
     optimizer.count(tf.constant(False))
-
-
-def after_three_steps(hparams):
-    variable, optimizer = make(hparams)
-    for gradient in GRADIENTS:
-        apply(optimizer, gradient)
-    assert int(optimizer.iterations) == 3
-    return np.array(variable)
-
-
-def test_the_placement_of_epsilon_does_not_matter_for_large_gradients():
-    result = after_three_steps(HPARAMS)
-    np.testing.assert_allclose(result, adam(HPARAMS.adam_epsilon, epsilon_inside=False), rtol=2e-5, atol=1e-6)
-    # With a large epsilon it matters, so the test above distinguishes the two.
-    assert np.abs(adam(0.05, epsilon_inside=True) - adam(0.05, epsilon_inside=False)).max() > 1e-3
 
 
 @pytest.mark.heavy
@@ -105,9 +68,3 @@ def test_the_moving_average_forgets_the_initial_weights():
     remains = np.array(optimizer.averages[0]) - np.array(variable)
     np.testing.assert_allclose(remains, np.prod([(1 + t) / (10 + t) for t in range(1, 101)]), atol=1e-6)
     assert remains.max() < 1e-6
-
-
-def test_without_a_moving_average_the_weights_stay_in_place():
-    variable, optimizer = make()
-    with optimizer.averages_in_place():
-        np.testing.assert_array_equal(np.array(variable), START.astype("float32"))

@@ -48,24 +48,6 @@ def test_learned_positions_must_cover_the_dev_split(dev):
     manifest(SHORT, dev).check_lengths(HParams(max_length=12, position_encoding="learned"))
 
 
-def test_lengths_are_compared_as_numbers():
-    dev = {"inputs": [9, 100], "targets": [20]}
-    assert "has 100 tokens" in refusal(manifest(SHORT, dev), HParams(max_length=50, position_encoding="learned"))
-
-
-@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
-def test_other_position_encodings_have_no_length_limit(positions):
-    hparams = HParams(max_length=5, position_encoding=positions)
-    manifest(SHORT, {"inputs": [12], "targets": [4]}).check_lengths(hparams)
-
-
-def test_longer_training_pairs_are_allowed_because_they_are_dropped():
-    manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT).check_lengths(HParams(max_length=9))
-    manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT).check_lengths(
-        HParams(max_length=9, position_encoding="learned")
-    )
-
-
 def check_data(hparams, folder, settings=WORDS):
     """Checks settings of a parsing problem whose sides share the vocabulary `v`."""
     get_problem("treebank_parsing").check_data(hparams, settings, (folder / "v", folder / "v"))

@@ -10,9 +10,8 @@ import time
 
 import pytest
 
-from t2t_lite.bin.trainer import main
 from t2t_lite.errors import UserError
-from t2t_lite.training.cluster import PROCESSES, is_launched, processes_on_host, task_of_environment
+from t2t_lite.training.cluster import PROCESSES, task_of_environment
 from t2t_lite.training.launcher import Launcher
 
 # Each worker finds its index in `index` and a folder in sys.argv[1].
@@ -99,13 +98,6 @@ def test_with_tf_config_each_machine_starts_its_share_of_the_workers(launch, tmp
     assert (tmp_path / "evaluator").read_text() == "evaluator"
 
 
-def test_an_address_without_a_port_is_refused(launch, monkeypatch):
-    config = {"cluster": {"worker": ["a", "b:1"]}, "task": {"type": "worker", "index": 0}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    with pytest.raises(UserError, match="the address 'a' has no port; write host:port"):
-        launch("started()")
-
-
 def test_after_an_error_all_workers_are_started_again_as_often_as_allowed(launch, tmp_path):
     # In each round, worker 1 kills itself, and worker 0 then ends at once with an error, as after the loss of a worker.
     program = """
@@ -132,16 +124,6 @@ def test_after_an_error_all_workers_are_started_again_as_often_as_allowed(launch
         ended,
     ]
     assert all(len(list(tmp_path.glob(f"start-{index}-*"))) == 3 for index in range(2))
-
-
-def test_a_restart_may_succeed(launch):
-    status, said = launch("sys.exit(3 if started() == 0 and index else 0)", max_restarts=1)
-    assert status == 0 and len(said) == 2 and "worker 1 of 2 on this machine ended with exit status 3" in said[0]
-
-
-def test_wrong_usage_is_not_repeated(launch, tmp_path):
-    assert launch("started(); sys.exit(2)", max_restarts=5)[0] == 2
-    assert len(list(tmp_path.glob("start-*"))) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -213,15 +195,3 @@ def test_a_worker_that_does_not_end_is_killed(launch, tmp_path, monkeypatch):
     """
     status, said = launch(program)
     assert status == 137 and len(said) == 1
-
-
-def test_a_process_knows_whether_it_was_launched(monkeypatch):
-    monkeypatch.delenv(PROCESSES, raising=False)
-    assert not is_launched() and processes_on_host() == 1
-    monkeypatch.setenv(PROCESSES, "8")
-    assert is_launched() and processes_on_host() == 8
-
-
-def test_an_evaluation_is_one_process(capsys):
-    assert main(["--schedule=eval", "--data_dir=data", "--output_dir=run", "--processes_per_host=2"]) == 2
-    assert "--processes_per_host applies to training only" in capsys.readouterr().err

@@ -253,37 +253,6 @@ def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
     assert trace.stat().st_size > 1000
 
 
-@pytest.mark.heavy  # test_train_step.py tests the same for a single step
-@pytest.mark.parametrize(
-    "changes", [{"residual_dropout": 0.0}, {"residual_dropout": 0.3, "batch_by": "shapes", "optimizer": "sgd"}], ids=str
-)
-def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, grammar_data, tmp_path, changes):
-    hparams = SMALL.replace(**changes)
-    for name, options in (
-        ("plain", {}),
-        ("limited", {"max_tokens_per_replica": 150}),
-        ("compiled", {"xla_compile": True}),
-    ):
-        run(hparams, grammar_data, tmp_path / name, PROBLEM, save_checkpoints_steps=6, **options)
-    expected = checkpoints.read(tmp_path / "plain" / "ckpt-6", "model")
-    for name in ("limited", "compiled"):
-        found = checkpoints.read(tmp_path / name / "ckpt-6", "model")
-        for variable, array in expected.items():
-            np.testing.assert_allclose(found[variable], array, atol=1e-5, err_msg=variable)
-        figures = read_evaluations(tmp_path / name)[6]
-        assert figures == pytest.approx(read_evaluations(tmp_path / "plain")[6], rel=1e-4)
-
-
-@pytest.mark.heavy
-def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_data, tmp_path, logged):
-    hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=1)
-    run(hparams, grammar_data, tmp_path, PROBLEM, warm_start_from=str(chosen), schedule="train")
-    assert "warm start from" in "\n".join(logged())
-    last = checkpoints.read(chosen / "ckpt-9", "model")  # not average-9: averages are not trained on
-    for name, array in checkpoints.read(tmp_path / "ckpt-1", "model").items():
-        np.testing.assert_array_equal(array, last[name], err_msg=name)
-
-
 class SignalAt(Display):
     """Sends this process SIGTERM when an evaluation first shows a line that has all of some words."""
 
@@ -332,16 +301,6 @@ def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar
     assert "already trained" in "\n".join(logged())
 
 
-@pytest.mark.heavy
-def test_an_evaluation_between_two_times_is_made_up_for(run, grammar_data, tmp_path):
-    """Without steps between checkpoints, the run directory records what was to be evaluated."""
-    hparams = SMALL.replace(train_steps=2)
-    assert run(hparams, grammar_data, tmp_path, PROBLEM, display=SignalAt("step 2:")).reason == "signal"
-    hparams = hparams.replace(train_steps=3)
-    assert run(hparams, grammar_data, tmp_path, PROBLEM) == (3, "last step", 0)
-    assert list(read_evaluations(tmp_path)) == [2, 3]
-
-
 @pytest.mark.slow
 def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
     options, directory, _ = decoding
@@ -361,19 +320,3 @@ def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
     for wrong in ({"eval_lines": 5}, {"eval_lines": 0, "eval_decode": True}, {"eval_lines": "5", "eval_decode": True}):
         with pytest.raises(UserError, match="`eval_lines"):
             TrainOptions(**wrong)
-
-
-@pytest.mark.heavy
-def test_evaluations_show_their_progress(run, grammar_data, tmp_path, logged):
-    class Often(Display):
-        LINE_SECONDS = 0.0
-
-    options = {"eval_decode": True, "decode_hparams": "beam_size=1,extra_length=3"}
-    run(SMALL.replace(train_steps=1), grammar_data, tmp_path, PROBLEM, display=Often(), **options)
-    lines = [line for line in logged() if ": evaluation, " in line]
-    assert "step 1: evaluation, 20 of 20 lines decoded, 0:00:00 left" in lines
-    targets = [line.split("evaluation, ")[1].split(" target tokens")[0] for line in lines if "target tokens" in line]
-    done, total = targets[-1].split(" of ")
-    assert done == total and len(targets) >= 1
-    run(SMALL.replace(train_steps=2), grammar_data, tmp_path, PROBLEM, **options)
-    assert not [line for line in logged() if ": evaluation, " in line]  # less than half a minute

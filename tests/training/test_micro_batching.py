@@ -114,8 +114,3 @@ def test_there_is_one_static_shape_per_bucket_length():
         assert number * shape[0] >= rows
         shapes.add(tuple(shape))
     assert len(shapes) == len({length for _, length, _ in shapes}) <= 10
-
-
-def test_bucket_lengths_are_few_and_multiples_of_8():
-    lengths = {int(bucket_length(tf.constant(length))) for length in range(1, 257)}
-    assert lengths == {8, 16, 24, 32, 48, 64, 96, 128, 192, 256}

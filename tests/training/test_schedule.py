@@ -24,15 +24,6 @@ def test_learning_rates_of_the_base_model():
     assert float(learning_rate(16_000, hparams)) == pytest.approx(3.493856e-4, rel=1e-5)
 
 
-def test_multi30k_peaks_at_0_005_at_step_2000():
-    hparams = HPARAMS["transformer_multi30k"]()
-    rates = {step: float(learning_rate(step, hparams)) for step in (1, 1000, 1999, 2000, 2001, 8000)}
-    assert rates[2000] == pytest.approx(0.005, rel=1e-6)
-    assert max(rates, key=rates.get) == 2000
-    assert rates[1000] == pytest.approx(0.0025, rel=1e-6)
-    assert rates[8000] == pytest.approx(0.0025, rel=1e-6)
-
-
 def test_learning_rate_constant_is_a_factor():
     hparams = HParams()
     doubled = hparams.replace(learning_rate_constant=2.0)

@@ -11,7 +11,6 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.vocab import train_vocabulary
-from t2t_lite.data.vocab.sentencepiece import model_class
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.runs import checkpoints
@@ -138,40 +137,6 @@ def test_with_another_vocabulary_rows_follow_their_tokens(run, vocabularies):
     ]
 
 
-def test_a_vocabulary_in_another_order_gives_every_row(run, vocabularies, tmp_path):
-    directory, old = run
-    proto = model_class().FromString(vocabularies["old"].read_bytes())
-    last = proto.pieces.pop()
-    proto.pieces.insert(3, last)
-    (tmp_path / "moved").write_bytes(proto.SerializeToString())
-    _, after, lines = started(TINY, directory, tmp_path / "moved")
-    np.testing.assert_array_equal(after[EMBEDDING], np.insert(old[EMBEDDING][:-1], 3, old[EMBEDDING][-1], axis=0))
-    assert len(lines) == 1
-
-
-def test_separate_embeddings_are_loaded_from_a_shared_one(run, vocabularies):
-    directory, old = run
-    before, after, lines = started(
-        TINY.replace(tied_embeddings="none"), directory, vocabularies["new"], vocabularies["german"]
-    )
-    tables = {EMBEDDING: "new", PROJECTION: "new", INPUTS: "german"}
-    assert_same(after, old, but=tables)
-    old_tokens = tokens_of(vocabularies["old"])
-    for name, vocabulary in tables.items():
-        assert_rows_by_token(after[name], before[name], tokens_of(vocabularies[vocabulary]), old[EMBEDDING], old_tokens)
-    assert "3 in part" in lines[0]
-    assert lines[-1] == "  settings of that run: tied_embeddings: all, not none"
-
-
-def test_a_shared_embedding_is_loaded_from_the_target_embedding(tmp_path, vocabularies):
-    directory = tmp_path / "run"
-    old = train_run(directory, TINY.replace(tied_embeddings="none"), vocabularies["old"], vocabularies["german"])
-    _, after, lines = started(TINY, directory, vocabularies["old"])
-    assert_same(after, old, but=[INPUTS, PROJECTION])
-    assert lines[0].endswith(f"{len(after)} of {len(after)} weights loaded, 2 in the checkpoint unused")
-    assert lines[1:3] == [f"  unused: {name}: not in this model" for name in (INPUTS, PROJECTION)]
-
-
 def test_weights_of_another_filter_size_keep_their_initial_values_and_are_reported(run, vocabularies):
     directory, old = run
     before, after, lines = started(TINY.replace(filter_size=40), directory, vocabularies["old"])
@@ -198,28 +163,6 @@ def test_with_another_number_of_layers_the_common_ones_are_loaded(tmp_path, voca
     assert lines[0].endswith(
         f"{number} not loaded" if added else f"{len(after)} weights loaded, {number} in the checkpoint unused"
     )
-
-
-def test_many_differences_are_reported_in_few_lines(run, vocabularies):
-    deep = TINY.replace(num_encoder_layers=12, filter_size=40)
-    _, after, lines = started(deep, run[0], vocabularies["old"])
-    assert len(after) > 100 and len(lines) < 20
-    assert "  not loaded: and 3 more" in lines  # of 11 layers
-
-
-@pytest.mark.parametrize("old_length, new_length", [(20, 30), (30, 20)])
-def test_with_another_max_length_the_common_learned_positions_are_loaded(
-    tmp_path, vocabularies, old_length, new_length
-):
-    learned = TINY.replace(position_encoding="learned")
-    old = train_run(tmp_path / "run", learned.replace(max_length=old_length), vocabularies["old"])
-    before, after, lines = started(learned.replace(max_length=new_length), tmp_path / "run", vocabularies["old"])
-    names = [f"transformer.{side}_positions.weight" for side in ("inputs", "targets")]
-    assert_same(after, old, but=names)
-    for name in names:
-        np.testing.assert_array_equal(after[name][:20], old[name][:20])
-        np.testing.assert_array_equal(after[name][20:], before[name][20:])
-        assert (f"  in part: {name}: 20 of 30 positions" in lines) == (new_length == 30)
 
 
 def test_mirrored_weights_are_loaded_on_their_devices(run, vocabularies):
@@ -249,16 +192,6 @@ def test_an_average_is_refused_whatever_its_name(run, vocabularies, name):
     with pytest.raises(UserError, match=r"average of the checkpoints of steps 100, 200.* such as ckpt-200") as caught:
         resolve(directory / name)
     assert f"`warm_start_from={directory / name}`" in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("ending", ["", ".index"])
-@pytest.mark.parametrize("name", ["ckpt-100", "ckpt-200"])
-def test_a_checkpoint_may_be_given_with_or_without_its_file_ending(run, vocabularies, name, ending):
-    directory, _ = run
-    run_dir, checkpoint = resolve(f"{directory}/{name}{ending}")
-    assert (run_dir.path, checkpoint) == (directory, directory / name)
-    _, after, _ = started(TINY, directory / f"{name}{ending}", vocabularies["old"])
-    assert_same(after, checkpoints.read(directory / name, "model"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from t2t_lite.trees.cleaning import clean
-from t2t_lite.trees.tree import OPEN, Tree, parse_brackets, walk
+from t2t_lite.trees.tree import Tree, parse_brackets
 
 
 def cleaned(text):
@@ -114,18 +114,3 @@ def test_round_brackets_as_words_become_treebank_symbols():
     """Words with brackets cannot be read from brackets, but a tree made in another way may have them."""
     tree = Tree("S", (Tree("-LRB-", word="("), Tree("NN", word="it"), Tree("-RRB-", word=")")))
     assert str(clean(tree)) == "(TOP (S (-LRB- -LRB-) (NN it) (-RRB- -RRB-)))"
-
-
-def test_cleaning_does_not_modify_its_argument():
-    (tree,) = parse_brackets("( (S-1 (NP (-NONE- *)) (VP (VB go))))")
-    before = str(tree)
-    clean(tree)
-    assert str(tree) == before
-
-
-def test_trees_of_any_depth_are_cleaned():
-    depth = 20_000
-    (tree,) = parse_brackets("(" + "(NP-SBJ (X (-NONE- *))" * depth + "(NN it)" + ")" * depth + ")")
-    tree = clean(tree)
-    assert sum(kind is OPEN for kind, _ in walk(tree)) == depth + 1
-    assert str(tree) == "(TOP " + "(NP " * depth + "(NN it)" + ")" * depth + ")"

@@ -106,23 +106,6 @@ def test_svg_texts_are_inside_the_picture_and_do_not_overlap(tree):
         assert end <= width and row[0][1] + 12 <= height
 
 
-@pytest.mark.parametrize("depth", [1, 5, 150])
-def test_svg_draws_parents_above_their_children(depth):
-    *_, texts = read(draw_svg([("", deep(depth))]))
-    heights = {letters: y for _, y, letters, _ in texts}
-    assert heights["S1"] < heights["NN"] < heights["word0"]
-    for number in range(1, depth + 1):
-        assert heights[f"S{number}"] < heights[f"word{number}"]
-        assert number == 1 or heights[f"S{number}"] < heights[f"S{number - 1}"]
-
-
-def test_svg_draws_an_only_child_right_below_its_parent():
-    *_, (_, *texts) = read(draw_svg([("", tree_of(CHAIN))]))
-    assert [(letters, x) for x, _, letters, _ in sorted(texts, key=lambda text: text[1])] == [
-        (letters, texts[0][0]) for letters in ("S", "VP", "VP", "VB", "Go")
-    ]
-
-
 def test_svg_connects_every_node_to_its_parent_without_zero_length_lines():
     svg = draw_svg([("", tree_of(RAIN))])
     *_, (caption, root, *others) = read(svg)
@@ -138,23 +121,6 @@ def test_svg_connects_every_node_to_its_parent_without_zero_length_lines():
         )
     assert (caption[2], root[2], len(others)) == (None, "S", 10)
     assert "stroke:white" not in svg
-
-
-def test_svg_stacks_trees_with_their_captions():
-    captions = [f"{number}  {' '.join(tree_words(tree))}" for number, tree in enumerate(TREES)]
-    _, _, texts = read(draw_svg(list(zip(captions, TREES))))
-    rows = iter(in_rows(texts))
-    for caption, tree in zip(captions, TREES):
-        assert [text[2] for text in next(rows)] == [caption]
-        for row in rows:
-            if [text[2] for text in row] == tree_words(tree):
-                break
-    assert next(rows, None) is None
-
-
-def test_svg_without_trees_is_empty_but_valid():
-    width, height, texts = read(draw_svg([]))
-    assert texts == [] and width > 0 and height > 0
 
 
 def test_characters_invalid_in_xml_or_a_terminal_are_replaced():
@@ -185,17 +151,6 @@ def test_text_art_of_a_known_tree():
     ]
 
 
-def test_text_art_hides_xx_and_shows_top_only_over_several_children():
-    assert text_art(tree_of("(TOP (XX a) (NP (XX b)) (XX c))")).split("\n") == [
-        "    TOP",
-        " ┌───┼───┐",
-        " │   NP  │",
-        " │   │   │",
-        " a   b   c",
-    ]
-    assert text_art(tree_of("(TOP (XX rain))")) == "rain"
-
-
 @pytest.mark.parametrize("tree", TREES)
 def test_text_art_has_every_word_in_order_and_no_trailing_blanks(tree):
     lines = text_art(tree).split("\n")
@@ -203,10 +158,3 @@ def test_text_art_has_every_word_in_order_and_no_trailing_blanks(tree):
     assert all(line and line == line.rstrip() for line in lines)
     letters = re.findall(r"[^\s│┌┐─┴┬┼]+", " ".join(lines[:-1]))
     assert sorted(letters) == labels_shown(tree)
-
-
-def test_text_art_gives_wide_characters_two_cells_and_accents_none():
-    plain = text_art(tree_of("(TOP (NP (A abcd) (B naive) (C x)))"))
-    assert text_art(tree_of("(TOP (NP (A 漢字) (B nai\u0308ve) (C x)))")) == plain.replace("abcd", "漢字").replace(
-        "naive", "nai\u0308ve"
-    )

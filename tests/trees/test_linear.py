@@ -103,14 +103,6 @@ def test_random_trees_survive_a_round_trip():
         assert repair(linearise(tree), tree_words(tree)) == as_repaired(tree)
 
 
-def test_trees_of_any_depth_survive_a_round_trip():
-    depth = 20_000
-    symbols = " ".join(["(NP"] * depth + ["XX"] + [")NP"] * depth)
-    tree, needed = repair(symbols, ["dog"])
-    assert linearise(tree) == symbols and not needed
-    assert str(tree) == "(TOP " + "(NP " * depth + "(XX dog)" + ")" * depth + ")"
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("corpus", "count"), [("wsj", 3669), pytest.param("gum", 10_224 + 1575, marks=pytest.mark.slow)]

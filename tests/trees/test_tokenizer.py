@@ -69,22 +69,6 @@ def test_split_as_treebank_gives_the_words_of_plain_text(line, words):
     assert split_as_treebank(line) == words.split()
 
 
-TYPOGRAPHIC = [
-    "Don’t! It’s the dog’s, and the dogs’ toys.",
-    "I can’t, won’t, DON’T, isn’t; I’ve, I’ll, I’d, I’m, we’re",
-    "“Yes”, he said, “it’s late.”",
-    "(“Yes” or ‘no’)",
-    "rock ’n’ roll, the ’90s, ’twas",
-    "“‘Yes’, he said.”",
-]
-
-
-@pytest.mark.parametrize("line", TYPOGRAPHIC)
-def test_typographic_marks_are_split_like_straight_ones(line):
-    straight = line.translate(str.maketrans("‘’“”", "''\"\""))
-    assert split_as_treebank(line) == split_as_treebank(straight) != straight.split()
-
-
 @pytest.mark.parametrize("line", ["f(x)", ":)", "((", "a)b(c", "(NP XX )NP", "( ( a ) )", "(a) ( b"])
 @pytest.mark.parametrize("name", ["blanks", "treebank"])
 def test_no_word_contains_a_round_bracket(name, line):
@@ -92,8 +76,3 @@ def test_no_word_contains_a_round_bracket(name, line):
     words = TOKENIZERS[name](line)
     assert words
     assert not [word for word in words if "(" in word or ")" in word]
-
-
-@pytest.mark.parametrize("words", [words for words in TREEBANK.values() if words], ids=repr)
-def test_treebank_words_are_unchanged_by_split_at_blanks(words):
-    assert split_at_blanks(words) == words.split(" ")

@@ -10,7 +10,6 @@ from t2t_lite.trees.tree import (
     ROOT,
     Tree,
     TreeBuilder,
-    leaves,
     parse_brackets,
     to_brackets,
     tree_words,
@@ -55,18 +54,6 @@ def test_walk_visits_a_tree_from_left_to_right():
         (CLOSE, S),
     ]
     assert list(walk(RAIN)) == [(LEAF, RAIN)]
-
-
-def test_leaves_and_words_are_in_order_from_left_to_right():
-    assert leaves(S) == [RAIN, FALLS]
-    assert tree_words(S) == ["rain", "falls"]
-    assert leaves(RAIN) == [RAIN]
-    assert tree_words(RAIN) == ["rain"]
-
-
-def test_a_tree_prints_as_its_brackets():
-    assert str(S) == f"{S}" == to_brackets(S) == RAIN_FALLS
-    assert str(RAIN) == "(NN rain)"
 
 
 # The builder.

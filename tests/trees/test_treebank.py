@@ -133,16 +133,6 @@ def test_a_tree_that_is_not_indented_is_one_tree(lines, tmp_path):
     assert described(written(tmp_path / "lines.mrg", 3 * text)) == 3 * [str(expected)]
 
 
-def test_a_line_may_hold_several_trees(tmp_path):
-    text = "(TOP (NN a)) (TOP (NN b))(TOP\n  (NN c)) (TOP (NN d))\n"
-    assert described(written(tmp_path / "x.mrg", text)) == [f"(TOP (NN {word}))" for word in "abcd"]
-
-
-def test_a_tree_may_begin_on_the_line_where_another_ends(tmp_path):
-    text = "(TOP\n  (NN a)) (TOP\n  (NN b))\n(TOP (NN c))\n"
-    assert described(written(tmp_path / "x.mrg", text)) == [f"(TOP (NN {word}))" for word in "abc"]
-
-
 @pytest.mark.parametrize("text", ["", "\n", "\ufeff", " \n\t\n\r\n", "( (-NONE- *))\n"])
 @pytest.mark.parametrize("name", ["x.mrg", "x.ptb.gz"])
 def test_a_file_without_words_has_no_trees(name, text, tmp_path):
@@ -175,13 +165,6 @@ def test_good_trees_around_a_malformed_one_are_read(root, layout, kind, tmp_path
         assert described(tmp_path / name) == expected, order
 
 
-def test_closing_brackets_may_be_on_separate_lines(tmp_path):
-    good, bad = "(TOP\n  (S\n    (NN {})\n  )\n)\n", "(TOP\n  (S\n    (NN bad)\n  )\n"
-    path = written(tmp_path / "x.mrg", good.format("a") + bad + good.format("b") + good.format("c"))
-    found = described(path)
-    assert found == ["(TOP (S (NN a)))", f"{path}, line 6", "(TOP (S (NN b)))", "(TOP (S (NN c)))"]
-
-
 @pytest.mark.parametrize("layout", INDENTED)
 def test_good_trees_between_malformed_ones_of_all_kinds_are_read(layout, tmp_path):
     rng = random.Random(9)
@@ -190,12 +173,6 @@ def test_good_trees_between_malformed_ones_of_all_kinds_are_read(layout, tmp_pat
         expected = good_and_bad(tmp_path / "x.mrg", layout, trees)
         good = [each for each in expected if each.startswith("(")]
         assert [each for each in described(tmp_path / "x.mrg") if each.startswith("(")] == good, trees
-
-
-def test_a_missing_bracket_and_a_later_extra_one_lose_no_tree_in_between(tmp_path):
-    trees = [BAD["a bracket not closed inside"], None, BAD["a closing bracket too many at the end"], None]
-    expected = good_and_bad(tmp_path / "x.mrg", "a tree a line", trees)
-    assert described(tmp_path / "x.mrg") == expected
 
 
 def test_a_malformed_tree_is_reported_with_place_and_reason(tmp_path):
@@ -224,13 +201,6 @@ def test_memory_after_an_unclosed_bracket_does_not_grow_with_the_file(tmp_path):
         most.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert most[1] < 1.5 * most[0]
-
-
-@pytest.mark.parametrize("text", ["text", "text (TOP (NN a))", ")"])
-def test_text_between_trees_after_an_unclosed_bracket_does_not_lose_trees(text, tmp_path):
-    lines = ["(TOP (S (NN a))", good_tree("b"), text, good_tree("c")]
-    found = described(written(tmp_path / "x.mrg", "\n".join(lines) + "\n"))
-    assert found == [f"{tmp_path / 'x.mrg'}, line 1", good_tree("b"), f"{tmp_path / 'x.mrg'}, line 3", good_tree("c")]
 
 
 # Files.

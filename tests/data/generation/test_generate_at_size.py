@@ -191,13 +191,6 @@ def test_beam_resumes_a_generation_begun_without_it(whole, tmp_path):
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-def test_an_unknown_beam_runner_is_a_one_line_error(tmp_path):
-    pytest.importorskip("apache_beam")
-    with pytest.raises(UserError, match="`runner=NoSuchRunner`") as caught:
-        generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="NoSuchRunner"))
-    assert "\n" not in str(caught.value)
-
-
 def test_max_cases_limits_only_the_train_split(tmp_path):
     manifest = generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(max_cases=500))
     assert {split: made["examples"] for split, made in manifest.splits.items()} == {
@@ -238,18 +231,3 @@ def test_a_vocabulary_given_as_a_file_is_used(tmp_path):
     problem.vocab_file = f"{tmp_path / 'theirs'},{tmp_path / 'theirs'}"
     with pytest.raises(UserError, match="names 2"):
         generate(problem, tmp_path / "other", tmp_path / "none", say=silent)
-
-
-def test_progress_shows_the_speed_and_the_time_left():
-    from t2t_lite.data.generation import text_checks as meter
-
-    said = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(meter, "PROGRESS_SECONDS", 0)
-        progress = meter.PairProgress("x: train: encoding", said.append, total=4000)
-        for done in (0, 1, 2000, 4000):
-            progress(done)
-    assert [line.split(" pairs")[0] for line in said] == [
-        f"x: train: encoding: {done} of 4,000" for done in ("0", "2,000", "4,000")
-    ]
-    assert said[1].endswith(" left") and " pairs/s, " in said[1]

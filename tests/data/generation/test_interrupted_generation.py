@@ -68,15 +68,6 @@ def test_leftovers_of_a_run_killed_between_two_files_are_removed(whole, tmp_path
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-@pytest.mark.parametrize("lost", ["letters-dev.inputs.txt", "vocab.letters.60.subwords"])
-def test_a_lost_file_is_regenerated(whole, tmp_path, lost):
-    for name, content in contents_of(whole).items():
-        if name != lost:
-            (tmp_path / name).write_bytes(content)
-    generate(Letters(), tmp_path, tmp_path / "none", say=silent)
-    assert contents_of(tmp_path) == contents_of(whole)
-
-
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_changed_vocabulary_size_never_keeps_shards_of_the_old_vocabulary(tmp_path, finished):
     class Letters45(Letters):

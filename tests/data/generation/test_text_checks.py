@@ -1,4 +1,3 @@
-import collections
 import gzip
 import itertools
 import os
@@ -10,7 +9,6 @@ import pytest
 
 from t2t_lite.data.generation.text_checks import (
     BLOCK,
-    COMPARED_CHARACTERS,
     MAX_HASHES,
     MAX_JUDGED,
     SAMPLE_PAIRS,
@@ -20,7 +18,7 @@ from t2t_lite.data.generation.text_checks import (
     pair_hash,
     swapped,
 )
-from t2t_lite.data.problem import Example, Problem, Unusable, get_problem
+from t2t_lite.data.problem import Example, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel
 
 REPEATED = "a repeated pair"
@@ -102,21 +100,6 @@ def test_each_finding_has_its_exact_count_and_its_first_line_numbers():
     ]
 
 
-def test_a_finding_keeps_at_most_the_first_five_line_numbers():
-    pairs = [Example("a", "a")] * 40
-    found = by_kind(checked(pairs, dict.fromkeys(range(11, 31), "bad")))
-    assert described(found["bad"]) == (20, [11, 12, 13, 14, 15], True, False)
-    assert described(found[IDENTICAL]) == (20, [1, 2, 3, 4, 5], False, False)
-    assert described(found[REPEATED]) == (19, [2, 3, 4, 5, 6], False, False)
-
-
-def test_words_are_counted_on_each_side_of_kept_pairs_only():
-    checks = checked(
-        [Example("one two  three", "eins zwei"), Example("one", " eins\t zwei "), Example("a b c d", "a")], {3: "bad"}
-    )
-    assert checks.words == {"inputs": {3: 1, 1: 1}, "targets": {2: 2}}
-
-
 def test_lines_missing_from_one_file_and_lines_not_utf_8_are_counted(tmp_path):
     (tmp_path / "long").write_bytes(b"one\n\ncaf\xe9\nfour\nfive\n")
     (tmp_path / "short").write_bytes(b"one\ntwo\nthree\n")
@@ -159,18 +142,6 @@ def test_repeats_are_exact_while_all_distinct_pairs_fit_in_memory():
     finding = by_kind(checks)[REPEATED]
     assert finding.is_estimate
     assert finding.lines == list(range(first, first + 5))
-
-
-@pytest.mark.heavy
-def test_repeats_among_more_pairs_are_estimated_within_two_percent():
-    different = 500_000
-    repeats = 600_000 - different
-    pairs = itertools.chain(numbered_pairs(1, different), numbered_pairs(1, repeats))
-    finding = by_kind(checked(pairs))[REPEATED]
-    assert finding.is_estimate
-    assert abs(finding.count - repeats) <= 0.02 * repeats
-    assert len(finding.lines) == 5
-    assert finding.lines == sorted(set(finding.lines)) and finding.lines[0] > different
 
 
 @pytest.mark.heavy
@@ -226,12 +197,6 @@ def test_pairs_with_identical_sides_are_not_judged_swapped(captions):
     assert not [number for number in found if number % 10 == 0]
 
 
-def test_no_pair_is_judged_swapped_without_evidence():
-    assert swapped([]) == []
-    assert swapped([(1, Example("one", "eins"))]) == []
-    assert swapped([(1, Example("", "")), (2, Example("a", "a"))]) == []
-
-
 @pytest.mark.slow
 def test_the_number_of_swapped_pairs_is_exact_if_all_were_judged_and_an_estimate_otherwise(captions):
     pairs = [Example(*reversed(pair)) if number <= 100 else pair for number, pair in enumerate(captions[:3000], 1)]
@@ -277,46 +242,6 @@ def test_corpus_statistics_pass_each_pair_to_the_checks_with_its_drop_reason():
     assert described(found["an empty side"]) == (2, [2, 5], True, False)
     assert described(found["a line without a tab"]) == (1, [3], True, False)
     assert described(found[REPEATED]) == (1, [4], False, False)
-
-
-def test_the_sample_is_reproducible_and_holds_each_line_once_with_its_number():
-    pairs = list(numbered_pairs(1, 50_000))
-    pairs[4::5] = [Example("", "flawed")] * 10_000
-    first, second = (corpus_statistics(Pairs(), iter(pairs), None, no_news, size=2000) for _ in range(2))
-    assert first == second
-    assert first.pairs == 50_000
-    assert len({number for number, _ in first.sample}) == len(first.sample) == 2000
-    assert all(number % 5 and pair == pairs[number - 1] for number, pair in first.sample)
-
-
-def test_the_sample_is_uniform_over_the_whole_text():
-    numbers = [
-        number for number, _ in corpus_statistics(Pairs(), numbered_pairs(1, 100_000), None, no_news, size=2000).sample
-    ]
-    assert len(numbers) == 2000 and min(numbers) >= 1 and max(numbers) <= 100_000
-    tenths = collections.Counter((number - 1) // 10_000 for number in numbers)
-    assert sum((tenths[tenth] - 200) ** 2 / 200 for tenth in range(10)) < 27.9  # chi-square, 9 degrees, p = 0.001
-    assert abs(sum(numbers) / 2000 - 50_000) < 4 * 100_000 / (12 * 2000) ** 0.5
-
-
-def test_long_texts_are_truncated_in_the_sample():
-    most = COMPARED_CHARACTERS
-    pairs = [Example("a" * most, "b" * (most + 1)), Example("c" * 3 * most, "d")]
-    cut = [(1, Example("a" * most, "b" * most)), (2, Example("c" * most, "d"))]
-    assert corpus_statistics(Pairs(), pairs, None, no_news).sample == cut
-
-
-def test_long_pairs_of_another_split_are_not_in_the_sample(tmp_path):
-    text = "".join(
-        f"{'long ' * (COMPARED_CHARACTERS // 5 - 2)}{i:04d} and more than a sample keeps\n" for i in range(60)
-    )
-    for name in ("a", "b"):
-        (tmp_path / name).write_text(text)
-    flags = {"train_source": str(tmp_path / "a"), "train_target": str(tmp_path / "b"), "max_characters": "5000"}
-    problem = get_problem("text_pairs", **flags)
-    sample = corpus_statistics(problem, problem.raw_pairs({}), None, no_news).sample
-    kept = [pair.inputs[:COMPARED_CHARACTERS] for pair in problem.examples("train", {})]
-    assert [pair.inputs for _, pair in sample] == kept and len(kept) == 54
 
 
 @pytest.mark.slow

@@ -138,11 +138,6 @@ def test_plain_python_encode_all_encode_and_a_graph_give_the_same_ids(of_kind, m
         assert [row for batch in dataset for row in batch.to_list()] == ids[:number].to_list()
 
 
-@pytest.mark.parametrize("kind", ["bpe", *LOSSLESS])
-def test_encode_all_of_no_texts_gives_no_rows(of_kind, kind):
-    assert of_kind(kind).encode_all([]).to_list() == of_kind(kind).ids_of([]) == []
-
-
 def test_wordpieces_are_the_longest_matches(of_kind, multi30k_dir):
     ids = {token: FIRST + number for number, token in enumerate(of_kind("wordpiece").tokens()[FIRST:])}
     unseen = all_lines(multi30k_dir, splits=["test_2016_flickr"])[::10]
@@ -161,25 +156,12 @@ def test_frequent_characters_are_tokens_and_others_are_bytes(of_kind, lines, kin
         assert row == [number for one in text for number in ([ids[one]] if one in ids else as_bytes(one))] + [EOS_ID]
 
 
-def test_a_frequent_word_is_one_wordpiece(of_kind, lines):
-    counts = collections.Counter(word for line in lines for word in parts_of(line))
-    words = [word for word, _ in counts.most_common(200)]
-    assert {" man", " Mann", "."} < set(words)
-    rows = of_kind("wordpiece").encode_all(words).to_list()
-    assert [word for word, row in zip(words, rows) if len(row) != 2] == []
-
-
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
 def test_a_symbol_is_one_token(of_kind, kind):
     texts = ["<2de>", "<2de> a dog", "dog<2de>dog", "<<2de><2de>"]
     for text, row in zip(texts, of_kind(kind).encode_all(texts).to_list()):
         assert row.count(of_kind(kind).tokens().index("<2de>")) == text.count("<2de>")
         assert of_kind(kind).tokens_of(row).count("<2de>") == text.count("<2de>")
-
-
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
-def test_a_symbol_after_a_blank_is_one_token(of_kind, kind):
-    assert of_kind(kind).tokens().index("<2de>") in of_kind(kind).encode_all(["a <2de> dog"]).to_list()[0]
 
 
 @pytest.mark.parametrize("symbol", ["the", "a.b(c", "§", "<pad>", "two words", "x" * 100])
@@ -252,31 +234,6 @@ def test_incomplete_bytes_are_shown_as_replacement_characters(of_kind, kind):
     assert vocabulary.tokens_of([UNKNOWN_ID, PAD_ID, *row[4:]]) == ["⁇", "a"]
 
 
-# What Unicode 16 lists as White_Space, in its own notation.
-WHITE_SPACE = "0009-000D 0020 0085 00A0 1680 2000-200A 2028 2029 202F 205F 3000"
-
-
-@pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
-def test_white_space_is_normalized_if_the_vocabulary_says_so(lines, of_kind, tmp_path, kind):
-    train_vocabulary(lines, SIZES[kind], tmp_path / "v", kind, ["<2de>"], normalize_whitespace=True)
-    vocabulary, lossless = open_vocabulary(tmp_path / "v"), of_kind(kind)
-    ranges = [[int(end, 16) for end in part.split("-")] for part in WHITE_SPACE.split()]
-    blanks = [chr(code) for ends in ranges for code in range(ends[0], ends[-1] + 1)]
-    texts = [
-        *AWKWARD,
-        *(f"{blank}a{blank}{blank}man {blank}<2de>{blank} walks{blank}" for blank in blanks),
-        *lines[::50],
-    ]
-    texts += [f"a{character}man" for character in "\x1c\u180e\u200b\u2060"]  # no white space
-    normal = [" ".join(filter(None, re.split(f"[{''.join(blanks)}]", text))) for text in texts]
-    ids = vocabulary.ids_of(texts)
-    assert ids == vocabulary.ids_of(normal) and ids != lossless.ids_of(texts)
-    assert tf.function(vocabulary.encode)(tf.constant(texts)).to_list() == ids
-    # The tokens are those of a vocabulary that keeps all blanks, since these lines have none to remove.
-    assert vocabulary.tokens() == lossless.tokens() and ids[-40:-10] == lossless.ids_of(normal)[-40:-10]
-    assert vocabulary.decode(vocabulary.ids_of(lines[:9])) == lines[:9]
-
-
 def imported(folder, content):
     (folder / "theirs").write_bytes(content)
     import_vocabulary(folder / "theirs", folder / "ours")
@@ -327,11 +284,6 @@ def test_a_list_of_wordpieces_is_imported_in_order(tmp_path):
     texts = [*AWKWARD, "a中man文", "x" * 101, *(f"man{one}walk" for one in every)]
     assert vocabulary.encode(tf.constant(texts)).to_list() == vocabulary.ids_of(texts)
     assert vocabulary.decode(ids.to_tensor()) == ["a man walkings .", "walks ⁇ über", "a ⁇", ""]
-
-
-def test_a_list_with_capital_letters_is_case_sensitive(tmp_path):
-    vocabulary = imported(tmp_path, "\r\n".join([*LIST, "Man", ""]).encode())
-    assert vocabulary.decode(vocabulary.encode_all(["a Man Walks", "man"]).to_tensor()) == ["a Man ⁇", "man"]
 
 
 OTHERS = [b"", b"hello\nworld\n", b"a\n##b\na\n", b"{}", b'{"kind": "other"}', b'{"kind": "bytes", "pie', None]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data.vocab import EOS_ID, UNKNOWN_ID, import_vocabulary, open_vocabulary, train_vocabulary
-from t2t_lite.errors import UserError
+from t2t_lite.data.vocab import EOS_ID, UNKNOWN_ID, open_vocabulary, train_vocabulary
 
 LINES = ["(S (NP XX )NP )S", "(S XX )S", "(NP XX XX )NP", "é 词 (S"]
 WORDS = ["(S", "XX", ")NP", ")S", "(NP", "é", "词"]
@@ -38,25 +37,9 @@ def test_other_words_are_unknown(vocabulary):
     assert vocabulary.decode(np.array([ids])) == ["XX ⁇ XX"]
 
 
-def test_the_rarest_words_are_dropped_in_a_small_vocabulary(tmp_path):
-    train_vocabulary(LINES, 5, tmp_path / "vocab", "words")
-    assert open_vocabulary(tmp_path / "vocab").tokens()[3:] == ["XX", "(S"]
-
-
 def test_encoding_in_a_graph_gives_the_same_ids(vocabulary):
     encode = tf.function(vocabulary.encode, input_signature=[tf.TensorSpec([None], tf.string)])
     assert encode(tf.constant(LINES)).to_list() == vocabulary.encode_all(LINES).to_list()
-
-
-def test_a_word_vocabulary_can_be_imported(vocabulary, tmp_path):
-    import_vocabulary(vocabulary.path, tmp_path / "copy")
-    assert open_vocabulary(tmp_path / "copy").tokens() == vocabulary.tokens()
-
-
-def test_no_text_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="no text"):
-        train_vocabulary([], 10, tmp_path / "vocab", "words")
-    assert not (tmp_path / "vocab").exists()
 
 
 def test_symbols_come_first_even_if_no_text_has_them(tmp_path):

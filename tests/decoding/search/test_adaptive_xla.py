@@ -66,19 +66,6 @@ def test_large_batches_are_compiled_unless_that_ends_the_parallel_search(model, 
     assert searcher.is_compiled(INPUTS) and searcher.is_compiled(many) is compiles
 
 
-@pytest.mark.heavy
-def test_warming_up_compiles(model, tmp_path):
-    vocabulary = word_vocabulary(tmp_path)
-    translator = Translator(model, vocabulary, DecodeHParams(beam_size=2, extra_length=3), warn=print)
-    plain = translator.translate(WORDS[:2])
-    (searcher,) = translator.engine._searchers.values()
-    lines = vocabulary.ids_of([WORDS[0]])
-    assert not searcher.is_compiled(np.array(lines, "int32"))
-    translator.warm_up(WORDS[:1])
-    assert searcher.is_compiled(np.array(lines, "int32"))
-    assert translator.translate(WORDS[:2]) == plain
-
-
 @pytest.mark.slow
 def test_batches_are_searched_at_the_same_time(model):
     # Each of two threads waits inside its search until the other is inside, too.

@@ -26,12 +26,6 @@ def test_the_papers_search_needs_the_bytes_computed_by_hand():
     check_search_memory(BASE, search, 32, 32)
 
 
-def test_an_ensemble_needs_the_caches_of_all_its_models():
-    search = BeamSearch(37_000, 4, 0.6)
-    more = search_bytes(Ensemble([BASE, BASE]), search, 1, 32) - search_bytes(BASE, search, 1, 32)
-    assert more == 4 * 32 * 6 * 1024 * 4
-
-
 def test_batches_of_large_models_are_as_large_as_their_caches_allow():
     search, wide = BeamSearch(37_000, 4, 0.6), BeamSearch(37_000, 8, 0.6)
     of_position = 4 * 6 * 1024 * 4
