@@ -2,6 +2,11 @@
 
 The inputs are the words of a sentence, separated by spaces; the targets are its tree. The model learns to write the
 tree as symbols, see `t2t_lite.trees.linear`. Treebanks are licensed, so the user provides the files.
+
+Semi-supervised parsing adds trees made by other parsers. Vinyals et al. 2015 describe the corpora: the
+"high-confidence" corpus, about 11 million sentences on which two parsers agreed, and the "BerkeleyParser" corpus, which
+consists of other treebanks and about 7 million parsed sentences. Neither was published, so the user provides files with
+trees for one or both.
 """
 
 import bisect
@@ -13,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.data.mixture import Mixture, Part
 from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, split_paths
@@ -25,11 +31,17 @@ from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_s
 SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
 # The shares to hold out from a treebank without a standard split.
 HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
+
+
 _SEED = 1
+
+
 _SPLIT_NOTE = (
     f"split at random (seed {_SEED}): {HELD_OUT_SHARE['dev']:.0%} to dev, {HELD_OUT_SHARE['test']:.0%} to test, "
     f"the rest to train"
 )
+
+
 _MAX_LISTED = 20  # maximum number of malformed trees to list
 
 
@@ -237,3 +249,52 @@ def _whole_paths(flag: str, value: str) -> str:
     if not all(split_paths(value)):
         raise UserError(f"`{flag}={value}`: a path is empty; pass files or folders separated by commas", status=2)
     return absolute_paths(value)
+
+
+_CORPORA = {"high_confidence": "high_confidence_trees", "berkeley_parser": "berkeley_parser_trees"}
+
+
+class ParsedCorpus(Parsing):
+    """The base class of corpora that are used only for training."""
+
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
+        """Yields all trees for train, and none for other splits."""
+        return self._read([file for flag in self.flags for file in self._files(flag)] if split == "train" else [])
+
+
+@PROBLEMS.register
+class HighConfidenceTrees(ParsedCorpus):
+    """Part of wsj_parsing_semi: --high_confidence=F, trees on which parsers agree; train only."""
+
+    flags = {"high_confidence": "files or folders with trees that several parsers agreed on, separated by commas"}
+
+
+@PROBLEMS.register
+class BerkeleyParserTrees(ParsedCorpus):
+    """Part of wsj_parsing_semi: --berkeley_parser=F, trees from the BerkeleyParser and other treebanks; train only."""
+
+    flags = {"berkeley_parser": "files or folders with trees from the BerkeleyParser or other treebanks"}
+
+
+@PROBLEMS.register
+class WsjParsingSemi(Mixture, Parsing):
+    """wsj_parsing plus --high_confidence=F, --berkeley_parser=F, each tree once; WSJ dev and test; 32,000 tokens."""
+
+    vocab_size = 32_000
+    num_shards = 100
+    flags = {**WsjParsing.flags, **HighConfidenceTrees.flags, **BerkeleyParserTrees.flags}
+
+    def __init__(self, is_reversed: bool = False, **options: str) -> None:
+        super().__init__(is_reversed, **options)
+        if options and not _CORPORA.keys() & options.keys():
+            raise UserError(
+                f"problem '{self.data_name}' needs `high_confidence=PATH` or `berkeley_parser=PATH`, or both; "
+                f"without parsed text, use wsj_parsing",
+                status=2,
+            )
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The treebank and the corpora given by flags."""
+        corpora = [Part(name, splits=("train",)) for flag, name in _CORPORA.items() if flag in self.options]
+        return (Part("wsj_parsing"), *corpora)

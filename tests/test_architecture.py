@@ -47,7 +47,7 @@ LOADED = {
         *("run_training", "decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
         "benchmark.engines",
-        *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs", "streams")),
+        *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs")),
         "bin.reproduce.making",
     ),
     # They run on every backend of Keras.

@@ -7,8 +7,7 @@ from dev.accelerator.cases import CURVES
 from t2t_lite.config import HParams
 from t2t_lite.decoding.export_dir import MODEL_CARD, open_keras_export, write_export
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.models.building import make_model
-from t2t_lite.models.loading import load_model_file
+from t2t_lite.models.building import load_model_file, make_model
 from t2t_lite.registry import HPARAMS
 
 _MODEL = "model.keras"

@@ -262,7 +262,7 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
     """
     path = Path(path)
     if path.suffix == ".keras":
-        from t2t_lite.models.loading import load_model_file  # under any backend of Keras
+        from t2t_lite.models.building import load_model_file
 
         return load_model_file(path)
     source = open_model(path, checkpoint_path, decode_hparams=None)

@@ -42,8 +42,7 @@ from t2t_lite.decoding.search_requests import (
 )
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.models.building import make_model
-from t2t_lite.models.loading import load_model_file
+from t2t_lite.models.building import load_model_file, make_model
 from t2t_lite.runs import checkpoints
 from t2t_lite.system.machine import num_cores
 

@@ -9,7 +9,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import written_folder
 from t2t_lite.importing.options import ImportOptions
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.models.loading import load_model_file
+from t2t_lite.models.building import load_model_file
 from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.run_dir import prepare_run_dir, record_alignment_layer
 from t2t_lite.training.optimizers import make_optimizer

@@ -1,10 +1,15 @@
-"""Builds models one at a time, because initial weights come from random numbers shared by the whole process."""
+"""Builds models one at a time, because initial weights come from random numbers shared by the whole process.
+
+Also loads models saved by `model.save`.
+"""
 
 import contextlib
 import random
 import threading
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -85,4 +90,21 @@ def _new_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None)
         raise UserError(
             f"model '{hparams.model}' returns {type(model).__name__}, which is not derived from Seq2SeqModel"
         )
+    return model
+
+
+def load_model_file(path: Path) -> keras.Model:
+    """Returns the model in a `.keras` file.
+
+    Raises:
+      UserError: if the file does not exist or cannot be read.
+    """
+    if not path.is_file():
+        raise UserError(f"no such file: {path}")
+    try:
+        model = keras.models.load_model(path)
+    except (ValueError, TypeError, OSError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} cannot be loaded as a Keras model: {str(error).splitlines()[0]}") from error
+    if not isinstance(model, keras.Model):
+        raise UserError(f"{path} is not a Keras model")
     return model

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from t2t_lite.trees.cleaning import BRACKET_WORDS
+from t2t_lite.trees.treebank import BRACKET_WORDS
 
 _WORDS = re.compile(r"\S+", re.ASCII)  # other Unicode spaces are part of words, as in treebanks
 # NLTK recognises contractions only with a straight apostrophe.

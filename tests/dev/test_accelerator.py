@@ -95,7 +95,7 @@ LOGITS = """
 import sys
 from pathlib import Path
 import numpy as np
-from t2t_lite.models.loading import load_model_file
+from t2t_lite.models.building import load_model_file
 with np.load(sys.argv[2]) as given:
     logits = load_model_file(Path(sys.argv[1]) / "model.keras")(given["inputs"], given["targets"])
 np.save(sys.argv[3], np.asarray(logits))

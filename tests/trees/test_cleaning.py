@@ -1,7 +1,7 @@
 import pytest
 
-from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.tree import Tree, parse_brackets
+from t2t_lite.trees.treebank import clean
 
 
 def cleaned(text):

@@ -60,9 +60,7 @@ class SentencePieceVocabulary(Vocabulary):
 
     @functools.cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
-        from t2t_lite.data.vocab import in_graph
-
-        return in_graph.sentencepiece_tokenizer(self._model)
+        return self.in_graph.sentencepiece_tokenizer(self._model)
 
     @functools.cached_property
     def _denormalizes(self) -> bool:

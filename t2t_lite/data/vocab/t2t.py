@@ -121,9 +121,7 @@ class SubwordVocabulary(Vocabulary):
 
     @functools.cached_property
     def _ops(self) -> "in_graph.SubwordOps":
-        from t2t_lite.data.vocab import in_graph
-
-        return in_graph.SubwordOps(self._own, sorted(self._alphabet - {"\n"}))
+        return self.in_graph.SubwordOps(self._own, sorted(self._alphabet - {"\n"}))
 
 
 def split_runs(text: str) -> list[str]:
@@ -220,10 +218,8 @@ class T2tTokenVocabulary(Vocabulary):
 
     @functools.cached_property
     def _ops(self) -> "in_graph.WordTable":
-        from t2t_lite.data.vocab import in_graph
-
         refusal = f"{self.path} lacks a token, and has no UNK for unknown words"
-        return in_graph.WordTable(self._ids, self.unknown_id, _WHITE_SPACE, refusal)
+        return self.in_graph.WordTable(self._ids, self.unknown_id, _WHITE_SPACE, refusal)
 
     def _text_of(self, token: int) -> str:
         return f" {self._own[token]}"
@@ -246,9 +242,7 @@ class T2tByteVocabulary(Vocabulary):
         return [[*(byte + _RESERVED for byte in text.encode("utf-8", errors="replace")), EOS_ID] for text in texts]
 
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        from t2t_lite.data.vocab import in_graph
-
-        return in_graph.with_end_symbol(in_graph.byte_ids(texts) - (FIRST_BYTE - _RESERVED))
+        return self.in_graph.with_end_symbol(self.in_graph.byte_ids(texts) - (FIRST_BYTE - _RESERVED))
 
     def _text_of(self, token: int) -> str:
         return ""

@@ -10,6 +10,7 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +59,13 @@ class Vocabulary(ABC):
     @abstractmethod
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
+
+    @property
+    def in_graph(self) -> ModuleType:
+        """The module of TensorFlow ops, which takes seconds to import."""
+        from t2t_lite.data.vocab import in_graph
+
+        return in_graph
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
         """Returns the same ids as `encode`. Works only outside of graphs and may be faster."""

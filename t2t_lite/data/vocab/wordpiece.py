@@ -81,9 +81,7 @@ class TokenListVocabulary(Vocabulary):
 
     @functools.cached_property
     def _ops(self) -> "Callable[[tf.Tensor], tf.RaggedTensor]":
-        from t2t_lite.data.vocab import in_graph
-
-        return in_graph.token_list(self._kind, self._own, self._symbols, self._normalizes)
+        return self.in_graph.token_list(self._kind, self._own, self._symbols, self._normalizes)
 
     def _text_of(self, token: int) -> str:
         return UNKNOWN_TEXT if token < FIRST_TOKEN else self._texts[token - FIRST_TOKEN]
@@ -121,9 +119,7 @@ class PlainListVocabulary(Vocabulary):
 
     @functools.cached_property
     def _ops(self) -> "in_graph.PlainList":
-        from t2t_lite.data.vocab import in_graph
-
-        return in_graph.PlainList(self._own, self._lowercase)
+        return self.in_graph.PlainList(self._own, self._lowercase)
 
     def _text_of(self, token: int) -> str:
         if token < len(SYMBOLS):
@@ -155,9 +151,7 @@ class WordVocabulary(Vocabulary):
 
     @functools.cached_property
     def _ops(self) -> "in_graph.WordTable":
-        from t2t_lite.data.vocab import in_graph
-
-        return in_graph.WordTable(self._ids, UNKNOWN_ID)
+        return self.in_graph.WordTable(self._ids, UNKNOWN_ID)
 
     def resources(self) -> list[object]:
         return [self._ops.table]
