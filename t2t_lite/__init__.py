@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from t2t_lite.report.writing import write_report
     from t2t_lite.run_training import TrainResult, train
     from t2t_lite.runs.selection import AveragedCheckpoints, average_checkpoints
-    from t2t_lite.training.callbacks import Callback
+    from t2t_lite.training.options import Callback
     from t2t_lite.visualization.attention import draw_attention
 
 __version__ = "0.10.0"
@@ -59,7 +59,7 @@ _NAMES = {
     "run_training": "TrainResult train",
     "runs.selection": "AveragedCheckpoints average_checkpoints",
     "schedules": "schedules",
-    "training.callbacks": "Callback",
+    "training.options": "Callback",
     "visualization.attention": "draw_attention",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

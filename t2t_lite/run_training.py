@@ -30,9 +30,8 @@ from t2t_lite.runs.run_dir import (
 from t2t_lite.system.locks import training_in
 from t2t_lite.system.machine import has_gpu, keep_compiled
 from t2t_lite.system.tensorflow import tensorflow_job
-from t2t_lite.training.callbacks import Callback, check_callbacks
 from t2t_lite.training.cluster import use_slurm, workers_of_environment
-from t2t_lite.training.options import TrainOptions, check_evaluation
+from t2t_lite.training.options import Callback, TrainOptions, check_callbacks, check_evaluation
 
 if TYPE_CHECKING:
     from t2t_lite.training.policy import Ending

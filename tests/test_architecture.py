@@ -12,10 +12,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
-LINES = 41_011
+LINES = 40_960
 # Imports inside functions of our own modules, TensorFlow, Keras and NumPy, where a light module calls a heavy one after
 # its checks. The number may only sink.
-IMPORTS_IN_FUNCTIONS = 89
+IMPORTS_IN_FUNCTIONS = 83
 # A module imports only from its own room or from those before it, inside functions and for type checkers, too.
 # docs/architecture.md shows the same column.
 ORDER = (
@@ -35,7 +35,7 @@ LOADED = {
         *("data.generation.generate", "data.generation.sources", "data.generation.text_checks"),
         *("runs.run_dir", "runs.checkpoint_files", "runs.selection", "runs.evaluations", "runs.tuned_settings"),
         *("decoding.export_dir",),
-        *("decoding.options", "visualization.figures", "training.callbacks", "training.launcher", "training.options"),
+        *("decoding.options", "visualization.figures", "training.launcher", "training.options"),
         "training.cluster",
         *("evaluation.options",),
         *("exporting.options", "importing.import_model", "importing.options"),

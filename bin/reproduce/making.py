@@ -18,10 +18,9 @@ from t2t_lite.files import make_folder
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.reproduce.figures import FIGURE_EXTENSIONS, Choices, sentence_for
 from t2t_lite.reproduce.figures import draw_figure as draw
-from t2t_lite.reproduce.grid import Grid
 from t2t_lite.reproduce.paper import DEVICE, NUM_DEVICES
 from t2t_lite.reproduce.runs import SCALES, Run, Runner, Scale, check_trees, planned_runs, spent
-from t2t_lite.reproduce.tables import TABLES, Cost, costs, observations, read_results, trainings_of
+from t2t_lite.reproduce.tables import TABLES, Cost, Grid, costs, observations, read_results, trainings_of
 from t2t_lite.system.machine import num_cores
 from t2t_lite.system.tensorflow import import_tensorflow
 from t2t_lite.visualization.figures import check_html, check_matplotlib

@@ -4,10 +4,9 @@ from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.convolution import Convolution
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding
-from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
+from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward, ParameterAttention
 from t2t_lite.layers.local_attention import LocalSelfAttention
 from t2t_lite.layers.norm import LayerNorm, RMSNorm
-from t2t_lite.layers.parameter_attention import ParameterAttention
 from t2t_lite.layers.positions import (
     LearnedPositions,
     NoPositions,

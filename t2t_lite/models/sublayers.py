@@ -10,9 +10,8 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.convolution import Convolution
-from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
+from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward, ParameterAttention
 from t2t_lite.layers.local_attention import LocalSelfAttention
-from t2t_lite.layers.parameter_attention import ParameterAttention
 from t2t_lite.layers.positions import (
     LearnedPositions,
     NoPositions,

@@ -10,8 +10,7 @@ from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.translator import Hypothesis, Translator, Weights, distinct, or_a_single_text, translates
 from t2t_lite.errors import UserError
-from t2t_lite.trees.linear import TAGS, linearise
-from t2t_lite.trees.repair import REPAIRS, repair
+from t2t_lite.trees.linear import REPAIRS, TAGS, linearise, repair
 from t2t_lite.trees.tokenizer import split_at_blanks
 from t2t_lite.trees.tree import parse_brackets, tree_words
 from t2t_lite.trees.treebank import clean

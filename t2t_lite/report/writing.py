@@ -18,7 +18,7 @@ from t2t_lite.report.reading import Remark, StoredRun, command_line, read_run, t
 from t2t_lite.report.sections import make_sections
 from t2t_lite.runs.evaluations import read_reports
 from t2t_lite.system.installed import check_installed
-from t2t_lite.training.callbacks import Callback
+from t2t_lite.training.options import Callback
 from t2t_lite.visualization.figures import render
 
 FORMATS = (".html", ".htm")

@@ -11,9 +11,8 @@ from t2t_lite.files import write_text
 from t2t_lite.metric import figure_name
 from t2t_lite.recipes import Recipe
 from t2t_lite.registry import HPARAMS
-from t2t_lite.reproduce.grid import Column, Grid
 from t2t_lite.reproduce.paper import BATCH_TOKENS, PAPER_FIGURES
-from t2t_lite.reproduce.tables import training_figures
+from t2t_lite.reproduce.tables import Column, Grid, training_figures
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.run_dir import RunDir, open_run_dir
 from t2t_lite.runs.selection import average_checkpoints

@@ -8,7 +8,7 @@ from t2t_lite.benchmark import layers
 from t2t_lite.benchmark.layers import PATH_LENGTHS, PATH_NEIGHBORHOOD_SIZE, path_length
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
-from t2t_lite.reproduce.grid import Column, Grid
+from t2t_lite.reproduce.tables import Column, Grid
 
 # The longest measured sequence at each scale, and r of local attention.
 MAX_LENGTHS = {"tiny": 512, "small": 2048, "paper": 8192}

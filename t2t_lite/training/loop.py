@@ -21,13 +21,12 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.runs.checkpoints import BackgroundWriter, TrainingState
 from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.schedules import learning_rate
-from t2t_lite.training.callbacks import Callbacks
 from t2t_lite.training.calls import STEPS_PER_CALL, CallLength, MadeStep, Requests, StartedSteps, StepCalls
 from t2t_lite.training.cluster import workers_of_environment
 from t2t_lite.training.devices import all_gather, has_gpus, has_workers, peak_flops
 from t2t_lite.training.evaluation import Evaluator
 from t2t_lite.training.micro_batching import MicroBatches, distribute_batches, first_replica
-from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.options import Callbacks, TrainOptions
 from t2t_lite.training.policy import (
     EARLY_STOPPING,
     LAST_STEP,

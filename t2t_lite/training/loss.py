@@ -6,9 +6,8 @@ from typing import Generic, NamedTuple, TypeVar
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
-from t2t_lite.layers.cross_entropy import CrossEntropySums, cross_entropy, linear_cross_entropy
+from t2t_lite.layers.cross_entropy import CrossEntropySums, cross_entropy, linear_cross_entropy, linear_rdrop
 from t2t_lite.layers.dropout import Seeds
-from t2t_lite.layers.rdrop import linear_rdrop
 from t2t_lite.models.base import Seq2SeqModel
 
 Number = TypeVar("Number", tf.Tensor, float)

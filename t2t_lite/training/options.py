@@ -1,15 +1,86 @@
-"""Options of a training run: keyword arguments of `t2t_lite.train` and flags of t2t-lite-trainer."""
+"""What a caller gives a training: options (keywords of `t2t_lite.train`, flags of t2t-lite-trainer) and callbacks."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
+from pathlib import Path
 
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.metric import TOKENS, check_metric, metric_named, metric_needs
 from t2t_lite.options import Options, SettingValue, option
 
+
+class Callback:
+    """Follows a training run. Subclass it, override what you need, and pass a list of instances to `t2t_lite.train`.
+
+    Each method may return True to stop the run, which then writes a checkpoint of the current step; with several
+    workers, it makes a few more steps first. Starting the same run again resumes it. An exception ends the run at once;
+    the existing checkpoints remain.
+    """
+
+    def on_step(self, step: int, figures: Mapping[str, float]) -> bool | None:
+        """Called after each optimizer step.
+
+        Args:
+          step: the number of the step, from 1.
+          figures: the metrics of this step: loss (nats per real target token, with label smoothing), nll_loss
+            (without label smoothing), target_tokens, gradient_norm, learning_rate, epoch (from 1) and skipped (1 if
+            loss or gradients were not finite, so that the step left the weights unchanged; else 0).
+        """
+
+    def on_checkpoint(self, step: int, path: Path) -> bool | None:
+        """Called on the chief after writing a checkpoint to `path` (without suffix) and before evaluating it."""
+
+    def on_evaluation(self, step: int, figures: Mapping[str, float]) -> bool | None:
+        """Called after each complete evaluation on the dev split, with the metrics from `Evaluator`."""
+
+
+def check_callbacks(callbacks: Iterable[Callback]) -> None:
+    """Raises UserError if an object is not a `Callback`; Keras callbacks work only with `Model.fit`."""
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise UserError(
+                f"`callbacks`: {type(callback).__module__}.{type(callback).__name__} is not a t2t_lite.Callback; "
+                f"derive from that class and override on_step, on_checkpoint or on_evaluation. Keras callbacks work "
+                f"only with Model.fit"
+            )
+
+
+class Callbacks:
+    """Calls several callbacks in order, and remembers whether one of them asked to stop."""
+
+    def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
+        self._callbacks = list(callbacks)
+        self.stop = False
+        # Whether any callback follows each step, so that its metrics must be read before the next step begins.
+        self.follow_steps = any(_overrides(callback, "on_step") for callback in self._callbacks)
+        # Whether any callback follows each checkpoint, so that it must be written before the next step begins.
+        self.follow_checkpoints = any(_overrides(callback, "on_checkpoint") for callback in self._callbacks)
+
+    def on_step(self, step: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        for callback in self._callbacks:
+            self.stop |= bool(callback.on_step(step, figures))
+
+    def on_checkpoint(self, step: int, path: Path) -> None:
+        """See `Callback`."""
+        for callback in self._callbacks:
+            self.stop |= bool(callback.on_checkpoint(step, path))
+
+    def on_evaluation(self, step: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        for callback in self._callbacks:
+            self.stop |= bool(callback.on_evaluation(step, figures))
+
+
+def _overrides(callback: Callback, method: str) -> bool:
+    return getattr(getattr(callback, method), "__func__", None) is not getattr(Callback, method)
+
+
 _STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+
+
 _SCHEDULES = ("train_and_evaluate", "train", "eval")
 
 
@@ -121,6 +192,7 @@ class TrainOptions(Options):
 
 
 def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
+    """Raises UserError if the search settings do not fit the problem."""
     if problem.decode_hparams.changed(decode_hparams).only_trees and not problem.writes_trees:
         raise UserError(
             f"only_trees=True is for parsing, but '{problem.name}' is not a parsing problem; omit only_trees", status=2

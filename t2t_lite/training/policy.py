@@ -21,9 +21,8 @@ from t2t_lite.runs.evaluations import (
     is_evaluation_due,
     read_evaluations,
 )
-from t2t_lite.training.callbacks import Callbacks
 from t2t_lite.training.devices import all_gather, all_reduce_sum, has_workers
-from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.options import Callbacks, TrainOptions
 
 # The reasons why a run ends.
 LAST_STEP, EARLY_STOPPING, SIGNAL, CALLBACK = "last step", "early stopping", "signal", "callback"

@@ -16,7 +16,6 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import one_line
 from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.run_dir import RunDir, record_alignment_layer, stored_setting
-from t2t_lite.training.callbacks import Callback, Callbacks
 from t2t_lite.training.cluster import workers_of_environment
 from t2t_lite.training.devices import (
     all_gather,
@@ -31,7 +30,7 @@ from t2t_lite.training.devices import (
 from t2t_lite.training.evaluation import best_alignment_layer
 from t2t_lite.training.loop import Training, TrainingLoop
 from t2t_lite.training.micro_batching import bound_micro_batches
-from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.options import Callback, Callbacks, TrainOptions
 from t2t_lite.training.policy import LAST_STEP, Ending, StopSignals
 from t2t_lite.training.reports import Progress, start_record
 from t2t_lite.training.step import build_model

@@ -7,7 +7,7 @@ import pytest
 from support.layers import random
 from support.seeds import seeds_of
 
-from t2t_lite.layers.parameter_attention import ParameterAttention
+from t2t_lite.layers.feed_forward import ParameterAttention
 
 # All sizes differ, and heads * size is not the width.
 HIDDEN, HEADS, SIZE, PAIRS = 6, 2, 5, 7

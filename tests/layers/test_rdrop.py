@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.layers.rdrop import linear_rdrop
+from t2t_lite.layers.cross_entropy import linear_rdrop
 
 VOCAB, HIDDEN = 7, 6
 TARGETS = np.array([3, 6, 1, 0, 0, 1, 0, 2, 5, 4, 1], "int32")

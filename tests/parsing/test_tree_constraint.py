@@ -9,7 +9,7 @@ from support.beams import beam_search
 
 from t2t_lite.decoding.search.beam_search import Sampling
 from t2t_lite.parsing.tree_constraint import TreeConstraint, TreeSymbols, WordConstraint
-from t2t_lite.trees.repair import repair
+from t2t_lite.trees.linear import repair
 
 TOKENS = ("<pad>", "</s>", "<unk>", "XX", "(S", ")S", "(NP", ")NP")
 SYMBOLS = TreeSymbols.of(TOKENS)

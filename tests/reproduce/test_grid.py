@@ -2,7 +2,7 @@
 
 import csv
 
-from t2t_lite.reproduce.grid import Column, Grid, Mean
+from t2t_lite.reproduce.tables import Column, Grid, Mean
 
 GRID = Grid(
     "Table 9: an example",

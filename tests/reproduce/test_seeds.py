@@ -5,8 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from t2t_lite.reproduce.grid import Mean, Seeds
-from t2t_lite.reproduce.tables import BETTER, FAILS, HOLDS, OBSERVATIONS, SAME, UNDECIDED, WORSE, judged, verdict
+from t2t_lite.reproduce.tables import (
+    BETTER,
+    FAILS,
+    HOLDS,
+    OBSERVATIONS,
+    SAME,
+    UNDECIDED,
+    WORSE,
+    Mean,
+    Seeds,
+    judged,
+    verdict,
+)
 
 
 def test_intervals_are_students_with_the_pooled_spread():

@@ -14,8 +14,8 @@ from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.training.callbacks import Callback, Callbacks
 from t2t_lite.training.calls import CallLength, StepCalls
+from t2t_lite.training.options import Callback, Callbacks
 from t2t_lite.training.step import TrainStep
 
 HPARAMS = SMALL_MODEL.replace(train_steps=23, residual_dropout=0.3, ema_decay=0.5)

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from t2t_lite.trees.linear import TAGS, linearise, punctuation_tags
-from t2t_lite.trees.repair import repair
+from t2t_lite.trees.linear import TAGS, linearise, punctuation_tags, repair
 from t2t_lite.trees.tree import LEAF, OPEN, Tree, TreeBuilder, parse_brackets, tree_words, walk
 from t2t_lite.trees.treebank import read_trees, treebank_files
 

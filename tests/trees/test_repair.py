@@ -4,8 +4,7 @@ import re
 import nltk
 import pytest
 
-from t2t_lite.trees.linear import linearise
-from t2t_lite.trees.repair import EMPTY, HOLLOW, REPAIRS, TOO_FEW, TOO_MANY, UNKNOWN, UNMATCHED, repair
+from t2t_lite.trees.linear import EMPTY, HOLLOW, REPAIRS, TOO_FEW, TOO_MANY, UNKNOWN, UNMATCHED, linearise, repair
 from t2t_lite.trees.tree import OPEN, tree_words, walk
 from t2t_lite.trees.treebank import read_trees
 

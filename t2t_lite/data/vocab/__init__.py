@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.vocab import sentencepiece, wordpiece
+from t2t_lite.data.vocab.symbols import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT
 from t2t_lite.data.vocab.t2t import (
     SubwordVocabulary,
     T2tByteVocabulary,
@@ -18,13 +19,7 @@ from t2t_lite.data.vocab.t2t import (
     subword_list,
     token_list,
 )
-from t2t_lite.data.vocab.vocabulary import (
-    EOS_ID,
-    PAD_ID,
-    UNKNOWN_ID,
-    UNKNOWN_TEXT,
-    Vocabulary,
-)
+from t2t_lite.data.vocab.vocabulary import Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.vocab.vocabulary import (
+from t2t_lite.data.vocab.symbols import (
     BLANKS,
     END_OF_RUN,
     EOS_ID,

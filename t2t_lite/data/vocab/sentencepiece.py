@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from t2t_lite.data.vocab.vocabulary import (
-    EOS_ID,
-    PAD_ID,
-    SYMBOLS,
-    UNKNOWN_ID,
-    UNKNOWN_TEXT,
-    WHITE_SPACE,
-    Vocabulary,
-    as_ragged,
-)
+from t2t_lite.data.vocab.symbols import EOS_ID, PAD_ID, SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, WHITE_SPACE
+from t2t_lite.data.vocab.vocabulary import Vocabulary, as_ragged
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.data.vocab.vocabulary import (
+from t2t_lite.data.vocab.symbols import (
     END_OF_RUN,
     EOS_ID,
     FIRST_BYTE,
@@ -27,11 +27,9 @@ from t2t_lite.data.vocab.vocabulary import (
     PAD_ID,
     SYMBOLS,
     UNKNOWN_ID,
-    Vocabulary,
-    as_ragged,
     is_alphanumeric,
-    json_content,
 )
+from t2t_lite.data.vocab.vocabulary import Vocabulary, as_ragged, json_content
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:

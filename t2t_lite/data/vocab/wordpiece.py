@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.data.vocab.vocabulary import (
+from t2t_lite.data.vocab.symbols import (
     BLANKS,
     EOS_ID,
     FIRST_BYTE,
@@ -28,10 +28,9 @@ from t2t_lite.data.vocab.vocabulary import (
     UNKNOWN_ID,
     UNKNOWN_TEXT,
     UNKNOWN_WORD,
-    Vocabulary,
-    json_content,
     parts_pattern,
 )
+from t2t_lite.data.vocab.vocabulary import Vocabulary, json_content
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
