@@ -15,15 +15,20 @@ def attention_by_loops():
     return _attention_by_loops
 
 
-def _attention_by_loops(layer, x, allowed, rotary=False):
+def _attention_by_loops(layer, x, allowed, rotary=False, max_relative_position=0):
     """Returns attention with the layer's matrices for float64 [length, hidden]; `allowed` is bool [length, length].
 
-    A position that may see nothing gets zeros.
+    A position that may see nothing gets zeros. With relative positions, these are equations 3 and 4 of Shaw et al.
+    2018: z_i = sum_j alpha_ij (x_j W^V + a^V_ij), where alpha is the softmax of x_i W^Q (x_j W^K + a^K_ij) / sqrt(d_z).
     """
     query, key, value, output = (
         np.array(matrix).astype(np.float64) for matrix in (layer.query, layer.key, layer.value, layer.output_projection)
     )
     key_size, value_size = query.shape[1] // layer.num_heads, value.shape[1] // layer.num_heads
+    far = max_relative_position
+    of_distance = [np.zeros((2 * far + 1, size)) for size in (key_size, value_size)]
+    if far:
+        of_distance = [np.array(matrix).astype(np.float64) for matrix in (layer.relative_keys, layer.relative_values)]
     result = np.zeros_like(x)
     for head in range(layer.num_heads):
         of_keys = slice(head * key_size, (head + 1) * key_size)
@@ -34,9 +39,9 @@ def _attention_by_loops(layer, x, allowed, rotary=False):
         for i in range(len(x)):
             seen = np.flatnonzero(allowed[i])
             if seen.size:
-                scores = [math.exp(queries[i] @ keys[j] / math.sqrt(key_size)) for j in seen]
-                mixed = sum(score / sum(scores) * values[j] for score, j in zip(scores, seen))
-                result[i] += mixed @ output[of_values]
+                more_keys, more_values = (matrix[np.clip(seen - i, -far, far) + far] for matrix in of_distance)
+                scores = np.exp((keys[seen] + more_keys) @ queries[i] / math.sqrt(key_size))
+                result[i] += scores / scores.sum() @ (values[seen] + more_values) @ output[of_values]
     return result
 
 

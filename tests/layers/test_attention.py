@@ -1,9 +1,12 @@
-"""Attention against NumPy, head by head."""
+"""Attention against NumPy, head by head; masks; sizes of arrays."""
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite.layers.attention import MultiHeadAttention, attend
+from t2t_lite.layers.masks import causal_mask, padding_mask  # the path that plug-ins import
+from t2t_lite.layers.ops import dynamic_shape
 
 BATCH, HEADS, QUERIES, LENGTH, DEPTH = 2, 3, 4, 5, 6
 
@@ -68,3 +71,38 @@ def test_multi_head_attention_equals_a_loop_over_heads(num_heads, paper):
     for row in range(BATCH):
         expected = paper.multi_head(layer, x[row].astype("float64"), memory[row].astype("float64"), mask[row, 0])
         np.testing.assert_allclose(result[row], expected, atol=1e-5)
+
+
+def test_the_padding_mask_hides_padding_only():
+    ids = np.array([[7, 1, 0, 0], [4, 5, 6, 1], [0, 0, 0, 0]])
+    mask = np.array(padding_mask(ids))
+    assert mask.dtype == bool
+    assert mask.tolist() == [
+        [[[True, True, False, False]]],
+        [[[True, True, True, True]]],
+        [[[False, False, False, False]]],
+    ]
+
+
+def test_a_causal_mask_shows_each_position_itself_and_earlier_ones():
+    mask = np.array(causal_mask(np.arange(4)))
+    assert mask.dtype == bool
+    assert mask.astype(int).tolist() == [
+        [1, 0, 0, 0],
+        [1, 1, 0, 0],
+        [1, 1, 1, 0],
+        [1, 1, 1, 1],
+    ]
+
+
+def test_known_sizes_are_ints_and_unknown_ones_are_those_of_the_run():
+    @tf.function(input_signature=[tf.TensorSpec([None, 4, None])], autograph=False)
+    def sizes(x):
+        batch, known, length = dynamic_shape(x)
+        assert type(known) is int
+        return batch, length
+
+    assert [int(size) for size in sizes(tf.zeros([3, 4, 5]))] == [3, 5]
+    assert list(dynamic_shape(tf.zeros([3, 4, 5]))) == [3, 4, 5]
+    made = [node.op for node in sizes.get_concrete_function().graph.as_graph_def().node]
+    assert sorted(set(made) - {"Placeholder", "Identity", "NoOp"}) == ["Shape", "Unpack"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.layers import random
+from support.layers import built, random
 
 from t2t_lite.layers.convolution import Convolution
 
@@ -11,15 +11,11 @@ HIDDEN, LENGTH = 5, 9
 LENGTHS = (9, 6, 1)
 
 
+PADDING_MASK = (np.arange(LENGTH) < np.array(LENGTHS)[:, None])[:, None, None]
+
+
 def make(paper, causal, kernel_size=3, **how):
-    layer = Convolution(HIDDEN, causal, kernel_size, **how)
-    layer.build((None, None, HIDDEN))
-    paper.randomize(layer, seed=7)
-    return layer
-
-
-def padding_mask(lengths=LENGTHS, length=LENGTH):
-    return np.array([[position < own for position in range(length)] for own in lengths])[:, None, None, :]
+    return built(Convolution(HIDDEN, causal, kernel_size, **how), paper, HIDDEN)
 
 
 def offsets(kernel_size, dilation, causal):
@@ -50,28 +46,11 @@ def test_each_position_is_a_sum_over_the_kernel(kernel_size, dilation, separable
     layer = make(paper, causal, kernel_size, separable=separable, dilation=dilation)
     places = offsets(kernel_size, dilation, causal)
     x = random(len(LENGTHS), LENGTH, HIDDEN)
-    result = np.array(layer(x, padding_mask()))
+    result = np.array(layer(x, PADDING_MASK))
     assert result.shape == x.shape
     for row, length in enumerate(LENGTHS):  # padding counts as zeros
         expected = by_loops(layer, x[row, :length].astype("float64"), places, separable)
         np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("separable", [False, True])
-def test_the_content_of_padding_changes_nothing(separable, paper):
-    layer = make(paper, causal=False, separable=separable, dilation=2)
-    x = random(1, LENGTH, HIDDEN)
-    padded = np.pad(x, ((0, 0), (0, 5), (0, 0)), constant_values=3.0)
-    result = np.array(layer(padded, padding_mask((LENGTH,), LENGTH + 5)))
-    np.testing.assert_allclose(result[:, :LENGTH], layer(x), atol=1e-6)
-
-
-def test_the_cache_length_is_the_reach_of_the_kernel(paper, descending_beams):
-    layer = make(paper, causal=True, kernel_size=5, dilation=2)
-    cache = layer.start_cache(2, 3, 100)
-    for position, ancestry, _ in descending_beams(2, 3, 12):
-        assert cache.shape == (2, 3, 8, HIDDEN)
-        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, ancestry)
 
 
 @pytest.mark.parametrize("separable", [False, True])

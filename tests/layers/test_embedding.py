@@ -16,17 +16,6 @@ def layer():
     return layer
 
 
-def test_vectors_are_rows_times_the_square_root_of_the_width(layer):
-    ids = np.array([[0, 3, 3], [6, 1, 0]])
-    np.testing.assert_allclose(layer(ids), np.array(layer.weight)[ids] * 3.0, rtol=1e-6)
-
-
-def test_logits_are_inner_products_with_the_unscaled_rows(layer):
-    x = np.random.default_rng(1).normal(size=(2, 3, HIDDEN)).astype("float32")
-    expected = np.einsum("btd,vd->btv", x.astype("float64"), np.array(layer.weight).astype("float64"))
-    np.testing.assert_allclose(layer.logits(x), expected, atol=1e-5)
-
-
 def test_gradients_of_both_uses_are_summed(layer):
     rng = np.random.default_rng(2)
     ids = np.array([[0, 3, 3], [6, 1, 0]])

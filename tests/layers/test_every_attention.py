@@ -1,4 +1,4 @@
-"""What all kinds of self-attention have in common: stepping, graphs of unknown length, 16-bit precision."""
+"""What all kinds of self-attention have in common: weights, stepping, graphs of unknown length, 16-bit precision."""
 
 import itertools
 
@@ -87,3 +87,35 @@ def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(kind, paper, step
     atol = 0.1 if "convolution" in kind else 0.06
     np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=atol)
     np.testing.assert_allclose(stepped(layer, tf.cast(x, "bfloat16"), room=2), exact(x), atol=atol)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith(("recurrent", "convolution"))])
+def test_attention_weights_are_those_applied_to_the_values(kind, causal, paper):
+    layer = built(KINDS[kind](causal), paper, HIDDEN)
+    x, mask = random(2, LENGTH, HIDDEN), np.arange(LENGTH)[None, :] < np.array([[LENGTH], [6]])
+    weights, result = np.array(layer.attention(x, mask[:, None, None])), layer(x, mask[:, None, None])
+    assert weights.shape == (2, HEADS, LENGTH, LENGTH)
+    np.testing.assert_allclose(weights[0].sum(-1), 1.0, atol=1e-6)
+    distance = np.arange(LENGTH)[None, :] - np.arange(LENGTH)[:, None]
+    if causal:
+        assert not weights[0][:, distance > 0].any()
+    if isinstance(layer, LocalSelfAttention):
+        assert not weights[0][:, (distance < -layer.before) | (distance > layer.after)].any()
+    # The weights of padding positions do not matter; positions that see only padding have uniform weights.
+    assert not weights[1, :, :6, 6:].any()
+    if not isinstance(layer, RelativeSelfAttention):  # it adds vectors of distances to the values
+        values = np.array(layer.heads(x, np.arange(LENGTH))[1][1])
+        np.testing.assert_allclose(layer.combine_heads(weights @ values)[0], result[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [(Recurrent(HIDDEN, True), (2, 3, HIDDEN)), (convolution(True, 5, 2, False), (2, 3, 2 * (5 - 1), HIDDEN))],
+)
+def test_a_state_or_the_reach_of_a_kernel_is_all_that_is_cached_for_any_length(layer, shape, paper, descending_beams):
+    built(layer, paper, HIDDEN)
+    cache = layer.start_cache(2, 3, 100)
+    for position, ancestry, _ in descending_beams(2, 3, 12):
+        assert cache.shape == shape
+        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, ancestry)

@@ -2,17 +2,15 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from support.layers import built, random
 
-from t2t_lite.layers.recurrent import GatedUnits, Recurrent
+from t2t_lite.layers.recurrent import Recurrent
 
-HIDDEN, LENGTH = 6, 7
+LENGTH = 7
 LENGTHS = (7, 4, 1)
 
 
-def padding_mask(lengths=LENGTHS, length=LENGTH):
-    return np.array([[position < own for position in range(length)] for own in lengths])[:, None, None, :]
+PADDING_MASK = (np.arange(LENGTH) < np.array(LENGTHS)[:, None])[:, None, None]
 
 
 def sigmoid(x):
@@ -44,51 +42,14 @@ def expected_states(layer, x):
     return np.concatenate(parts, axis=1)
 
 
-def test_units_follow_the_equations_in_both_directions(paper):
-    x = random(2, LENGTH, HIDDEN)
-    valid = np.ones((2, LENGTH), bool)
-    for backward in (False, True):
-        units = built(GatedUnits(4, backward=backward), paper, HIDDEN)
-        result = np.array(units(x, valid))
-        for row in range(2):
-            own = x[row, ::-1] if backward else x[row]
-            expected = states_by_loop(units, own.astype("float64"))
-            np.testing.assert_allclose(result[row], expected[::-1] if backward else expected, atol=1e-5)
-
-
 @pytest.mark.parametrize("hidden_size", [6, 7])
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_padded_sentence_gives_the_result_of_a_loop_over_it_alone(causal, hidden_size, paper):
     layer = built(Recurrent(hidden_size, causal), paper, hidden_size)
     x = random(len(LENGTHS), LENGTH, hidden_size)
-    result = np.array(layer(x, padding_mask()))
+    result = np.array(layer(x, PADDING_MASK))
     assert result.shape == x.shape
     assert np.isfinite(result).all()
     for row, length in enumerate(LENGTHS):
         expected = expected_states(layer, x[row, :length].astype("float64"))
         np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
-
-
-def test_the_cache_is_one_state_for_any_sentence_length(paper):
-    layer = built(Recurrent(HIDDEN, causal=True), paper, HIDDEN)
-    assert layer.start_cache(3, 2, 100).shape == (3, 2, HIDDEN)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("causal", [False, True])
-def test_every_variable_is_trainable_and_gets_a_gradient(causal, paper):
-    layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)
-    width = HIDDEN if causal else HIDDEN // 2
-    shapes = [(HIDDEN, 3 * width), (3 * width,), (width, 3 * width)] * (1 if causal else 2)
-    assert sorted(tuple(variable.shape) for variable in layer.variables) == sorted(shapes)
-    assert layer.variables == layer.trainable_variables  # no state of a random generator
-    x = random(2, LENGTH, HIDDEN)
-
-    @tf.function
-    def gradients():
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(x) ** 2)
-        return tape.gradient(loss, [variable.value for variable in layer.trainable_variables])
-
-    for gradient in gradients():
-        assert np.isfinite(gradient).all() and (np.abs(gradient) > 0).any()
