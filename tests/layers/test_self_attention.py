@@ -1,12 +1,14 @@
-"""Self-attention with head sizes, rotations and relative positions against loops; dropout on its weights."""
+"""Self-attention with head sizes, rotations, relative positions and neighborhoods against loops; dropout; memory."""
 
 import math
 
 import numpy as np
 import pytest
-from support.layers import built, random
+import tensorflow as tf
+from support.layers import attention_by_loops, built, random
 from support.seeds import seeds_of
 
+from t2t_lite.layers.local_attention import LocalSelfAttention
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 
 HIDDEN, HEADS, LENGTH = 12, 3, 7
@@ -34,8 +36,8 @@ def make(how, **more):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("how", CASES, ids=str)
-def test_self_attention_is_that_of_the_loops(how, causal, paper, attention_by_loops):
-    layer = built(make(how, causal=causal), paper, HIDDEN)
+def test_self_attention_is_that_of_the_loops(how, causal):
+    layer = built(make(how, causal=causal), HIDDEN)
     keys, values, far = how.get("key_size", 4), how.get("value_size", 4), how.get("max_relative_position", 0)
     shapes = [(HIDDEN, HEADS * keys)] * 2 + [(HIDDEN, HEADS * values), (HEADS * values, HIDDEN)]
     shapes += [(2 * far + 1, keys), (2 * far + 1, values)] if far else []
@@ -66,3 +68,56 @@ def test_attention_dropout_keeps_the_mean_of_the_weights(how):
     assert 0 < kept.min() < kept.max() < length
     deviation = math.sqrt(rate / (1 - rate) / (sums.size * length))
     assert abs(sums.mean() - 1.0) < 4 * deviation
+
+
+# Neighborhoods, which are computed in blocks.
+
+
+def neighborhood(length, size, causal):
+    """bool [length, length]: size / 2 positions on both sides and itself, or the last `size` including itself."""
+    distance = np.arange(length)[:, None] - np.arange(length)[None, :]
+    return (distance >= 0) & (distance < size) if causal else abs(distance) <= size / 2
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("neighborhood_size", [2, 4, 8])
+@pytest.mark.parametrize("how", [{}, {"rotary": True}, {"key_size": 2, "value_size": 5}], ids=str)
+def test_local_attention_is_attention_within_neighborhoods(how, neighborhood_size, causal):
+    layer = built(LocalSelfAttention(HIDDEN, HEADS, causal, neighborhood_size, **how), HIDDEN)
+    # Below, equal to, between and at multiples of the block sizes.
+    for padded in (1, 3, 4, 8, 11, 16, 17):
+        lengths = [padded, *(length for length in (1, 5, 8) if length < padded)]
+        x = random(len(lengths), padded, HIDDEN)
+        mask = (np.arange(padded) < np.array(lengths)[:, None])[:, None, None]
+        result = np.array(layer(x, mask))
+        assert result.shape == x.shape and np.isfinite(result).all()
+        np.testing.assert_array_equal(layer(x[:1]), layer(x[:1], mask[:1]))
+        for row, length in enumerate(lengths):
+            allowed = neighborhood(length, neighborhood_size, causal)
+            own = x[row, :length].astype("float64")  # the sentence without padding
+            expected = attention_by_loops(layer, own, allowed, rotary="rotary" in how)
+            np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
+
+
+def largest_tensor(layer, length):
+    """Returns the number of elements of the largest tensor in one sentence's graph, including nested functions."""
+    run = tf.function(lambda x, mask: layer(x, mask))
+    given = tf.TensorSpec((1, length, HIDDEN)), tf.TensorSpec((1, 1, 1, length), tf.bool)
+    graph = run.get_concrete_function(*given).graph
+    operations = graph.get_operations()
+    for function in graph.as_graph_def().library.function:
+        operations += graph._get_function(function.signature.name).graph.get_operations()
+    shapes = [output.shape for operation in operations for output in operation.outputs]
+    assert all(shape.is_fully_defined() for shape in shapes)
+    return max(shape.num_elements() for shape in shapes)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_no_tensor_grows_quadratically_with_the_length(causal):
+    layer = built(LocalSelfAttention(HIDDEN, HEADS, causal, 8), HIDDEN)
+    largest = largest_tensor(layer, 512)
+    assert largest < 512 * 64
+    assert largest == 2 * largest_tensor(layer, 256)
+    full = SelfAttention(HIDDEN, HEADS, causal)
+    full.build((None, None, HIDDEN))
+    assert largest_tensor(full, 512) == HEADS * 512 * 512  # the measurement finds quadratic tensors
