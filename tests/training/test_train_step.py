@@ -179,7 +179,7 @@ def test_mixed_precision_steps_are_close_to_float32(precision, atol):
     assert_close(weights(model), expected, atol)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "in_graph"), [("adam", False), ("sgd", False), ("adam", True)])
 def test_a_too_large_loss_scale_is_halved_until_steps_are_finite(name, in_graph):
     _, optimizer, step = step_of(TINY.replace(precision="mixed_float16", optimizer=name), in_graph=in_graph)
