@@ -2,9 +2,6 @@
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +12,7 @@ from dev.accelerator.__main__ import main
 from dev.accelerator.cases import Case, fitting_tokens, scaled
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.tensorflow_engine import restored_model
+from t2t_lite.models.building import load_model_file
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.runs.selection import select
 
@@ -90,31 +88,11 @@ def test_several_devices_are_powers_of_two_and_all():
     assert names == [f"{case.name}, 1 device", f"{case.name}, 2 devices"]
 
 
-# Writes the logits of an export's model under JAX: `python -c LOGITS EXPORT INPUTS.npz LOGITS.npy`.
-LOGITS = """
-import sys
-from pathlib import Path
-import numpy as np
-from t2t_lite.models.building import load_model_file
-with np.load(sys.argv[2]) as given:
-    logits = load_model_file(Path(sys.argv[1]) / "model.keras")(given["inputs"], given["targets"])
-np.save(sys.argv[3], np.asarray(logits))
-assert "tensorflow" not in sys.modules
-"""
-
-
-def logits_under_jax(export, inputs, file):
-    environment = os.environ | {"KERAS_BACKEND": "jax"}
-    subprocess.run([sys.executable, "-c", LOGITS, str(export), str(inputs), str(file)], env=environment, check=True)
-    return np.load(file)
-
-
-def logits_with_tensorflow(run, inputs):
+def logits_of_run(run, inputs, targets):
     run_dir = open_run_dir(run)
     checkpoint = select(run, None, lambda line: None).path
     size = open_vocabulary(run_dir.vocabulary).size
-    with np.load(inputs) as given:
-        return restored_model(run_dir.hparams, size, size, checkpoint)(given["inputs"], given["targets"]).numpy()
+    return restored_model(run_dir.hparams, size, size, checkpoint)(inputs, targets).numpy()
 
 
 @pytest.mark.heavy
@@ -157,12 +135,9 @@ def test_jax_measures_a_cpu_and_trains_the_model_of_a_run(grammar_data, small_ru
     imported = t2t.import_model(trained, run, kind="keras")
     assert imported.checkpoint == run / "ckpt-11"  # 6 steps with TensorFlow and 5 under JAX
     ids = np.random.default_rng(1).integers(1, 20, (2, 3, 7)).astype(np.int32)
-    np.savez(tmp_path / "ids.npz", inputs=ids[0], targets=ids[1])
-    before = logits_under_jax(export, tmp_path / "ids.npz", tmp_path / "before.npy")
-    after = logits_under_jax(trained, tmp_path / "ids.npz", tmp_path / "after.npy")
+    before, after = (logits_of_run(each, *ids) for each in (small_run, run))
     assert np.abs(after - before).max() > 1e-3
-    np.testing.assert_allclose(logits_with_tensorflow(small_run, tmp_path / "ids.npz"), before, atol=1e-5)
-    np.testing.assert_allclose(logits_with_tensorflow(run, tmp_path / "ids.npz"), after, atol=1e-5)
+    np.testing.assert_allclose(load_model_file(trained / "model.keras")(*ids).numpy(), after, atol=1e-5)
     assert t2t.Translator.from_export(trained).translate(["a b"]) == t2t.Translator.from_run_dir(run).translate(["a b"])
 
 

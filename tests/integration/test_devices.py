@@ -62,7 +62,7 @@ def undivided(multi30k_data, command, shared_folders):
     """The run directory after ten steps and an evaluation on one device that holds the whole batch."""
 
     def make(output_dir):
-        flags = ("--max_tokens_per_replica=100000", EVALUATING)
+        flags = ("--max_tokens_per_replica=100000", "--save_checkpoints_steps=5", EVALUATING)
         result = command(*trainer(multi30k_data, output_dir, *flags))
         assert result.returncode == 0, result.stderr
         assert "1 CPU," in result.stdout
@@ -76,16 +76,6 @@ def one_device(undivided):
     return parameters(undivided)
 
 
-@pytest.fixture(scope="module")
-def at_first(multi30k_data, command, tmp_path_factory):
-    """The initial parameters: those after one step with a learning rate of almost 0."""
-    output_dir = tmp_path_factory.mktemp("devices") / "first"
-    hparams = HPARAMS + ",learning_rate_constant=1e-20"
-    result = command(*trainer(multi30k_data, output_dir, "--train_steps=1", hparams=hparams))
-    assert result.returncode == 0, result.stderr
-    return parameters(output_dir, 1)
-
-
 def assert_same(found, expected):
     assert found.keys() == expected.keys()
     for name, array in expected.items():
@@ -96,9 +86,10 @@ def assert_same(found, expected):
 
 
 @pytest.mark.slow
-def test_the_compared_parameters_differ_clearly_from_their_initial_values(one_device, at_first):
-    moved = {name: np.abs(array - at_first[name]).max() for name, array in one_device.items()}
-    assert min(moved.values()) > 1e-3
+def test_the_compared_parameters_differ_clearly_from_earlier_ones(undivided, one_device):
+    halfway = parameters(undivided, 5)
+    moved = {name: np.abs(array - halfway[name]).max() for name, array in one_device.items()}
+    assert min(moved.values()) > 5e-4
 
 
 @pytest.mark.slow
@@ -108,14 +99,9 @@ def test_eight_devices_give_the_parameters_of_one(multi30k_data, one_device, tmp
     assert_same(parameters(tmp_path), one_device)
 
 
-@pytest.mark.heavy
-def test_four_accumulation_steps_give_the_parameters_of_one(multi30k_data, one_device, command, tmp_path):
-    result = command(*trainer(multi30k_data, tmp_path, "--max_tokens_per_replica=280"))
-    assert result.returncode == 0, result.stderr
-    assert_same(parameters(tmp_path), one_device)
-
-
 ADAMW = (
+    # A layer with a loop, in place of attention.
+    ",self_attention_type=recurrent,norm_position=pre,norm_type=rms,feed_forward_type=swiglu"
     ",optimizer=adamw,weight_decay=0.1,clip_norm=1.0,learning_rate=0.002,learning_rate_warmup_steps=5,"
     "learning_rate_schedule=cosine,learning_rate_decay_steps=12"
 )
@@ -273,17 +259,16 @@ def test_a_killed_worker_process_is_started_again_and_the_parameters_are_those_o
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", [0, 2])
-def test_workers_that_do_not_come_are_named(multi30k_data, tmp_path, index):
+def test_workers_that_do_not_come_are_named(multi30k_data, tmp_path):
     sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
     addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:
         each.close()
-    config = make_tf_configs(addresses)[index]
+    config = make_tf_configs(addresses)[2]
     process = start(multi30k_data, tmp_path, "--worker_timeout=2", tf_config=config)
     (output, _) = process.communicate(timeout=600)
     assert process.returncode == 1
-    missing = ", ".join(f"{number} ({address})" for number, address in enumerate(addresses) if number != index)
+    missing = f"0 ({addresses[0]}), 1 ({addresses[1]})"
     assert f"error: workers {missing} have not come within 2 s; check that the same command runs there" in output
 
 
@@ -339,24 +324,13 @@ ONE_WORKER = json.dumps({"cluster": {"worker": ["localhost:0"]}, "task": {"type"
     [
         (["command"], {}, True, 2),
         ([], {}, False, 2),
-        (["served"], {}, False, 2),
-        (["command"], {"TF_NUM_INTRAOP_THREADS": "1", "T2T_LITE_SETS_THREADS": "1"}, True, 2),
+        (["served"], {}, False, 2),  # a program that has served a model
+        (["command"], {"TF_NUM_INTRAOP_THREADS": "1", "T2T_LITE_SETS_THREADS": "1"}, True, 2),  # started by such a one
         (["command", "one_core"], {}, False, 1),
         (["command", "virtual"], {}, False, 1),
         (["command", "compiled"], {}, False, 2),  # `bound_micro_batches` makes it one
         (["command"], {"TF_CONFIG": ONE_WORKER}, False, 1),
         (["command"], {"TF_NUM_INTRAOP_THREADS": "1"}, False, 1),
-    ],
-    ids=[
-        "a command",
-        "another program",
-        "a program that has served a model",
-        "a command that such a program starts",
-        "one core",
-        "virtual devices",
-        "compiled",
-        "workers",
-        "threads in the environment",
     ],
 )
 def test_a_cpu_computes_two_micro_batches_at_once_and_a_command_divides_its_cores(

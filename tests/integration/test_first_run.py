@@ -5,28 +5,20 @@ import re
 from pathlib import Path
 
 import pytest
+from support.commands import with_flags
 
 from t2t_lite.runs import checkpoints
 
-TINY = "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=512"
-
 
 @pytest.fixture
-def flags(grammar_data, tmp_path):
+def flags(small_flags, grammar_data, tmp_path):
     """The flags of a training of one step; further ones may follow."""
+    (hparams,) = (flag for flag in small_flags if flag.startswith("--hparams="))
 
-    def of(output_dir="run", hparams="", steps=1):
-        settings = ",".join(filter(None, (TINY, hparams)))
-        return (
-            "--problem=grammar_ende",
-            "--hparams_set=transformer_tiny",
-            f"--data_dir={grammar_data}",
-            f"--output_dir={tmp_path / output_dir}",
-            f"--hparams={settings}",
-            f"--train_steps={steps}",
-            "--schedule=train",
-            "--peak_tflops=1",
-        )
+    def of(output_dir="run", changes="", steps=1):
+        folders = (f"--data_dir={grammar_data}", f"--output_dir={tmp_path / output_dir}")
+        settings = ",".join(filter(None, (hparams, changes)))
+        return with_flags(small_flags, *folders, settings, f"--train_steps={steps}", "--schedule=train")
 
     return of
 

@@ -6,9 +6,8 @@ import signal
 import socket
 import time
 
-import numpy as np
 import pytest
-import tensorflow as tf
+from support.checkpoints import assert_same_content, everything
 from support.commands import start_process, with_flags
 
 from t2t_lite.runs.checkpoint_files import list_checkpoints
@@ -27,12 +26,6 @@ def flags_of(small_flags, data_dir, output_dir):
 def trainer(*arguments, **options):
     """Starts the trainer in a process that can be killed."""
     return start_process(*flags_of(*arguments), **options)
-
-
-def everything(path):
-    """The content of a checkpoint: weights, optimizer state and position in the data."""
-    reader = tf.train.load_checkpoint(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 
 
 def wait_until(condition, process):
@@ -57,12 +50,17 @@ def undisturbed(small_flags, grammar_data, command, shared_folders):
     return shared_folders.get("undisturbed", make)
 
 
+def copy_until(last, run, folder):
+    """Copies the files of a run as they were after some step."""
+    for path in run.iterdir():
+        step = path.name.split(".")[0].removeprefix("ckpt-")
+        if path.is_file() and (not step.isdigit() or int(step) <= last):
+            (folder / path.name).write_bytes(path.read_bytes())
+
+
 def assert_same_end(mine, theirs):
     """Checks that two runs have the same last checkpoint and the same evaluations."""
-    found, expected = (everything(path / f"ckpt-{STEPS}") for path in (mine, theirs))
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    assert_same_content(mine / f"ckpt-{STEPS}", theirs / f"ckpt-{STEPS}")
     records = [(path / "evaluations.json").read_text() for path in (mine, theirs)]
     assert records[0] == records[1]
 
@@ -149,10 +147,7 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that_checkpoint(small_f
 
 @pytest.mark.heavy
 def test_a_damaged_checkpoint_is_skipped_with_a_warning(small_flags, grammar_data, undisturbed, go_on, tmp_path):
-    for path in undisturbed.iterdir():
-        step = path.name.split(".")[0].removeprefix("ckpt-")
-        if path.is_file() and (not step.isdigit() or int(step) <= 2 * SAVE_EVERY):
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy_until(2 * SAVE_EVERY, undisturbed, tmp_path)
     last = tmp_path / f"ckpt-{2 * SAVE_EVERY}.data-00000-of-00001"
     last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
     output = go_on(tmp_path)
@@ -164,10 +159,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(small_flags, grammar_dat
 def test_a_full_disk_is_an_error_and_leaves_earlier_checkpoints_intact(
     small_flags, grammar_data, undisturbed, tmp_path
 ):
-    for path in undisturbed.iterdir():
-        step = path.name.split(".")[0].removeprefix("ckpt-")
-        if path.is_file() and (not step.isdigit() or int(step) <= SAVE_EVERY):
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy_until(SAVE_EVERY, undisturbed, tmp_path)
     before = everything(tmp_path / f"ckpt-{SAVE_EVERY}")
     # For the process, a limit on file sizes acts like a full disk: a write fails.
     limit = (tmp_path / f"ckpt-{SAVE_EVERY}.data-00000-of-00001").stat().st_size // 2
@@ -183,5 +175,4 @@ def test_a_full_disk_is_an_error_and_leaves_earlier_checkpoints_intact(
     assert "Traceback" not in output
     assert steps_saved(tmp_path) == [SAVE_EVERY]
     assert not list(tmp_path.glob("incomplete-*"))
-    for name, array in everything(tmp_path / f"ckpt-{SAVE_EVERY}").items():
-        np.testing.assert_array_equal(array, before[name], err_msg=name)
+    assert_same_content(tmp_path / f"ckpt-{SAVE_EVERY}", before)

@@ -9,19 +9,7 @@ from support.reports import Report
 
 import t2t_lite as t2t
 
-SMALL = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=256"
-
-
-@pytest.fixture
-def trained(command, grammar_data, tmp_path):
-    """A function of further flags that trains a tiny model in the folder "run" and returns the finished command."""
-
-    def train(*flags):
-        task = ("--problem=grammar_ende", "--hparams_set=transformer_tiny", f"--hparams={SMALL}", "--peak_tflops=1")
-        folders = (f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}")
-        return command("trainer", *task, *folders, "--save_checkpoints_steps=2", "--train_steps=4", *flags)
-
-    return train
+SMALL = {"hidden_size": 16, "filter_size": 16, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
 
 
 @pytest.fixture
@@ -29,13 +17,12 @@ def trained_here(grammar_data, tmp_path):
     """A function that trains such a model in the folder "api" from Python, with a report."""
 
     def train(*callbacks, hidden_size=16, **options):
-        hparams = {name: int(value) for name, value in (pair.split("=") for pair in SMALL.split(","))}
         return t2t.train(
             "grammar_ende",
             "transformer_tiny",
             data_dir=grammar_data,
             output_dir=tmp_path / "api",
-            hparams=hparams | {"hidden_size": hidden_size},
+            hparams=SMALL | {"batch_tokens": 256, "hidden_size": hidden_size},
             train_steps=4,
             peak_tflops=1.0,
             callbacks=callbacks,
@@ -84,11 +71,12 @@ def test_an_error_that_ends_a_training_leaves_a_report_of_how_far_it_came(traine
     assert file.read_text() == "as it was"
 
 
-def test_a_missing_package_is_said_before_anything_is_done(trained, tmp_path, monkeypatch):
+def test_a_missing_package_is_said_before_anything_is_done(command, small_flags, grammar_data, tmp_path, monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda name, *more: None if name == "jinja2" else find_spec(name, *more)
     )
-    result = trained("--report")
+    folders = (f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}")
+    result = command("trainer", *small_flags, *folders, "--report")
     assert result.returncode == 1 and not (tmp_path / "run").exists()
     assert re.search(r"a report needs Jinja; run .*pip install -e '.*\[plot\]', or omit --report\n", result.stderr)

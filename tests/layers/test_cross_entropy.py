@@ -1,14 +1,13 @@
-"""Both cross-entropies against the dense target distribution of section 5.4, in NumPy and float64."""
+"""Both cross-entropies against the dense target distribution of section 5.4, and R-Drop, in NumPy and float64.
 
-import os
-import subprocess
-import sys
+On JAX, tests/dev/test_jax_step.py covers them.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.layers.cross_entropy import cross_entropy, linear_cross_entropy
+from t2t_lite.layers.cross_entropy import cross_entropy, linear_cross_entropy, linear_rdrop
 
 VOCAB = 7
 TARGETS = np.array([3, 6, 1, 0, 0, 1, 0, 0, 0, 0, 2, 2, 5, 4, 1], "int32")
@@ -31,28 +30,22 @@ def in_numpy(logits, targets, label_smoothing):
     return -(distribution * log_probs * real).sum(), (np.exp(log_probs) - distribution) * real
 
 
-def value_and_gradient(logits, targets, label_smoothing):
+def value_and_gradient(logits, targets, label_smoothing, upstream=1.0):
     logits = tf.convert_to_tensor(logits)
     with tf.GradientTape() as tape:
         tape.watch(logits)
         sums = cross_entropy(logits, tf.constant(targets), label_smoothing)
-    return sums, tape.gradient(sums.smoothed, logits)
+        loss = sums.smoothed * upstream
+    return sums, tape.gradient(loss, logits)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.5])
 def test_value_and_gradient_equal_those_of_the_dense_smoothed_distribution(logits, label_smoothing):
-    sums, gradient = value_and_gradient(logits, TARGETS, label_smoothing)
+    sums, gradient = value_and_gradient(logits, TARGETS, label_smoothing, upstream=0.25)
     expected, expected_gradient = in_numpy(logits, TARGETS, label_smoothing)
     np.testing.assert_allclose(sums.smoothed, expected, rtol=1e-5)
-    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-6)
-
-
-def test_the_gradient_is_scaled_by_the_upstream_gradient(logits):
-    given = tf.convert_to_tensor(logits)
-    with tf.GradientTape() as tape:
-        tape.watch(given)
-        loss = cross_entropy(given, tf.constant(TARGETS), 0.1).smoothed / 4.0
-    np.testing.assert_allclose(tape.gradient(loss, given), in_numpy(logits, TARGETS, 0.1)[1] / 4.0, atol=1e-6)
+    np.testing.assert_allclose(sums.plain, in_numpy(logits, TARGETS, 0.0)[0], rtol=1e-5)
+    np.testing.assert_allclose(gradient, expected_gradient / 4.0, atol=1e-6)
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
@@ -64,14 +57,6 @@ def test_padding_gives_no_loss_and_no_gradient(logits, label_smoothing):
     assert (gradient.numpy()[TARGETS == 0] == 0.0).all()
     assert (np.abs(gradient.numpy()[TARGETS != 0]).max(axis=-1) > 0.0).all()
     np.testing.assert_array_equal(sums, other_sums)
-
-
-def test_the_plain_loss_ignores_smoothing(logits):
-    expected, _ = in_numpy(logits, TARGETS, 0.0)
-    for label_smoothing in (0.0, 0.1, 0.5):
-        sums, _ = value_and_gradient(logits, TARGETS, label_smoothing)
-        np.testing.assert_allclose(sums.plain, expected, rtol=1e-5)
-    assert abs(float(sums.smoothed) - expected) > 1.0
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
@@ -126,14 +111,13 @@ def gradients_in_numpy(x, weight, targets, label_smoothing, logits=None):
     return smoothed, in_numpy(logits, targets, 0.0)[0], dlogits @ weight, dlogits.T @ x
 
 
-def loss_and_gradients(x, weight, targets, label_smoothing=0.1, upstream=1.0):
-    """Returns (sums, gradients of x and weight) of the loss times `upstream`."""
+def loss_and_gradients(x, weight, targets, label_smoothing=0.1):
+    """Returns (sums, gradients of x and weight)."""
     x, weight = tf.convert_to_tensor(x), tf.convert_to_tensor(weight)
     with tf.GradientTape() as tape:
         tape.watch([x, weight])
         sums = linear_cross_entropy(x, weight, targets, label_smoothing)
-        loss = sums.smoothed * upstream
-    return sums, tape.gradient(loss, [x, weight])
+    return sums, tape.gradient(sums.smoothed, [x, weight])
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
@@ -165,30 +149,41 @@ def test_of_16_bit_factors_sums_are_float32_and_gradients_keep_their_types(dtype
     assert error < 0.01
 
 
-_ON_JAX = """
-import sys
-import jax
-import numpy as np
-from t2t_lite.layers.cross_entropy import linear_cross_entropy
-
-given = np.load(sys.argv[1])
-loss = lambda x, weight, targets: linear_cross_entropy(x, weight, targets, 0.1).smoothed
-value, gradients = jax.jit(jax.value_and_grad(loss, (0, 1)))(given["x"], given["weight"], given["targets"])
-np.savez(sys.argv[2], value=value, x=gradients[0], weight=gradients[1])
-"""
+# R-Drop.
 
 
-@pytest.mark.heavy
-def test_of_factors_it_is_the_same_on_jax(tmp_path):
-    pytest.importorskip("jax")
-    x, weight, targets = factors(1500, 50)
-    np.savez(tmp_path / "in.npz", x=x, weight=weight, targets=targets)
-    command = [sys.executable, "-c", _ON_JAX, tmp_path / "in.npz", tmp_path / "out.npz"]
-    subprocess.run(
-        command, env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}, check=True, capture_output=True
-    )
-    result = np.load(tmp_path / "out.npz")
-    smoothed, _, of_x, of_weight = gradients_in_numpy(x, weight, targets, 0.1)
-    np.testing.assert_allclose(result["value"], smoothed, rtol=1e-5)
-    np.testing.assert_allclose(result["x"], of_x, atol=2e-6)
-    np.testing.assert_allclose(result["weight"], of_weight, atol=2e-4)
+def rdrop_in_numpy(x, weight, label_smoothing, alpha):
+    """Returns half of equation 4 of Wu et al. 2021, -log P - log Q + alpha / 2 (KL(P, Q) + KL(Q, P)), of all tokens."""
+    logits = x @ weight.T
+    likelihoods = [in_numpy(each, TARGETS, label_smoothing)[0] for each in logits]
+    log_p, log_q = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    divergence = ((np.exp(log_p) - np.exp(log_q)) * (log_p - log_q)).sum(axis=-1)
+    return (sum(likelihoods) + alpha / 2 * (divergence * (TARGETS != 0)).sum()) / 2
+
+
+def numeric_gradient(function, array, step=1e-6):
+    gradient = np.zeros_like(array)
+    for place in np.ndindex(array.shape):
+        moved = [array.copy(), array.copy()]
+        moved[0][place] += step
+        moved[1][place] -= step
+        gradient[place] = (function(moved[0]) - function(moved[1])) / (2 * step)
+    return gradient
+
+
+@pytest.mark.parametrize("max_chunk", [1, 4, 100])
+@pytest.mark.parametrize(("label_smoothing", "alpha"), [(0.0, 5.0), (0.1, 1.0)])
+def test_rdrop_and_its_gradients_are_those_of_the_equation(label_smoothing, alpha, max_chunk):
+    generator, how = np.random.default_rng(1), (label_smoothing, alpha)
+    given = generator.normal(size=(2, len(TARGETS), 6)), generator.normal(size=(VOCAB, 6))
+    x, weight = (tf.Variable(part, dtype=tf.float32) for part in given)
+    with tf.GradientTape() as tape:
+        sums = linear_rdrop(tf.identity(x), weight, TARGETS, *how, max_chunk)
+        scaled = 3.0 * sums.smoothed
+    of_x, of_weight = tape.gradient(scaled, [x, weight])
+    np.testing.assert_allclose(sums.smoothed, rdrop_in_numpy(*given, *how), rtol=1e-5)
+    np.testing.assert_allclose(sums.plain, rdrop_in_numpy(*given, 0.0, 0.0), rtol=1e-5)
+    expected = numeric_gradient(lambda part: 3 * rdrop_in_numpy(part, given[1], *how), given[0])
+    np.testing.assert_allclose(of_x, expected, atol=2e-5)
+    expected = numeric_gradient(lambda part: 3 * rdrop_in_numpy(given[0], part, *how), given[1])
+    np.testing.assert_allclose(of_weight, expected, atol=2e-4)

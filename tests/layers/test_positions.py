@@ -1,21 +1,24 @@
-"""Positional encodings against their formulas, element by element; learned positions and their limit."""
+"""Embeddings with both uses of their matrix, positional encodings against their formulas, learned positions."""
 
-import cmath
 import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.paper import PaperInNumpy
 
 from t2t_lite.config import HParams
-from t2t_lite.layers.positions import LearnedPositions, rotate, sinusoidal_halves, sinusoids
+from t2t_lite.layers.embedding import Embedding
+from t2t_lite.layers.positions import sinusoidal_halves, sinusoids
 from t2t_lite.models.transformer import Transformer
 
 
 @pytest.mark.parametrize("hidden_size", [2, 6, 512])
-def test_each_element_follows_the_formula(hidden_size, paper):
+def test_each_element_follows_the_formula(hidden_size):
     positions = [0, 1, 2, 17, 255]
-    expected = [[paper.position(pos, channel, hidden_size) for channel in range(hidden_size)] for pos in positions]
+    expected = [
+        [PaperInNumpy.position(pos, channel, hidden_size) for channel in range(hidden_size)] for pos in positions
+    ]
     result = np.array(sinusoids(np.array(positions), hidden_size))
     assert result.dtype == np.float32
     # At an angle of 255, neighboring float32 numbers are 2e-5 apart.
@@ -27,11 +30,8 @@ def test_an_odd_width_is_refused():
         sinusoids(np.arange(3), 7)
 
 
-# tensor2tensor's variant.
-
-
 @pytest.mark.parametrize("hidden_size", [4, 6, 512])
-def test_each_element_of_sinusoidal_halves_follows_the_formula(hidden_size):
+def test_each_element_of_tensor2tensors_halves_follows_the_formula(hidden_size):
     positions, half = [0, 1, 2, 17, 255], hidden_size // 2
     rates = [10000.0 ** (-i / (half - 1)) for i in range(half)]
     expected = [[f(pos * rate) for f in (math.sin, math.cos) for rate in rates] for pos in positions]
@@ -41,47 +41,8 @@ def test_each_element_of_sinusoidal_halves_follows_the_formula(hidden_size):
     np.testing.assert_allclose(result, expected, atol=2e-5)
 
 
-# Rotations.
-
-
-@pytest.mark.parametrize("size", [2, 6, 64])
-def test_a_rotation_multiplies_channel_pairs_as_complex_numbers(size):
-    positions = [0, 1, 5, 255]
-    x = np.random.default_rng(1).normal(size=(2, 3, len(positions), size)).astype("float32")
-    result = np.array(rotate(x, np.array(positions)))
-    assert result.shape == x.shape
-    for row, head, place, i in np.ndindex(2, 3, len(positions), size // 2):
-        number = complex(x[row, head, place, i], x[row, head, place, i + size // 2])
-        turned = number * cmath.exp(1j * positions[place] * 10000.0 ** (-2 * i / size))
-        np.testing.assert_allclose(result[row, head, place, i], turned.real, atol=1e-4)
-        np.testing.assert_allclose(result[row, head, place, i + size // 2], turned.imag, atol=1e-4)
-
-
-# Learned positions.
-
-
-def test_the_first_vectors_equal_those_of_single_positions(paper):
-    layer = LearnedPositions(4, 6)
-    layer.build(None)
-    paper.randomize(layer)
-    assert [tuple(variable.shape) for variable in layer.trainable_variables] == [(4, 6)]
-    for length in (1, 3, 4):
-        first = np.array(layer.first(length))
-        assert first.shape == (length, 6)
-        for position in range(length):
-            np.testing.assert_array_equal(layer.at(position), first[position : position + 1])
-            np.testing.assert_array_equal(first[position], layer.weight[position])
-
-
-def test_a_length_beyond_the_learned_positions_is_an_error_that_names_max_length():
-    layer = LearnedPositions(4, 6)
-    layer.build(None)
-    with pytest.raises(ValueError, match=r"5 positions.*max_length=4"):
-        layer.first(5)
-
-
 @pytest.fixture(scope="module")
-def model(paper):
+def model():
     hparams = HParams(
         num_encoder_layers=1,
         num_decoder_layers=1,
@@ -93,7 +54,7 @@ def model(paper):
     )
     model = Transformer(hparams, 11)
     model.build()
-    paper.randomize(model)
+    PaperInNumpy.randomize(model)
     return model
 
 
@@ -101,34 +62,49 @@ def ids(length):
     return np.random.default_rng(1).integers(2, 11, (2, length)).astype("int32")
 
 
-def test_a_model_adds_learned_positions_to_both_sides(model):
-    before = np.array(model(ids(3), ids(4)))
-    for side in ("inputs", "targets"):
-        weight = model.position_encodings[side].weight
-        kept = np.array(weight)
-        weight.assign(kept[[1, 0, 2, 3]])
-        assert np.abs(np.array(model(ids(3), ids(4))) - before).max() > 1e-3
-        weight.assign(kept)
-    np.testing.assert_array_equal(model(ids(3), ids(4)), before)
+def test_a_model_and_its_graph_accept_every_length_up_to_max_length_only(model):
+    graph = tf.function(model, input_signature=[tf.TensorSpec((None, None), tf.int32)] * 2)
+    for source, target in ((4, 4), (2, 3)):
+        np.testing.assert_allclose(graph(ids(source), ids(target)), model(ids(source), ids(target)), atol=1e-5)
+    for source, target in ((5, 4), (4, 5), (9, 9)):
+        with pytest.raises(ValueError, match=r"\d positions.*max_length=4"):
+            model(ids(source), ids(target))
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            graph(ids(source), ids(target))
 
 
-@pytest.mark.parametrize("source, target", [(5, 4), (4, 5)])
-def test_a_model_refuses_a_longer_sequence_with_an_error_that_names_max_length(source, target, model):
-    with pytest.raises(ValueError, match="max_length=4"):
-        model(ids(source), ids(target))
+# Embeddings.
 
 
-@pytest.fixture(scope="module")
-def graph(model):
-    return tf.function(model, input_signature=[tf.TensorSpec((None, None), tf.int32)] * 2)
+def test_gradients_of_both_uses_of_an_embedding_are_summed():
+    vocab_size, hidden_size, rng = 7, 9, np.random.default_rng(2)
+    layer = Embedding(vocab_size, hidden_size)
+    layer.build(None)
+    ids = np.array([[0, 3, 3], [6, 1, 0]])
+    x, on_vectors = (rng.normal(size=(2, 3, hidden_size)).astype("float32") for _ in range(2))
+    on_logits = rng.normal(size=(2, 3, vocab_size)).astype("float32")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(ids) * on_vectors) + tf.reduce_sum(layer.logits(x) * on_logits)
+    gradient = tf.convert_to_tensor(tape.gradient(loss, layer.weight.value))
+
+    expected = np.einsum("btv,btd->vd", on_logits, x)
+    for row, position in np.ndindex(ids.shape):
+        expected[ids[row, position]] += hidden_size**0.5 * on_vectors[row, position]
+    np.testing.assert_allclose(gradient, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("source, target", [(5, 4), (4, 5), (9, 9)])
-def test_a_graph_of_unknown_length_fails_on_a_longer_sequence(source, target, graph):
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        graph(ids(source), ids(target))
+def test_initial_vectors_have_unit_variance():
+    layer = Embedding(500, 64)
+    layer.build(None)
+    vectors = np.array(layer(np.arange(500)[None, :]))
+    # 32,000 draws: the sample variance has a standard deviation of sqrt(2 / 32,000) = 0.008.
+    assert abs(vectors.var() - 1.0) < 0.04
+    assert abs(vectors.mean()) < 0.03
 
 
-@pytest.mark.parametrize("source, target", [(4, 4), (2, 3)])
-def test_a_graph_of_unknown_length_accepts_every_length_up_to_max_length(source, target, graph, model):
-    np.testing.assert_allclose(graph(ids(source), ids(target)), model(ids(source), ids(target)), atol=1e-5)
+def test_the_vector_of_padding_may_be_zero_and_still_has_a_logit():
+    embedding = Embedding(vocab_size=5, hidden_size=4, zero_padding=True)
+    vectors = np.array(embedding(tf.constant([[3, 0, 1]])))
+    weight = np.array(embedding.weight)
+    np.testing.assert_allclose(vectors, [[2 * weight[3], np.zeros(4), 2 * weight[1]]], rtol=1e-6)
+    np.testing.assert_allclose(embedding.logits(vectors), vectors @ weight.T, rtol=1e-5)

@@ -1,73 +1,59 @@
-"""Self-attention with head sizes, rotations and relative positions against loops; stepping against one pass."""
+"""Self-attention with head sizes, rotations, relative positions and neighborhoods against loops; dropout; memory."""
 
 import math
 
 import numpy as np
 import pytest
-from support.layers import built, random
+import tensorflow as tf
+from support.layers import attention_by_loops, built, random
 from support.seeds import seeds_of
 
+from t2t_lite.layers.local_attention import LocalSelfAttention
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 
 HIDDEN, HEADS, LENGTH = 12, 3, 7
 # The second sentence has three positions of padding.
 LENGTHS = (7, 4)
 PADDING_MASK = np.array([[True] * 7, [True] * 4 + [False] * 3])[:, None, None, :]
-FAR = 2  # shorter than the sentences
+CASES = [
+    {},
+    {"key_size": 2, "value_size": 5},
+    {"key_size": 6, "value_size": 1},
+    {"value_size": 3},
+    {"key_size": 5},
+    {"rotary": True},
+    {"rotary": True, "key_size": 2},
+    {"rotary": True, "key_size": 6},
+    *({"max_relative_position": far} for far in (1, 2, LENGTH - 1, 20)),
+    {"max_relative_position": 2, "key_size": 5, "value_size": 2},
+]
 
 
-def allowed_pairs(causal, length, of_sentence):
-    """bool [length, length]: which positions of a padded sentence may see which."""
-    allowed = np.zeros((length, length), bool)
-    for i, j in np.ndindex(length, length):
-        allowed[i, j] = j <= i if causal else j < of_sentence
-    return allowed
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_self_attention_is_multi_head_attention_of_a_sequence_to_itself(causal, paper):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal), paper, HIDDEN)
-    x = random(2, LENGTH, HIDDEN)
-    result = np.array(layer(x, PADDING_MASK))
-    for row, length in enumerate(LENGTHS):
-        own = x[row].astype("float64")
-        expected = paper.multi_head(layer, own, own, allowed_pairs(causal, LENGTH, length))
-        np.testing.assert_allclose(result[row], expected, atol=1e-5)
+def make(how, **more):
+    kind = RelativeSelfAttention if "max_relative_position" in how else SelfAttention
+    return kind(HIDDEN, HEADS, **how, **more)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("key_size", "value_size"), [(2, 5), (6, 1), (None, 3), (5, None)])
-def test_key_and_value_sizes_of_heads_can_be_set(key_size, value_size, causal, paper, attention_by_loops):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal, key_size=key_size, value_size=value_size), paper, HIDDEN)
-    keys, values = HEADS * (key_size or 4), HEADS * (value_size or 4)
-    assert {variable.name: tuple(variable.shape) for variable in layer.variables} == {
-        "query": (HIDDEN, keys),
-        "key": (HIDDEN, keys),
-        "value": (HIDDEN, values),
-        "output": (values, HIDDEN),
-    }
+@pytest.mark.parametrize("how", CASES, ids=str)
+def test_self_attention_is_that_of_the_loops(how, causal):
+    layer = built(make(how, causal=causal), HIDDEN)
+    keys, values, far = how.get("key_size", 4), how.get("value_size", 4), how.get("max_relative_position", 0)
+    shapes = [(HIDDEN, HEADS * keys)] * 2 + [(HIDDEN, HEADS * values), (HEADS * values, HIDDEN)]
+    shapes += [(2 * far + 1, keys), (2 * far + 1, values)] if far else []
+    assert sorted(tuple(variable.shape) for variable in layer.variables) == sorted(shapes)
     x = random(2, LENGTH, HIDDEN)
     result = np.array(layer(x, PADDING_MASK))
     for row, length in enumerate(LENGTHS):
-        expected = attention_by_loops(layer, x[row].astype("float64"), allowed_pairs(causal, LENGTH, length))
+        allowed = np.tri(LENGTH, dtype=bool) if causal else np.arange(LENGTH)[None].repeat(LENGTH, 0) < length
+        expected = attention_by_loops(layer, x[row].astype("float64"), allowed, how.get("rotary", False), far)
         np.testing.assert_allclose(result[row], expected, atol=1e-5)
 
 
-# Dropout on attention weights.
-
-
-def make_kinds(**how):
-    return [
-        SelfAttention(HIDDEN, HEADS, **how),
-        SelfAttention(HIDDEN, HEADS, rotary=True, **how),
-        RelativeSelfAttention(HIDDEN, HEADS, max_relative_position=FAR, **how),
-    ]
-
-
-@pytest.mark.parametrize("kind", range(3), ids=["plain", "rotary", "relative"])
-def test_attention_dropout_keeps_the_mean_of_the_weights(kind):
+@pytest.mark.parametrize("how", [{}, {"rotary": True}, {"max_relative_position": 2}], ids=str)
+def test_attention_dropout_keeps_the_mean_of_the_weights(how):
     rate, batch, length = 0.3, 4, 50
-    layer = make_kinds(causal=False, dropout=rate)[kind]
+    layer = make(how, causal=False, dropout=rate)
     layer.build((None, None, HIDDEN))
     # With zero queries all weights are 1 / length. Every value is 1, so a head's output is the sum of its weights.
     for variable in layer.variables:
@@ -84,96 +70,54 @@ def test_attention_dropout_keeps_the_mean_of_the_weights(kind):
     assert abs(sums.mean() - 1.0) < 4 * deviation
 
 
-# Rotations.
+# Neighborhoods, which are computed in blocks.
+
+
+def neighborhood(length, size, causal):
+    """bool [length, length]: size / 2 positions on both sides and itself, or the last `size` including itself."""
+    distance = np.arange(length)[:, None] - np.arange(length)[None, :]
+    return (distance >= 0) & (distance < size) if causal else abs(distance) <= size / 2
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("key_size", [None, 2, 6])
-def test_rotary_attention_rotates_queries_and_keys_as_complex_numbers(key_size, causal, paper, attention_by_loops):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal, rotary=True, key_size=key_size), paper, HIDDEN)
-    x = random(2, LENGTH, HIDDEN)
-    result = np.array(layer(x, PADDING_MASK))
-    for row, length in enumerate(LENGTHS):
-        allowed = allowed_pairs(causal, LENGTH, length)
-        expected = attention_by_loops(layer, x[row].astype("float64"), allowed, rotary=True)
-        np.testing.assert_allclose(result[row], expected, atol=1e-5)
+@pytest.mark.parametrize("neighborhood_size", [2, 4, 8])
+@pytest.mark.parametrize("how", [{}, {"rotary": True}, {"key_size": 2, "value_size": 5}], ids=str)
+def test_local_attention_is_attention_within_neighborhoods(how, neighborhood_size, causal):
+    layer = built(LocalSelfAttention(HIDDEN, HEADS, causal, neighborhood_size, **how), HIDDEN)
+    # Below, equal to, between and at multiples of the block sizes.
+    for padded in (1, 3, 4, 8, 11, 16, 17):
+        lengths = [padded, *(length for length in (1, 5, 8) if length < padded)]
+        x = random(len(lengths), padded, HIDDEN)
+        mask = (np.arange(padded) < np.array(lengths)[:, None])[:, None, None]
+        result = np.array(layer(x, mask))
+        assert result.shape == x.shape and np.isfinite(result).all()
+        np.testing.assert_array_equal(layer(x[:1]), layer(x[:1], mask[:1]))
+        for row, length in enumerate(lengths):
+            allowed = neighborhood(length, neighborhood_size, causal)
+            own = x[row, :length].astype("float64")  # the sentence without padding
+            expected = attention_by_loops(layer, own, allowed, rotary="rotary" in how)
+            np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
 
 
-# Relative positions: equations 3 and 4 of Shaw et al. 2018.
-
-
-def relative_by_loops(layer, x, allowed, far):
-    """z_i = sum_j alpha_ij (x_j W^V + a^V_ij), where alpha is the softmax of x_i W^Q (x_j W^K + a^K_ij) / sqrt(d_z)."""
-    query, key, value, output, relative_keys, relative_values = (
-        np.array(variable).astype(np.float64)
-        for variable in (
-            layer.query,
-            layer.key,
-            layer.value,
-            layer.output_projection,
-            layer.relative_keys,
-            layer.relative_values,
-        )
-    )
-    d_k, d_v = relative_keys.shape[1], relative_values.shape[1]
-    result = np.zeros_like(x)
-    for head, i in np.ndindex(HEADS, len(x)):
-        of_keys, of_values = slice(head * d_k, (head + 1) * d_k), slice(head * d_v, (head + 1) * d_v)
-        total, mixed = 0.0, np.zeros(d_v)
-        for j in np.flatnonzero(allowed[i]):
-            place = max(-far, min(far, j - i)) + far
-            score = x[i] @ query[:, of_keys] @ (x[j] @ key[:, of_keys] + relative_keys[place]) / math.sqrt(d_k)
-            total += math.exp(score)
-            mixed += math.exp(score) * (x[j] @ value[:, of_values] + relative_values[place])
-        result[i] += mixed / total @ output[of_values]
-    return result
+def largest_tensor(layer, length):
+    """Returns the number of elements of the largest tensor in one sentence's graph, including nested functions."""
+    run = tf.function(lambda x, mask: layer(x, mask))
+    given = tf.TensorSpec((1, length, HIDDEN)), tf.TensorSpec((1, 1, 1, length), tf.bool)
+    graph = run.get_concrete_function(*given).graph
+    operations = graph.get_operations()
+    for function in graph.as_graph_def().library.function:
+        operations += graph._get_function(function.signature.name).graph.get_operations()
+    shapes = [output.shape for operation in operations for output in operation.outputs]
+    assert all(shape.is_fully_defined() for shape in shapes)
+    return max(shape.num_elements() for shape in shapes)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("far", [1, FAR, LENGTH - 1, 20])
-@pytest.mark.parametrize("sizes", [{}, {"key_size": 5, "value_size": 2}], ids=["even sizes", "own sizes"])
-def test_relative_attention_is_equations_3_and_4(sizes, far, causal, paper):
-    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal, max_relative_position=far, **sizes), paper, HIDDEN)
-    assert tuple(layer.relative_keys.shape) == (2 * far + 1, sizes.get("key_size", 4))
-    assert tuple(layer.relative_values.shape) == (2 * far + 1, sizes.get("value_size", 4))
-    x = random(2, LENGTH, HIDDEN)
-    result = np.array(layer(x, PADDING_MASK))
-    for row, length in enumerate(LENGTHS):
-        allowed = allowed_pairs(causal, LENGTH, length)
-        expected = relative_by_loops(layer, x[row].astype("float64"), allowed, far)
-        np.testing.assert_allclose(result[row], expected, atol=1e-5)
-
-
-# Stepping, graphs and precision.
-
-
-def make_layers(causal, **how):
-    """All kinds, with default and with explicit head sizes."""
-    return {
-        "plain": SelfAttention(HIDDEN, HEADS, causal, **how),
-        "own sizes": SelfAttention(HIDDEN, HEADS, causal, key_size=5, value_size=2, **how),
-        "rotary": SelfAttention(HIDDEN, HEADS, causal, rotary=True, **how),
-        "rotary, own sizes": SelfAttention(HIDDEN, HEADS, causal, rotary=True, key_size=2, value_size=5, **how),
-        "relative": RelativeSelfAttention(HIDDEN, HEADS, causal, FAR, **how),
-        "relative, own sizes": RelativeSelfAttention(HIDDEN, HEADS, causal, FAR, key_size=5, value_size=2, **how),
-    }
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kind", make_layers(True))
-def test_attention_weights_are_those_applied_to_the_values(kind, causal, paper):
-    layer = built(make_layers(causal)[kind], paper, HIDDEN)
-    x, mask = (
-        random(2, LENGTH, HIDDEN),
-        np.arange(LENGTH)[None, None, None, :] < np.array([LENGTH, 3]).reshape(2, 1, 1, 1),
-    )
-    weights = np.array(layer.attention(x, mask))
-    assert weights.shape == (2, HEADS, LENGTH, LENGTH)
-    np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-6)
-    if causal:
-        assert not np.triu(weights, 1).any()
-    else:
-        assert not weights[1, ..., 3:].any()
-    if not isinstance(layer, RelativeSelfAttention):  # it adds vectors of distances to the values
-        values = np.array(layer.heads(x, np.arange(LENGTH))[1][1])
-        np.testing.assert_allclose(layer.combine_heads(weights @ values), layer(x, mask), atol=1e-5)
+def test_no_tensor_grows_quadratically_with_the_length(causal):
+    layer = built(LocalSelfAttention(HIDDEN, HEADS, causal, 8), HIDDEN)
+    largest = largest_tensor(layer, 512)
+    assert largest < 512 * 64
+    assert largest == 2 * largest_tensor(layer, 256)
+    full = SelfAttention(HIDDEN, HEADS, causal)
+    full.build((None, None, HIDDEN))
+    assert largest_tensor(full, 512) == HEADS * 512 * 512  # the measurement finds quadratic tensors

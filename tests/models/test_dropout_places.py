@@ -64,9 +64,14 @@ def places(model):
     ],
 )
 def test_dropout_places_and_their_rate(name, expected, rate):
-    found = places(make(name))
+    model, seeds = make(name), seeds_of()
+    found = places(model)
     assert sorted(found) == sorted(expected)
     assert {layer.rate for layer in found.values()} <= {rate}
+    drawn, draw = [], seeds.uint16_like
+    seeds.uint16_like = lambda x: drawn.append(x.shape) or draw(x)
+    model(INPUTS, TARGETS, seeds=seeds)
+    assert len(drawn) == len(expected) + ("embedding" in expected)  # the embeddings of the source and of the target
 
 
 @pytest.mark.parametrize("place", TENSOR2TENSOR)
@@ -78,16 +83,6 @@ def test_each_place_acts_only_with_seeds(place):
     np.testing.assert_array_equal(model(INPUTS, TARGETS), before)
     seeds = seeds_of()
     assert np.abs(np.array(model(INPUTS, TARGETS, seeds=seeds)) - before).max() > 1e-3
-
-
-def test_encoder_and_decoder_have_dropout_on_their_embeddings():
-    model = make("transformer_base")
-    seeds = seeds_of()
-    drawn = []
-    draw = seeds.uint16_like
-    seeds.uint16_like = lambda x: drawn.append(x.shape) or draw(x)
-    model(INPUTS, TARGETS, seeds=seeds)
-    assert len(drawn) == len(PAPER) + 1  # the embeddings of the source and of the target
 
 
 def test_token_dropout_removes_whole_vectors_on_both_sides():

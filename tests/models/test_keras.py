@@ -12,7 +12,6 @@ from support.models import SMALL_MODEL
 from t2t_lite.errors import UserError
 from t2t_lite.losses import SmoothedCrossEntropy
 from t2t_lite.models import HardAlignmentTransformer, Transformer
-from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.schedules import InverseSqrt
 from t2t_lite.training.devices import make_strategy
 from t2t_lite.training.micro_batching import distribute_batches
@@ -71,9 +70,6 @@ def assert_same(one, other, inputs=INPUTS, targets=TARGETS):
     np.testing.assert_array_equal(one(inputs, targets), other(inputs, targets))
 
 
-# Configs, saving and cloning.
-
-
 @pytest.mark.parametrize("kind", [Transformer, HardAlignmentTransformer])
 def test_a_config_makes_the_same_model(kind):
     model = kind(SMALL_MODEL.replace(hard_alignment_token=5 if kind is HardAlignmentTransformer else 0), VOCAB, 11)
@@ -126,9 +122,6 @@ def test_weights_are_set_and_loaded_also_in_a_frozen_model(model, tmp_path, froz
     assert_same(by_file, model)
 
 
-# What a model shows.
-
-
 @pytest.mark.parametrize("changes", [{}, {"position_encoding": "learned", "norm_position": "pre"}])
 def test_the_summary_has_shapes_and_counts_of_every_part(changes):
     model, lines = make(tied_embeddings="none", **changes), []
@@ -149,12 +142,6 @@ def test_the_argument_dtype_overrides_the_precision_of_the_settings(dtype):
     again = Transformer.from_config(model.get_config())
     assert again.dtype_policy == model.dtype_policy
     assert Transformer(model.hparams, VOCAB, dtype="float32").hparams == SMALL_MODEL
-
-
-# Calls.
-
-
-# Training.
 
 
 def test_three_steps_of_fit_equal_three_of_the_trainer():
@@ -192,9 +179,6 @@ def test_fit_has_new_dropout_masks_in_each_step_and_evaluate_none(fitted):
     np.testing.assert_allclose(logits, fitted(INPUTS, TARGETS), atol=1e-5)
 
 
-# What is not supported.
-
-
 class WithoutTraining(Transformer):
     def call(self, inputs, targets, seeds=None):
         return super().call(inputs, targets, seeds)
@@ -220,9 +204,3 @@ def test_what_is_not_offered_is_refused_in_one_line(model, attempt, message):
     with pytest.raises(UserError, match=message) as error:
         attempt(model)
     assert "\n" not in str(error.value)
-
-
-def test_all_models_are_registered():
-    for kind in (Transformer, HardAlignmentTransformer):
-        assert keras.saving.get_registered_object(f"t2t_lite>{kind.__name__}") is kind
-        assert issubclass(kind, Seq2SeqModel)

@@ -1,14 +1,15 @@
-"""The whole model: one forward pass in NumPy, parameter counts, stepping, masks and precision."""
+"""The whole model: forward passes in NumPy, stepping with hard alignment, precision, what subclasses may do."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.seeds import seeds_of
+from support.beams import descending_beams
+from support.paper import PaperInNumpy
 
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
-from t2t_lite.layers.positions import PositionEncoding
+from t2t_lite.layers.positions import NoPositions, PositionEncoding
 from t2t_lite.layers.self_attention import SelfAttention
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.sublayers import encoder_layer
@@ -24,14 +25,13 @@ TARGETS = np.array([[9, 2, 12, 1, 0, 0], [5, 5, 3, 4, 6, 1]], "int32")
 def make(hparams=SMALL, kind=Transformer):
     model = kind(hparams, VOCAB)
     model.build()
+    PaperInNumpy.randomize(model)
     return model
 
 
 @pytest.fixture(scope="module")
-def model(paper):
-    model = make()
-    paper.randomize(model)
-    return model
+def model():
+    return make()
 
 
 def tokens(ids):
@@ -39,11 +39,11 @@ def tokens(ids):
     return [int(token) for token in ids if token != 0]
 
 
-def test_logits_equal_a_numpy_forward_pass_of_each_sentence(model, paper):
+def test_logits_equal_a_numpy_forward_pass_of_each_sentence(model):
     logits = np.array(model(INPUTS, TARGETS))
     assert logits.shape == (*TARGETS.shape, VOCAB)
     for row in range(len(INPUTS)):
-        expected = paper.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]))
+        expected = PaperInNumpy.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]))
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-4)
 
 
@@ -52,36 +52,33 @@ SUBWORDS = np.array([[7, 4, 7, 5, 6, 7, 7, 2, 1], [7, 3, 8, 1, 0, 0, 0, 0, 0]], 
 
 
 @pytest.mark.parametrize(("inputs", "word_token"), [(INPUTS, None), (SUBWORDS, 7)], ids=["words", "subwords"])
-def test_hard_alignment_adds_the_encoder_output_of_the_next_source_word(inputs, word_token, paper):
+def test_hard_alignment_adds_the_encoder_output_of_the_next_source_word(inputs, word_token):
     hparams = SMALL.replace(hard_alignment_token=5, source_word_token=word_token or 0)
     model = make(hparams, HardAlignmentTransformer)
-    paper.randomize(model)
     logits = np.array(model(inputs, TARGETS))
     for row in range(len(inputs)):
         source = tokens(inputs[row])
-        expected = paper.logits(model, source, tokens(TARGETS[row]), counted=5, word_token=word_token)
+        expected = PaperInNumpy.logits(model, source, tokens(TARGETS[row]), counted=5, word_token=word_token)
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
-        without = paper.logits(model, source, tokens(TARGETS[row]))
+        without = PaperInNumpy.logits(model, source, tokens(TARGETS[row]))
         assert abs(without - expected).max() > 1e-3
 
 
-def test_the_decoder_sees_the_innermost_open_bracket(paper):
+def test_the_decoder_sees_the_innermost_open_bracket():
     model = make(
         SMALL.replace(hard_alignment_token=4, hard_alignment_count=2, bracket_labels=2), HardAlignmentTransformer
     )
-    paper.randomize(model)
     targets = np.array([[6, 4, 7, 5, 9, 4, 8, 1], [7, 7, 4, 8, 8, 8, 6, 1]], "int32")
     logits = np.array(model(INPUTS, targets))
     for row in range(len(INPUTS)):
         source, written = tokens(INPUTS[row]), tokens(targets[row])
-        expected = paper.logits(model, source, written, counted=[4, 5], brackets={6: 1, 7: 2, 8: 0, 9: 0})
+        expected = PaperInNumpy.logits(model, source, written, counted=[4, 5], brackets={6: 1, 7: 2, 8: 0, 9: 0})
         np.testing.assert_allclose(logits[row], expected, atol=1e-5)
-        assert abs(paper.logits(model, source, written, counted=[4, 5]) - expected).max() > 1e-3
+        assert abs(PaperInNumpy.logits(model, source, written, counted=[4, 5]) - expected).max() > 1e-3
 
 
-def test_attention_to_words_of_several_tokens_is_attention_to_their_first_tokens(paper):
+def test_attention_to_words_of_several_tokens_is_attention_to_their_first_tokens():
     model = make(SMALL.replace(hard_alignment_token=5, source_word_token=7), HardAlignmentTransformer)
-    paper.randomize(model)
     length, firsts = SUBWORDS.shape[1], [[0, 2, 5, 6, 8], [0, 3]]
     of_word = [[0, 0, 1, 1, 1, 2, 3, 3, 4], [0, 0, 0, 1]]  # the word of each token
     cross = np.array(model.attention(SUBWORDS, TARGETS, "cross", 1))
@@ -107,10 +104,9 @@ def test_attention_to_words_of_several_tokens_is_attention_to_their_first_tokens
     [(0, INPUTS, {}), (3, INPUTS, {"bracket_labels": 3}), (3, SUBWORDS, {"source_word_token": 7})],
     ids=str,
 )
-def test_hard_alignment_and_brackets_follow_the_beam_ancestry(paper, room, inputs, settings, descending_beams):
+def test_hard_alignment_and_brackets_follow_the_beam_ancestry(room, inputs, settings):
     hparams = SMALL.replace(hard_alignment_token=5, **settings)
     model = make(hparams, HardAlignmentTransformer)
-    paper.randomize(model)
     encoded_source, state = model.start_decoding(inputs, 3, 6 + room)
     for position, ancestry, histories in descending_beams(2, 3, 6, VOCAB, room):
         logits, state, _ = model.decode_step(histories[:, :, -1], position, encoded_source, state, ancestry)
@@ -124,85 +120,12 @@ def test_every_variable_is_trainable_with_a_unique_path_that_is_the_same_in_ever
     assert paths == [variable.path for variable in make().variables]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("room", [0, 3])
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_stepping_with_caches_equals_one_full_pass(model, beam_size, room, descending_beams):
-    length = 6
-    encoded_source, state = model.start_decoding(INPUTS, beam_size, length + room)
-    for position, ancestry, histories in descending_beams(len(INPUTS), beam_size, length, VOCAB, room):
-        logits, state, attention = model.decode_step(histories[:, :, -1], position, encoded_source, state, ancestry)
-        assert logits.shape == (len(INPUTS), beam_size, VOCAB)
-        expected = after(model, INPUTS, histories)
-        np.testing.assert_allclose(logits, expected, atol=1e-5)
-        np.testing.assert_allclose(attention.numpy().sum(-1), 1.0, atol=1e-5)
-        assert not attention.numpy()[:, :, :][np.broadcast_to(INPUTS[:, None] == 0, attention.shape)].any()
-
-
 def after(model, inputs, histories):
     """The next-token logits after each history, int [batch, beam, length] that begins with 0, from one full pass."""
     batch, beam_size, length = histories.shape
     targets = np.concatenate([histories[:, :, 1:], np.ones((batch, beam_size, 1), "int32")], axis=2)
     whole = model(inputs.repeat(beam_size, axis=0), targets.reshape(batch * beam_size, length))
     return np.array(whole)[:, -1].reshape(batch, beam_size, -1)
-
-
-@pytest.mark.slow
-def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
-    def last_logits(inputs, targets):
-        length = tf.shape(targets)[1]
-        batch = tf.shape(inputs)[0]
-        encoded_source, state = model.start_decoding(inputs, 1, length)
-        before, logits = tf.zeros([batch, 1], tf.int32), tf.zeros([batch, 1, VOCAB])
-        ancestry = initial_ancestry(batch, 1, length)
-        for position in tf.range(length):
-            tf.autograph.experimental.set_loop_options(
-                shape_invariants=[(cache, tf.TensorShape([None] * 4)) for cache in tf.nest.flatten(state)]
-                + list(zip(ancestry, map(tf.TensorShape, [[None, 1], *[[None, 1, None]] * 2, [None, None], []])))
-            )
-            ancestry = next_ancestry(ancestry, tf.zeros_like(ancestry.parents), position)
-            logits, state, _ = model.decode_step(before, position, encoded_source, state, ancestry)
-            logits = tf.ensure_shape(logits, [None, 1, VOCAB])
-            before = targets[:, position, None]
-        return logits[:, 0]
-
-    np.testing.assert_allclose(last_logits(INPUTS, TARGETS), model(INPUTS, TARGETS)[:, -1], atol=1e-5)
-
-
-def test_bfloat16_keeps_float32_variables_and_gives_close_logits(model):
-    low = make(SMALL.replace(precision="mixed_bfloat16"))
-    for variable, value in zip(low.variables, model.variables):
-        variable.assign(value)
-    assert {variable.dtype for variable in low.variables} == {"float32"}
-    logits = low(INPUTS, TARGETS)
-    assert logits.dtype == tf.bfloat16
-    difference = np.array(tf.cast(logits, tf.float32)) - np.array(model(INPUTS, TARGETS))
-    # Logits here have a standard deviation of about 1; bfloat16 has 8 significant bits, and there are 13 sub-layers.
-    assert 0.0 < np.abs(difference).mean() < 0.02
-    assert np.abs(difference).max() < 0.15
-
-
-def test_dropout_acts_only_with_seeds(model):
-    def logits(*seed):
-        return np.array(model(INPUTS, TARGETS, seeds=seeds_of(*seed) if seed else None))
-
-    np.testing.assert_array_equal(logits(), logits())
-    np.testing.assert_array_equal(logits(1, 2), logits(1, 2))
-    assert np.abs(logits(1, 2) - logits(1, 3)).max() > 0.01
-    assert np.abs(logits(1, 2) - logits()).max() > 0.01
-
-
-def test_every_variable_gets_a_gradient(model):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(INPUTS, TARGETS) ** 2)
-    gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
-    without = [
-        variable.path
-        for variable, gradient in zip(model.trainable_variables, gradients)
-        if gradient is None or not np.any(tf.convert_to_tensor(gradient))
-    ]
-    assert without == []
 
 
 class RampPositions(PositionEncoding):
@@ -213,18 +136,25 @@ class RampPositions(PositionEncoding):
 def test_a_new_encoding_needs_a_class_and_its_name_only(registered):
     registered(POSITION_ENCODINGS, "ramp", lambda hparams, **options: RampPositions(hparams.hidden_size, **options))
     model = make(SMALL.replace(position_encoding="ramp"))
-    ids, room = np.array([[5, 5, 5]], "int32"), TARGETS.shape[1]
-    embedded = np.array(model._embed(ids, "inputs", None))
+    embedded = np.array(model._embed(np.array([[5, 5, 5]], "int32"), "inputs", None))
     np.testing.assert_allclose(embedded[0, 2] - embedded[0, 0], 2.0, rtol=1e-5)
     # Stepping adds it, too.
-    logits = np.array(model(INPUTS, TARGETS))
-    encoded_source, state = model.start_decoding(INPUTS, 1, room)
-    ancestry, before = initial_ancestry(2, 1, room), np.zeros((2, 1), "int32")
-    for position in range(room):
-        ancestry = next_ancestry(ancestry, np.zeros((2, 1), "int32"), position)
-        stepped, state, _ = model.decode_step(before, position, encoded_source, state, ancestry)
-        np.testing.assert_allclose(np.array(stepped)[:, 0], logits[:, position], atol=1e-4)
-        before = TARGETS[:, position : position + 1]
+    encoded_source, state = model.start_decoding(INPUTS, 1, 6)
+    for position, ancestry, histories in descending_beams(2, 1, 6, VOCAB):
+        logits, state, _ = model.decode_step(histories[:, :, -1], position, encoded_source, state, ancestry)
+        np.testing.assert_allclose(np.array(logits), after(model, INPUTS, histories), atol=1e-4)
+
+
+def test_an_entry_says_which_other_settings_it_requires(registered):
+    registered(
+        POSITION_ENCODINGS,
+        "picky",
+        lambda hparams, **options: NoPositions(hparams.hidden_size, **options),
+        requires={"feed_forward_type": ("swiglu",)},
+    )
+    assert HParams(position_encoding="picky", feed_forward_type="swiglu").position_encoding == "picky"
+    with pytest.raises(UserError, match=r"feed_forward_type=relu .* must be swiglu with position_encoding=picky"):
+        HParams(position_encoding="picky")
 
 
 def test_a_model_of_an_earlier_version_is_refused_with_the_new_names():

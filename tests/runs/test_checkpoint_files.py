@@ -143,12 +143,16 @@ def test_the_newest_version_is_listed_and_older_ones_are_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_without_a_version_means_the_newest_even_while_older_ones_exist(tmp_path):
-    for content, name in (("old", "ckpt-3"), ("new", "ckpt-3.v2")):
+def test_a_name_without_a_version_means_the_newest_by_number_even_while_older_ones_exist(tmp_path):
+    for version in ("", ".v2", ".v10", ".v9"):
         for ending in (DATA, INDEX):
-            (tmp_path / f"{name}{ending}").write_text(f"{content}{ending}")
-    assert contents(existing(tmp_path / "ckpt-3")) == "new"
-    assert existing(tmp_path / "ckpt-3.v2") == existing(tmp_path / "ckpt-3.v9") == tmp_path / "ckpt-3.v2"
+            (tmp_path / f"ckpt-5{version}{ending}").write_text(f"{version}{ending}")
+    newest = tmp_path / "ckpt-5.v10"
+    assert existing(tmp_path / "ckpt-5") == existing(newest) == existing(tmp_path / "ckpt-5.v20") == newest
+    assert only(tmp_path) == ".v10"
+    remove_leftovers(tmp_path, "ckpt")
+    assert len(list(tmp_path.iterdir())) == 2
+    assert only(tmp_path) == ".v10"
     (tmp_path / "mine.index").touch()
     assert existing(tmp_path / "mine") == tmp_path / "mine"
 
@@ -169,18 +173,17 @@ def test_checkpoints_are_written_to_a_folder_that_cannot_be_flushed(tmp_path, mo
         publish(written(tmp_path, "ckpt-2", "content"), tmp_path / "ckpt-2")
 
 
-def test_versions_are_ordered_by_number(tmp_path):
-    for version in ("", ".v2", ".v10", ".v9"):
-        for ending in (DATA, INDEX):
-            (tmp_path / f"ckpt-5{version}{ending}").write_text(f"{version}{ending}")
-    assert only(tmp_path) == ".v10"
-    remove_leftovers(tmp_path, "ckpt")
-    assert len(list(tmp_path.iterdir())) == 2
-    assert only(tmp_path) == ".v10"
-
-
 def test_names_of_unfinished_checkpoints_are_unique(tmp_path):
     names = {written(tmp_path, "ckpt-5", "x").name for _ in range(20)}
     assert len(names) == 20
     assert len(unfinished(tmp_path, "ckpt")) == 40
     assert list_checkpoints(tmp_path) == [] and unfinished(tmp_path, "average") == []
+
+
+def test_complete_checkpoints_are_listed_by_step(tmp_path):
+    whole = ["ckpt-100.index", "ckpt-20.index", "ckpt-3.index", "average-100.index"]
+    for name in (*whole, "ckpt-7.data-00000-of-00001", "incomplete-ckpt-8.index", "ckpt-x.index"):
+        (tmp_path / name).touch()
+    assert list_checkpoints(tmp_path) == [(step, tmp_path / f"ckpt-{step}") for step in (3, 20, 100)]
+    assert list_checkpoints(tmp_path, "average") == [(100, tmp_path / "average-100")]
+    assert list_checkpoints(tmp_path / "none") == []

@@ -32,22 +32,25 @@ def test_a_damaged_evaluations_file_is_an_error_that_names_it(tmp_path, text):
         read_evaluations(tmp_path)
 
 
-def test_the_lowest_loss_is_best_and_ties_prefer_the_earlier_step():
-    assert best_steps(FIGURES, "loss", 1) == [200]
-    assert best_steps(FIGURES, "loss", 3) == [200, 400, 300]
-    assert best_steps(FIGURES, "loss", 9) == [200, 400, 300, 100]
+OTHERS = {1: {"ter": 80.0, "chrf": 30.0, "f1": 9.0}, 2: {"ter": 60.0, "chrf": 40.0, "f1": 7.0}, 3: {"ter": 70.0}}
 
 
-def test_the_highest_bleu_is_best_and_steps_without_bleu_are_ignored():
-    assert best_steps(FIGURES, "bleu", 9) == [300, 200, 100]
-
-
-def test_the_direction_of_a_metric_decides():
-    figures = {1: {"ter": 80.0, "chrf": 30.0, "f1": 9.0}, 2: {"ter": 60.0, "chrf": 40.0, "f1": 7.0}, 3: {"ter": 70.0}}
-    assert best_steps(figures, "ter", 9) == [2, 3, 1]
-    assert best_steps(figures, "chrf", 9) == [2, 1]
-    assert best_steps(figures, "f1", 9) == best_steps(figures, "parseval", 9) == [1, 2]
-    assert [evaluations_without_gain(figures, name) for name in ("ter", "chrf", "parseval")] == [1, 0, 1]
+@pytest.mark.parametrize(
+    ("figures", "metric", "ranked", "without_gain"),
+    [
+        (FIGURES, "loss", [200, 400, 300, 100], 2),  # ties prefer the earlier step
+        (FIGURES, "bleu", [300, 200, 100], 0),  # step 400 has none
+        ({100: {"loss": 3.0}}, "loss", [100], 0),
+        (OTHERS, "ter", [2, 3, 1], 1),  # lower is better
+        (OTHERS, "chrf", [2, 1], 0),
+        (OTHERS, "parseval", [1, 2], 1),  # recorded as f1
+        (OTHERS, "f1", [1, 2], 1),
+    ],
+)
+def test_steps_are_ranked_by_a_metric_and_evaluations_since_the_best_are_counted(figures, metric, ranked, without_gain):
+    for number in (1, 2, 9):
+        assert best_steps(figures, metric, number) == ranked[:number]
+    assert evaluations_without_gain(figures, metric) == without_gain
 
 
 def test_an_evaluation_that_decodes_computes_the_problems_metric_and_the_selecting_one():
@@ -63,9 +66,3 @@ def test_a_metric_that_cannot_score_a_problems_outputs_is_refused(problem, name)
     with pytest.raises(UserError, match=f"`eval_metric={name}`: '{problem}' is scored by"):
         check_metric(name, get_problem(problem))
     check_metric("accuracy", get_problem(problem))
-
-
-def test_evaluations_since_the_best_step_are_counted():
-    assert evaluations_without_gain(FIGURES, "loss") == 2
-    assert evaluations_without_gain(FIGURES, "bleu") == 0
-    assert evaluations_without_gain({100: {"loss": 3.0}}, "loss") == 0

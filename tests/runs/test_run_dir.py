@@ -1,3 +1,5 @@
+"""What a run directory says of itself, and what may change when a run goes on."""
+
 import json
 
 import pytest
@@ -5,15 +7,10 @@ import pytest
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError
-from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.run_dir import open_run_dir, prepare_run_dir, with_order_of_run
 
 HPARAMS = HParams(hidden_size=32, num_heads=4, batch_by="both")
-
-
-@pytest.fixture
-def problem():
-    return get_problem("grammar_ende")
+PROBLEM = get_problem("grammar_ende")
 
 
 @pytest.fixture
@@ -25,8 +22,8 @@ def vocabulary(tmp_path):
 
 
 @pytest.fixture
-def run(tmp_path, problem, vocabulary):
-    return prepare_run_dir(tmp_path / "run", HPARAMS, problem, vocabulary)
+def run(tmp_path, vocabulary):
+    return prepare_run_dir(tmp_path / "run", HPARAMS, PROBLEM, vocabulary)
 
 
 def refusal(function, *arguments):
@@ -37,19 +34,15 @@ def refusal(function, *arguments):
     return str(caught.value)
 
 
-def test_a_run_directory_describes_itself(run, vocabulary, tmp_path):
+def test_a_run_directory_describes_itself_and_can_be_moved(run, vocabulary, tmp_path):
     assert sorted(path.name for path in run.path.iterdir()) == ["hparams.json", "run.json", vocabulary.name]
     vocabulary.unlink()
-    opened = open_run_dir(run.path)
-    assert opened.path == tmp_path / "run"
+    run.path.rename(tmp_path / "moved")
+    opened = open_run_dir(tmp_path / "moved")
+    assert opened.path == opened.vocabulary.parent == tmp_path / "moved"
     assert opened.hparams == HPARAMS
     assert opened.problem.name == "grammar_ende"
-    assert opened.vocabulary.read_bytes() == b"pieces"
-
-
-def test_a_run_directory_can_be_moved(run, tmp_path):
-    run.path.rename(tmp_path / "moved")
-    assert open_run_dir(tmp_path / "moved").vocabulary.parent == tmp_path / "moved"
+    assert opened.vocabulary.read_bytes() == opened.inputs_vocabulary.read_bytes() == b"pieces"
 
 
 def test_the_languages_of_the_users_text_are_recorded(tmp_path, vocabulary):
@@ -59,59 +52,46 @@ def test_the_languages_of_the_users_text_are_recorded(tmp_path, vocabulary):
     prepare_run_dir(tmp_path / "run", HPARAMS, get_problem("text_pairs_rev"), vocabulary)  # resumed without the flag
     assert open_run_dir(tmp_path / "run").problem.output_language == "zh"
     prepare_run_dir(tmp_path / "unknown", HPARAMS, get_problem("text_pairs"), vocabulary)
-    prepare_run_dir(tmp_path / "known", HPARAMS, get_problem("grammar_ende"), vocabulary)
+    prepare_run_dir(tmp_path / "known", HPARAMS, PROBLEM, vocabulary)
     for name, language in (("unknown", ""), ("known", "de")):
         assert "language" not in (tmp_path / name / "run.json").read_text()
         assert open_run_dir(tmp_path / name).problem.output_language == language
 
 
-def test_a_preparation_interrupted_before_run_json_is_completed(run, problem, vocabulary):
+def test_a_preparation_interrupted_before_run_json_is_completed(run, vocabulary):
     (run.path / "run.json").unlink()
     (run.path / "hparams.json").write_text("{")
-    assert prepare_run_dir(run.path, HPARAMS, problem, vocabulary).hparams == HPARAMS
+    assert prepare_run_dir(run.path, HPARAMS, PROBLEM, vocabulary).hparams == HPARAMS
 
 
 @pytest.mark.parametrize("change", [{"train_steps": 7}, {"average_checkpoints": 3}])
-def test_training_length_and_averaging_may_change(run, problem, vocabulary, change):
-    changed = prepare_run_dir(run.path, HPARAMS.replace(**change), problem, vocabulary)
+def test_training_length_and_averaging_may_change(run, vocabulary, change):
+    changed = prepare_run_dir(run.path, HPARAMS.replace(**change), PROBLEM, vocabulary)
     assert changed.hparams == HPARAMS.replace(**change)
     assert open_run_dir(run.path).hparams == HPARAMS.replace(**change)
 
 
-def test_a_run_of_a_version_without_batch_by_keeps_its_order_of_the_data(run, problem, vocabulary):
+def test_a_run_of_a_version_without_batch_by_keeps_its_order_of_the_data(run, vocabulary):
     stored = json.loads((run.path / "hparams.json").read_text(encoding="utf-8"))
     del stored["batch_by"]
     (run.path / "hparams.json").write_text(json.dumps(stored), encoding="utf-8")
     assert open_run_dir(run.path).hparams.batch_by == "targets"
     for other in ("both", "shapes"):
         wanted = HPARAMS.replace(batch_by=other)
-        assert f"batch_by: targets, not {other}" in refusal(prepare_run_dir, run.path, wanted, problem, vocabulary)
+        assert f"batch_by: targets, not {other}" in refusal(prepare_run_dir, run.path, wanted, PROBLEM, vocabulary)
     for _ in range(2):  # the first time writes the setting
-        kept = prepare_run_dir(run.path, HPARAMS.replace(batch_by="auto"), problem, vocabulary).hparams
+        kept = prepare_run_dir(run.path, HPARAMS.replace(batch_by="auto"), PROBLEM, vocabulary).hparams
         assert kept == HPARAMS.replace(batch_by="targets")
 
 
-def test_the_order_of_the_data_is_chosen_for_new_runs_only(run, problem, vocabulary, tmp_path):
+def test_the_order_of_the_data_is_chosen_for_new_runs_only(run, vocabulary, tmp_path):
     usual = HParams()
     assert usual.batch_by == "auto" and with_order_of_run(run.path, usual).batch_by == "both"
     assert with_order_of_run(tmp_path / "new", usual).batch_by == "both"
-    assert prepare_run_dir(tmp_path / "new", usual, problem, vocabulary).hparams.batch_by == "both"
+    assert prepare_run_dir(tmp_path / "new", usual, PROBLEM, vocabulary).hparams.batch_by == "both"
     other = HPARAMS.replace(batch_by="targets")
     assert with_order_of_run(run.path, other) == other
-    assert "batch_by: both, not targets" in refusal(prepare_run_dir, run.path, other, problem, vocabulary)
-
-
-def test_another_vocabulary_is_refused_and_both_files_are_named(run, problem, vocabulary, snapshot):
-    vocabulary.write_bytes(b"other tokens")
-    before = snapshot(run.path)
-    message = refusal(prepare_run_dir, run.path, HPARAMS, problem, vocabulary)
-    assert str(vocabulary) in message and str(run.vocabulary) in message
-    assert snapshot(run.path) == before
-
-
-def test_a_run_directory_without_run_json_is_an_error_that_names_it(run):
-    (run.path / "run.json").unlink()
-    assert "run.json" in refusal(open_run_dir, run.path)
+    assert "batch_by: both, not targets" in refusal(prepare_run_dir, run.path, other, PROBLEM, vocabulary)
 
 
 @pytest.mark.parametrize("name", ["hparams.json", "run.json"])
@@ -125,30 +105,14 @@ def test_an_unregistered_problem_is_an_error_that_names_the_file_and_the_problem
     text = (run.path / "run.json").read_text()
     (run.path / "run.json").write_text(text.replace("grammar_ende", "grammar_nowhere"))
     message = refusal(open_run_dir, run.path)
-    assert "grammar_nowhere" in message
-    assert str(run.path) in message
+    assert "grammar_nowhere" in message and str(run.path) in message
 
 
-def test_a_directory_with_checkpoints_but_no_run_json_is_refused(tmp_path, problem, vocabulary):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "ckpt-5.index").write_bytes(b"")
-    assert "run.json" in refusal(prepare_run_dir, tmp_path / "run", HPARAMS, problem, vocabulary)
-
-
-def test_complete_checkpoints_are_listed_by_step(tmp_path):
-    for name in (
-        "ckpt-100.index",
-        "ckpt-20.index",
-        "ckpt-3.index",
-        "ckpt-7.data-00000-of-00001",
-        "incomplete-ckpt-8.index",
-        "ckpt-x.index",
-        "average-100.index",
-    ):
-        (tmp_path / name).touch()
-    assert list_checkpoints(tmp_path) == [(step, tmp_path / f"ckpt-{step}") for step in (3, 20, 100)]
-    assert list_checkpoints(tmp_path, "average") == [(100, tmp_path / "average-100")]
-    assert list_checkpoints(tmp_path / "none") == []
+def test_a_directory_without_run_json_is_not_opened_and_not_used_if_it_has_checkpoints(run, vocabulary):
+    (run.path / "run.json").unlink()
+    assert "run.json" in refusal(open_run_dir, run.path)
+    (run.path / "ckpt-5.index").write_bytes(b"")
+    assert "run.json" in refusal(prepare_run_dir, run.path, HPARAMS, PROBLEM, vocabulary)
 
 
 # A vocabulary for each side.
@@ -165,39 +129,40 @@ def vocabularies(tmp_path):
 
 
 @pytest.fixture
-def separate_run(tmp_path, problem, vocabularies):
+def separate_run(tmp_path, vocabularies):
     inputs, targets = vocabularies
-    return prepare_run_dir(tmp_path / "run", HPARAMS, problem, targets, inputs_vocabulary=inputs)
+    return prepare_run_dir(tmp_path / "run", HPARAMS, PROBLEM, targets, inputs_vocabulary=inputs)
 
 
-def test_a_shared_vocabulary_is_used_for_both_sides(run, problem, vocabulary):
+def test_a_shared_vocabulary_is_used_for_both_sides(run, vocabulary):
     assert run.inputs_vocabulary == run.vocabulary
     before = (run.path / "run.json").read_bytes()
     # What is written does not depend on how it was said, so directories of before are opened as they were.
     assert "inputs_vocabulary" not in json.loads(before)
-    prepare_run_dir(run.path, HPARAMS, problem, vocabulary, inputs_vocabulary=vocabulary)
+    prepare_run_dir(run.path, HPARAMS, PROBLEM, vocabulary, inputs_vocabulary=vocabulary)
     assert (run.path / "run.json").read_bytes() == before
 
 
-def test_both_separate_vocabularies_are_copied_and_distinguished(separate_run, vocabularies, problem):
+def test_both_separate_vocabularies_are_copied_and_distinguished(separate_run, vocabularies):
     inputs, targets = vocabularies
     assert separate_run.inputs_vocabulary == separate_run.path / inputs.name
     assert separate_run.vocabulary == separate_run.path / targets.name
     names = sorted(path.name for path in separate_run.path.iterdir())
     assert names == ["hparams.json", "run.json", inputs.name, targets.name]
     before = {path.name: path.read_bytes() for path in separate_run.path.iterdir()}
-    prepare_run_dir(separate_run.path, HPARAMS, problem, targets, inputs_vocabulary=inputs)
+    prepare_run_dir(separate_run.path, HPARAMS, PROBLEM, targets, inputs_vocabulary=inputs)
     assert {path.name: path.read_bytes() for path in separate_run.path.iterdir()} == before
-    for path in vocabularies:
-        path.unlink()
-    opened = open_run_dir(separate_run.path)
-    assert opened.inputs_vocabulary.read_bytes() == inputs.name.encode()
-    assert opened.vocabulary.read_bytes() == targets.name.encode()
+    assert separate_run.inputs_vocabulary.read_bytes() == inputs.name.encode()
+    assert open_run_dir(separate_run.path).inputs_vocabulary == separate_run.inputs_vocabulary
 
 
 @pytest.mark.parametrize("changed", [0, 1])
-def test_resuming_with_another_vocabulary_is_an_error_that_names_it(separate_run, problem, vocabularies, changed):
+def test_another_vocabulary_is_refused_and_both_files_are_named(separate_run, vocabularies, changed, snapshot):
     vocabularies[changed].write_bytes(b"other tokens")
     inputs, targets = vocabularies
-    message = refusal(prepare_run_dir, separate_run.path, HPARAMS, problem, targets, 1, inputs)
-    assert str(vocabularies[changed]) in message and str(vocabularies[1 - changed]) not in message
+    before = snapshot(separate_run.path)
+    message = refusal(prepare_run_dir, separate_run.path, HPARAMS, PROBLEM, targets, 1, inputs)
+    for path in (vocabularies[changed], separate_run.path / vocabularies[changed].name):
+        assert str(path) in message
+    assert str(vocabularies[1 - changed]) not in message
+    assert snapshot(separate_run.path) == before

@@ -53,54 +53,41 @@ def check_data(hparams, folder, settings=WORDS):
     get_problem("treebank_parsing").check_data(hparams, settings, (folder / "v", folder / "v"))
 
 
-@pytest.mark.parametrize(("settings", "refused"), [({"vocab_kind": "bpe"}, True), ({"vocab_kind": "words"}, False)])
-def test_hard_alignment_needs_sources_of_whole_words(settings, refused, tmp_path):
-    train_vocabulary(["word"], 99, tmp_path / "v", "words", [])
-    check_data(HParams(), tmp_path, settings)
-    if refused:
-        with pytest.raises(UserError, match="generated with `vocab_kind=bpe`; generate it with `vocab_kind=words`"):
-            check_data(HParams(hard_alignment_token=3), tmp_path, settings)
-    else:
-        check_data(HParams(hard_alignment_token=3), tmp_path, settings)
+ALIGNED = {"hard_alignment_token": 3}
+WORDS_NEEDED = "generated with `vocab_kind=bpe`; generate it with `vocab_kind=words`"
+NOT_SPACE = r"source_word_token=\d+: token \d+ of v is not the space"
+NO_EFFECT = "=3 has no effect without hard alignment"
+PAIRS = ["XX", "(S", "(NP", ")S", ")NP"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "symbols", "token", "is_space"),
-    [("bpe", [" "], 3, True), ("bpe", [], 3, False), ("bpe", [" "], 99, False), ("bytes", [], 35, False)],
-)
-def test_source_word_token_is_the_space_before_each_word(kind, symbols, token, is_space, tmp_path):
-    train_vocabulary(["a dog ran", "a cat"], 20, tmp_path / "v", kind, symbols)
-    hparams = HParams(hard_alignment_token=3, source_word_token=token)
-    if is_space:
-        check_data(hparams, tmp_path)
-    else:
-        with pytest.raises(UserError, match=f"source_word_token={token}: token {token} of v is not the space"):
-            check_data(hparams, tmp_path)
-
-
-@pytest.mark.parametrize("name", ["source_word_token", "bracket_labels"])
-def test_words_and_brackets_need_hard_alignment(name, tmp_path):
-    with pytest.raises(UserError, match=f"{name}=3 has no effect without hard alignment"):
-        check_data(HParams(**{name: 3}), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("symbols", "labels", "fits"),
+    ("kind", "symbols", "settings", "message"),
     [
-        (["XX", "(S", "(NP", ")S", ")NP"], 2, True),
-        (["XX", "(S", ")S", "(NP", ")NP"], 2, False),
-        (["XX", "(S", "(NP", ")NP", ")S"], 2, False),
-        (["XX", "(S", ")S"], 3, False),
+        # Hard alignment needs sources of whole words.
+        ("words", [], ALIGNED, None),
+        ("bpe", [], ALIGNED, WORDS_NEEDED),
+        # Otherwise, `source_word_token` is the space before each word.
+        ("bpe", [" "], ALIGNED | {"source_word_token": 3}, None),
+        ("bpe", [], ALIGNED | {"source_word_token": 3}, NOT_SPACE),
+        ("bpe", [" "], ALIGNED | {"source_word_token": 99}, NOT_SPACE),
+        ("bytes", [], ALIGNED | {"source_word_token": 35}, NOT_SPACE),
+        ("words", [], {"source_word_token": 3}, f"source_word_token{NO_EFFECT}"),
+        ("words", [], {"bracket_labels": 3}, f"bracket_labels{NO_EFFECT}"),
+        # Labels are pairs of opening and closing brackets.
+        ("words", PAIRS, ALIGNED | {"bracket_labels": 2}, None),
+        ("words", ["XX", "(S", ")S", "(NP", ")NP"], ALIGNED | {"bracket_labels": 2}, "tokens 4 to 7 of v are not"),
+        ("words", ["XX", "(S", "(NP", ")NP", ")S"], ALIGNED | {"bracket_labels": 2}, "tokens 4 to 7 of v are not"),
+        ("words", ["XX", "(S", ")S"], ALIGNED | {"bracket_labels": 3}, "tokens 4 to 9 of v are not"),
     ],
 )
-def test_bracket_labels_are_pairs_of_opening_and_closing_brackets(symbols, labels, fits, tmp_path):
-    train_vocabulary(["word"], 99, tmp_path / "v", "words", symbols)
-    hparams = HParams(hard_alignment_token=3, bracket_labels=labels)
-    if fits:
-        check_data(hparams, tmp_path)
+def test_hard_alignment_fits_the_vocabulary(kind, symbols, settings, message, tmp_path):
+    train_vocabulary(["a dog ran", "a cat"], 99 if kind == "words" else 20, tmp_path / "v", kind, symbols)
+    check_data(HParams(), tmp_path, {"vocab_kind": kind})
+    if message is None:
+        check_data(HParams(**settings), tmp_path, {"vocab_kind": kind})
     else:
-        with pytest.raises(UserError, match=f"bracket_labels={labels}: tokens 4 to {3 + 2 * labels} of v are not"):
-            check_data(hparams, tmp_path)
+        with pytest.raises(UserError, match=message):
+            check_data(HParams(**settings), tmp_path, {"vocab_kind": kind})
 
 
 @pytest.mark.parametrize(
@@ -116,7 +103,6 @@ def test_bracket_labels_are_pairs_of_opening_and_closing_brackets(symbols, label
 )
 def test_hard_alignment_counts_exactly_the_tokens_that_stand_for_words(symbols, settings, fits, tmp_path):
     train_vocabulary(["(S )S (NP )NP"], 99, tmp_path / "v", "words", symbols)
-    check_data(HParams(), tmp_path)
     hparams = HParams(hard_alignment_token=3, **settings)
     if fits:
         check_data(hparams, tmp_path)

@@ -27,13 +27,9 @@ def test_compilation_and_few_shapes_go_together(monkeypatch, has_gpus, xla_compi
         assert settled(batch_by) == settled("auto", of_run={"batch_by": batch_by}) == (batch_by, compiles)
 
 
-def test_every_option_of_a_training_is_a_flag():
-    flags = {flag for action in make_parser()._actions for flag in action.option_strings}
+def test_every_option_of_a_training_is_a_flag_and_xla_compile_by_itself_means_yes():
+    parser = make_parser()
+    flags = {flag for action in parser._actions for flag in action.option_strings}
     assert {f"--{TrainOptions.option(name).flag or name}" for name in TrainOptions.declared()} <= flags
-
-
-@pytest.mark.parametrize(
-    ("flags", "value"), [([], None), (["--xla_compile"], True), (["--xla_compile=False"], False)], ids=str
-)
-def test_xla_compile_by_itself_means_yes(flags, value):
-    assert make_parser().parse_args(flags).xla_compile is value
+    for given, value in (([], None), (["--xla_compile"], True), (["--xla_compile=False"], False)):
+        assert parser.parse_args(given).xla_compile is value

@@ -1,7 +1,11 @@
-"""The paper's estimates to their printed digits; costs against the variables and the graphs of models."""
+"""The paper's parameters and estimates to their printed digits; costs against the variables and graphs of models."""
 
+import random
+
+import keras
+import numpy as np
 import pytest
-from support.traced_cost import traced_step_bytes, traced_step_flops
+from support.traced_cost import traced_step_flops
 
 from t2t_lite.config import HParams, choices
 from t2t_lite.cost import MIB, PARTS, RATES, Cost, StepBytes, cost_of, estimate_memory, estimated_flops
@@ -9,7 +13,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.norm import LayerNorm
 from t2t_lite.layers.self_attention import SelfAttention
-from t2t_lite.models.building import symbolic_model
+from t2t_lite.models.building import make_model, symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import FEED_FORWARD_TYPES, HPARAMS, MODELS, NORM_TYPES, SELF_ATTENTION_TYPES
 from t2t_lite.reproduce.paper import PAPER_FIGURES
@@ -51,6 +55,26 @@ def operations(cost, *lengths):
     return sum(cost.step_flops(*lengths).values())
 
 
+PRINTED = {name: figures.parameters for name, figures in PAPER_FIGURES.items() if figures.parameters}
+# The error of a printed figure grows with the vocabulary's share of the model, see the test.
+TOLERANCES = {"transformer_hs256": 0.05, "transformer_ff1024": 0.05, "transformer_l2": 0.07}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_parameters_are_the_papers_figures(name):
+    near, exact = (sum(cost_of(HPARAMS[name](), size).parameter_parts().values()) / 1e6 for size in (37_000, 41_100))
+    assert abs(near / PRINTED[name] - 1) <= TOLERANCES.get(name, 0.04)
+    # Section 5.1 says "about 37000" tokens. All of these figures agree with sizes from 41,004 to 41,208 and no
+    # others; the big model's figure agrees with about 35,900.
+    assert round(exact) == PRINTED[name] or name == "transformer_big"
+
+
+def test_every_figure_belongs_to_a_set_with_the_papers_train_steps():
+    given = {name: figures.train_steps for name, figures in PAPER_FIGURES.items() if figures.train_steps}
+    assert {name: HPARAMS[name]().train_steps for name in given} == given
+    assert given.keys() == PAPER_FIGURES.keys() - {"transformer_parsing_semi"}
+
+
 @pytest.mark.parametrize(("hparams_set", "days", "printed"), [("base", 0.5, "3.3e+18"), ("big", 3.5, "2.3e+19")])
 def test_estimates_match_table_2_to_the_printed_digit(hparams_set, days, printed):
     assert f"{estimated_flops(days * 24 * 3600, 8, RATES['P100'].tflops):.1e}" == printed
@@ -67,13 +91,17 @@ def test_every_choice_of_layers_has_the_parameters_and_operations_of_its_model(c
     assert cost.model is None
     assert list(cost.parameter_parts().items()) == list(of_variables(hparams, *sizes).items())
     assert tuple(cost.parameter_parts()) == tuple(PARTS)
+    # A model without values has the variables of a real one.
+    real = make_model(hparams, *sizes)
+    assert [(each.path, each.shape) for each in model.variables] == [
+        (each.path, np.array(each).shape) for each in real.variables
+    ]
     lengths = (SOURCE_LENGTH, TARGET_LENGTH)
-    assert operations(cost, *lengths) == sum(traced_step_flops(model, *lengths).values())
+    assert operations(cost, *lengths) == traced_step_flops(model, *lengths)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", HPARAMS.names())
-def test_every_set_has_the_parameters_of_its_model(name):
+def test_every_set_builds_at_full_size_and_has_the_parameters_of_its_model(name):
     hparams = HPARAMS[name]()
     assert list(cost_of(hparams, 37_000).parameter_parts().items()) == list(of_variables(hparams, 37_000).items())
 
@@ -81,16 +109,13 @@ def test_every_set_has_the_parameters_of_its_model(name):
 def test_operations_equal_a_count_by_hand():
     hparams = SMALL.replace(num_encoder_layers=1, num_decoder_layers=1)
     projections = SMALL.hidden_size * SMALL.num_heads * (6 + 10)
-    forward = {
-        "encoder": 12 * (2 * projections + 12 * 2 * (6 + 10) + 2 * 16 * 22),
-        "decoder": 8 * (4 * projections - projections + (8 + 12) * 2 * (6 + 10) + 2 * 16 * 22),
-        # Outside the layers' calls: keys and values for cross-attention, and the logits.
-        "transformer": 12 * projections + 8 * 16 * VOCAB,
-    }
+    encoder = 12 * (2 * projections + 12 * 2 * (6 + 10) + 2 * 16 * 22)
+    decoder = 8 * (4 * projections - projections + (8 + 12) * 2 * (6 + 10) + 2 * 16 * 22)
+    keys_and_values_for_cross_attention, logits = 12 * projections, 8 * 16 * VOCAB
+    expected = 3 * 2 * (encoder + decoder + keys_and_values_for_cross_attention + logits)
     lengths = (SOURCE_LENGTH, TARGET_LENGTH)
-    traced = traced_step_flops(symbolic_model(hparams, VOCAB), *lengths)
-    assert traced == {part: 3 * 2 * count for part, count in forward.items()}
-    assert operations(cost_of(hparams, VOCAB), *lengths) == 3 * 2 * sum(forward.values())
+    assert traced_step_flops(symbolic_model(hparams, VOCAB), *lengths) == expected
+    assert operations(cost_of(hparams, VOCAB), *lengths) == expected
 
 
 def test_local_attention_is_counted_in_whole_blocks():
@@ -185,27 +210,37 @@ def test_models_of_plug_ins_report_their_cost_or_get_an_estimate(registered):
         cost_of(SMALL.replace(model="transfomer"), VOCAB)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{}, *({name: word} for name in ("self_attention_type", "feed_forward_type") for word in choices()[name])],
     ids=lambda changes: ",".join(changes.values()),
 )
-def test_the_estimate_from_variables_alone_is_above_the_memory_of_the_graph(changes, registered):
+def test_the_memory_estimated_from_variables_alone_is_about_that_of_the_formulas_or_more(changes, registered):
+    """The formulas are at most twice what is measured, see test_memory.py."""
+
     class Undeclared(Transformer):
         """A plug-in's model that may compute anything."""
 
-    class Traced(Cost):
-        def step_bytes(self, length):
-            return traced_step_bytes(self.model, length)
-
     registered(MODELS, "undeclared", Undeclared)
-    sizes = {"hidden_size": 128, "filter_size": 512, "num_heads": 4, "max_length": 300, "model": "undeclared"}
+    sizes = {"hidden_size": 128, "filter_size": 512, "num_heads": 4, "max_length": 300}
     hparams = HPARAMS["transformer_tiny"]().replace(**sizes, **changes)
-    cost = cost_of(hparams, 4000)
     for length in (48, 200):
-        estimate, traced = (estimate_memory(each, length) for each in (cost, Traced(hparams, 4000, None, cost.model)))
-        # Without oneDNN, measured peaks were 1.25 to 1.6 times the graph's memory.
-        ratio = (estimate.fixed + 4000 * estimate.per_token) / (traced.fixed + 4000 * traced.per_token)
-        assert 1.5 <= ratio <= 3.5
-        assert estimate.fixed < traced.fixed + 300 * MIB
+        known, estimated = (
+            estimate_memory(cost_of(each, 4000), length) for each in (hparams, hparams.replace(model="undeclared"))
+        )
+        ratio = (estimated.fixed + 4000 * estimated.per_token) / (known.fixed + 4000 * known.per_token)
+        assert 0.75 <= ratio <= 2.0
+        assert estimated.fixed < known.fixed + 300 * MIB
+
+
+def test_counting_a_huge_model_works_and_leaves_no_state_behind():
+    huge = SMALL.replace(hidden_size=2**26, filter_size=2**28)  # more parameters than fit into any machine's memory
+    state = random.getstate()
+    model = symbolic_model(huge, 1_000_000_000)
+    counted = sum(cost_of(huge, 1_000_000_000).parameter_parts().values())
+    assert counted == model.count_params() > 2**26 * 1_000_000_000
+    assert random.getstate() == state
+    # Keras initializes all waiting variables at the end of such a scope; there must be none here.
+    with keras.StatelessScope():
+        pass
+    assert keras.Variable(np.ones(2)).numpy().sum() == 2

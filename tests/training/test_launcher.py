@@ -48,6 +48,20 @@ def launch(tmp_path):
     return launch
 
 
+def signals_after(folder, number, *patterns):
+    """Starts a thread that sends this process a signal whenever the folder has two files of the next pattern."""
+
+    def send():
+        for pattern in patterns:
+            while len(list(folder.glob(pattern))) < 2:
+                time.sleep(0.01)
+            os.kill(os.getpid(), number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    return sender
+
+
 def test_each_worker_knows_its_place_and_only_the_first_prints_here(launch, tmp_path, capfd, monkeypatch):
     program = f"""
     told = [config, os.environ["{PROCESSES}"], os.environ["CUDA_VISIBLE_DEVICES"]]
@@ -137,14 +151,7 @@ def test_a_signal_goes_to_all_workers_and_ends_the_run(launch, tmp_path, number)
     started()
     time.sleep(600)
     """
-
-    def send():
-        while len(list(tmp_path.glob("start-*"))) < 2:
-            time.sleep(0.01)
-        os.kill(os.getpid(), number)
-
-    sender = threading.Thread(target=send)
-    sender.start()
+    sender = signals_after(tmp_path, number, "start-*")
     status, _ = launch(program, max_restarts=5)
     sender.join()
     assert status == 128 + number
@@ -166,15 +173,7 @@ def test_a_second_signal_ends_all_workers_at_once(launch, tmp_path, ends):
     while True:
         time.sleep(1)
     """
-
-    def send():
-        for done in ("start-*", "signalled-*"):
-            while len(list(tmp_path.glob(done))) < 2:
-                time.sleep(0.01)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    sender = threading.Thread(target=send)
-    sender.start()
+    sender = signals_after(tmp_path, signal.SIGINT, "start-*", "signalled-*")
     status, _ = launch(program, max_restarts=5)
     sender.join()
     assert status == 130

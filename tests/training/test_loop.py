@@ -2,16 +2,16 @@
 
 import json
 import math
-import os
 import signal
 import threading
-import time
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.checkpoints import assert_same_content
 from support.models import SMALL_MODEL
+from support.signals import SignalAt
 
 import t2t_lite as t2t
 from t2t_lite.data.problem import get_problem
@@ -24,10 +24,11 @@ from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.evaluations import best_steps, read_evaluations
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.scoring.text_metrics import Bleu, Chrf
+from t2t_lite.system.locks import locked
 from t2t_lite.training.evaluation import evaluate_continuously
 from t2t_lite.training.loss import LossSums
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.reports import Throughput
+from t2t_lite.training.reports import Progress, Throughput
 from t2t_lite.training.step import StepReport, TrainStep, step_report
 
 SMALL = SMALL_MODEL.replace(train_steps=6)
@@ -38,17 +39,38 @@ def steps_of(directory):
     return [step for step, _ in list_checkpoints(directory)]
 
 
+def dev_lines(grammar_data):
+    """The lines of both sides of the dev split."""
+    problem = get_problem(PROBLEM)
+    return [list(read_lines(grammar_data / problem.text_filename("dev", side))) for side in ("inputs", "targets")]
+
+
+def log_of(directory):
+    return [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+
+
+def events_of(directory):
+    """The values in a directory of event files, in order."""
+    return [
+        value
+        for path in directory.iterdir()
+        if path.is_file()
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    ]
+
+
 @pytest.fixture(scope="module")
 def chosen(run, grammar_data, tmp_path_factory):
-    """A run with BLEU and a moving average that keeps the best checkpoint and the last one."""
+    """A run with BLEU and a moving average that keeps the two best checkpoints and the last one."""
     directory = tmp_path_factory.mktemp("chosen")
     hparams = SMALL.replace(ema_decay=0.5, train_steps=9)
-    options = {"eval_decode": True, "keep_best_n": 1, "eval_metric": "bleu", "keep_checkpoint_max": 1}
+    options = {"eval_decode": True, "keep_best_n": 2, "eval_metric": "bleu", "keep_checkpoint_max": 1}
     run(hparams, grammar_data, directory, PROBLEM, save_checkpoints_steps=3, log_step_count_steps=4, **options)
     return directory
 
 
-def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu(chosen):
+def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu_and_the_best_ones_stay(chosen):
     evaluations = read_evaluations(chosen)
     assert list(evaluations) == [3, 6, 9]
     for figures in evaluations.values():
@@ -57,10 +79,10 @@ def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu(chosen):
         assert figures["perplexity"] == pytest.approx(math.exp(figures["nll_loss"]))
         assert 1.0 < figures["loss"] < 20.0
         assert 0.0 <= figures["bleu"] <= 100.0
+    assert steps_of(chosen) == sorted({*best_steps(evaluations, "bleu", 2), 9})
 
 
 def test_the_saved_average_is_the_evaluated_one(chosen, grammar_data):
-    assert steps_of(chosen)[-1] == 9
     assert [step for step, _ in list_checkpoints(chosen, "average")] == [9]
     average = checkpoints.read(chosen / "average-9", "model")
     optimizer = checkpoints.read(chosen / "ckpt-9", "optimizer")
@@ -69,62 +91,21 @@ def test_the_saved_average_is_the_evaluated_one(chosen, grammar_data):
     # The decoder uses the average by default, and reproduces the recorded BLEU.
     translator = Translator.from_run_dir(chosen, xla_compile=False)
     assert translator.checkpoints == [chosen / "average-9"]
-    sources, references = (
-        list(read_lines(grammar_data / get_problem(PROBLEM).text_filename("dev", side)))
-        for side in ("inputs", "targets")
-    )
+    sources, references = dev_lines(grammar_data)
     found = Bleu().score(translator.translate(sources), references)
     assert found == pytest.approx(read_evaluations(chosen)[9]["bleu"])
 
 
-def test_the_best_checkpoint_outlives_later_ones(chosen):
-    assert steps_of(chosen) == sorted({*best_steps(read_evaluations(chosen), "bleu", 1), 9})
-
-
-@pytest.mark.slow
-def test_an_ended_run_has_only_the_best_checkpoints_and_the_last(run, grammar_data, tmp_path):
-    options = {"keep_best_n": 2, "keep_checkpoint_max": 2, "save_checkpoints_steps": 2}
-    run(SMALL.replace(train_steps=8), grammar_data, tmp_path, PROBLEM, **options)
-    evaluations = read_evaluations(tmp_path)
-    assert list(evaluations) == [2, 4, 6, 8]
-    assert steps_of(tmp_path) == sorted({*best_steps(evaluations, "loss", 2), 6, 8})
-
-
 def test_the_log_has_a_line_for_each_start_and_report(chosen):
-    lines = [json.loads(line) for line in (chosen / "log.jsonl").read_text().splitlines()]
-    assert [(line["part"], line["step"]) for line in lines] == [
-        ("start", 0),
-        ("train", 1),
-        ("eval", 3),
-        ("train", 4),
-        ("eval", 6),
-        ("train", 8),
-        ("train", 9),
-        ("eval", 9),
-    ]
-    start = lines[0]
-    assert (start["t2t_lite"], start["tensorflow"], start["keras"]) == (
-        t2t.__version__,
-        tf.__version__,
-        keras.__version__,
-    )
+    lines = log_of(chosen)
+    parts = ["start 0", "train 1", "eval 3", "train 4", "eval 6", "train 8", "train 9", "eval 9"]
+    assert [f"{line['part']} {line['step']}" for line in lines] == parts
+    start, versions = lines[0], {"t2t_lite": t2t.__version__, "tensorflow": tf.__version__, "keras": keras.__version__}
+    assert versions.items() <= start.items()
     assert (start["devices"], start["replicas"], start["workers"]) == (["CPU"], 1, 1)
     assert start["parameters"] == sum(array.size for array in checkpoints.read(chosen / "ckpt-9", "model").values())
-    wanted = {
-        "loss",
-        "gradient_norm",
-        "learning_rate",
-        "target_tokens_per_second",
-        "target_tokens_per_second_per_device",
-        "padded_target_tokens_per_second",
-        "input_wait_share",
-        "utilisation",
-        "memory_bytes",
-        "skipped_steps",
-        "steps_per_second",
-    }
     last = lines[-2]
-    assert wanted <= last.keys()
+    assert {"loss", "learning_rate", "target_tokens_per_second_per_device", "steps_per_second"} <= last.keys()
     assert last["padded_target_tokens_per_second"] >= last["target_tokens_per_second"] > 0.0
     assert 0.0 <= last["input_wait_share"] < 1.0
     assert 0.0 < last["utilisation"] < 1.0
@@ -134,33 +115,19 @@ def test_the_log_has_a_line_for_each_start_and_report(chosen):
 
 
 def test_the_event_files_have_the_same_figures(chosen):
-    tags = {
-        part: {
-            value.tag
-            for path in (chosen / part).iterdir()
-            if path.is_file()
-            for event in tf.compat.v1.train.summary_iterator(str(path))
-            for value in event.summary.value
-        }
-        for part in ("train", "eval")
-    }
+    tags = {part: {value.tag for value in events_of(chosen / part)} for part in ("train", "eval")}
     assert {"loss", "gradient_norm", "utilisation", "input_wait_share", "target_tokens_per_second"} <= tags["train"]
     assert {"loss", "nll_loss", "perplexity", "accuracy", "bleu", "sample 1", "sample 3"} <= tags["eval"]
 
 
 def test_each_evaluation_shows_three_dev_lines_with_their_translations(chosen, grammar_data):
-    sources, references = (
-        (grammar_data / f"grammar_ende-dev.{side}.txt").read_text().splitlines() for side in ("inputs", "targets")
-    )
+    sources, references = dev_lines(grammar_data)
     events = [
         tf.make_ndarray(value.tensor).ravel()[0].decode()
-        for path in (chosen / "eval").iterdir()
-        for event in tf.compat.v1.train.summary_iterator(str(path))
-        for value in event.summary.value
+        for value in events_of(chosen / "eval")
         if value.tag.startswith("sample")
     ]
-    logged = [json.loads(line) for line in (chosen / "log.jsonl").read_text().splitlines()]
-    logged = [entry["samples"] for entry in logged if entry["part"] == "eval"]
+    logged = [entry["samples"] for entry in log_of(chosen) if entry["part"] == "eval"]
     assert [len(samples) for samples in logged] == [3, 3, 3] and len(events) == 9
     for samples, texts in zip(logged, (events[:3], events[3:6], events[6:])):
         lines = [sources.index(sample["source"]) for sample in samples]
@@ -253,19 +220,23 @@ def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
     assert trace.stat().st_size > 1000
 
 
-class SignalAt(Display):
-    """Sends this process SIGTERM when an evaluation first shows a line that has all of some words."""
+def test_a_run_that_is_stopped_beside_a_checkpoint_waits_until_it_is_written(run, grammar_data, tmp_path):
+    held, released = threading.Event(), threading.Event()
 
-    def __init__(self, *words):
-        self._words, self._lock = words, threading.Lock()
+    def hold_the_disk():
+        with locked(tmp_path / "ckpt.lock", wait=True):
+            held.set()
+            released.wait()
 
-    def evaluating(self, line):
-        with self._lock:  # several threads decode
-            is_now = bool(self._words) and all(word in line for word in self._words)
-            self._words = () if is_now else self._words
-        if is_now:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.1)  # Python runs the handler in the main thread
+    holder = threading.Thread(target=hold_the_disk)
+    holder.start()
+    held.wait()
+    options = {"save_checkpoints_steps": 2, "log_step_count_steps": 1, "schedule": "train"}
+    # A checkpoint is due after step 2; it is written a little later.
+    display = SignalAt(2, then=threading.Timer(0.5, released.set).start)
+    assert run(SMALL, grammar_data, tmp_path, PROBLEM, display=display, **options)[:2] == (2, "signal")
+    holder.join()
+    assert steps_of(tmp_path) == [2]
 
 
 # The order of the data that these tests were made for.
@@ -285,7 +256,7 @@ def decoding(run, grammar_data, tmp_path_factory):
 @pytest.mark.parametrize("step, what", [(2, "target tokens"), (4, "lines decoded"), (6, "lines decoded")])
 def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar_data, tmp_path, logged, step, what):
     options, whole, expected = decoding
-    ending = run(STEADY, grammar_data, tmp_path, PROBLEM, display=SignalAt(f"step {step}:", what), **options)
+    ending = run(STEADY, grammar_data, tmp_path, PROBLEM, display=SignalAt(words=(f"step {step}:", what)), **options)
     assert ending == (step, "signal", signal.SIGTERM)
     assert f"stopped by SIGTERM during the evaluation of step {step}, which is saved" in "\n".join(logged())
     assert steps_of(tmp_path)[-1] == step and list(read_evaluations(tmp_path)) == [*range(2, step, 2)]
@@ -293,10 +264,7 @@ def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar
     assert (tmp_path / "evaluations.json").read_text() == (whole / "evaluations.json").read_text()
     assert steps_of(tmp_path) == steps_of(whole)
     last = steps_of(whole)[-1]
-    for part in ("model", "optimizer"):
-        expected_arrays = checkpoints.read(whole / f"ckpt-{last}", part)
-        for name, array in checkpoints.read(tmp_path / f"ckpt-{last}", part).items():
-            np.testing.assert_array_equal(array, expected_arrays[name], err_msg=name)
+    assert_same_content(tmp_path / f"ckpt-{last}", whole / f"ckpt-{last}")
     assert run(STEADY, grammar_data, tmp_path, PROBLEM, **options) == expected
     assert "already trained" in "\n".join(logged())
 
@@ -304,19 +272,36 @@ def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar
 @pytest.mark.slow
 def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
     options, directory, _ = decoding
-    sources, references = (
-        list(read_lines(grammar_data / get_problem(PROBLEM).text_filename("dev", side)))[:5]
-        for side in ("inputs", "targets")
-    )
+    sources, references = (lines[:5] for lines in dev_lines(grammar_data))
     last = steps_of(directory)[-1]
     translator = Translator.from_run_dir(
         directory, options["decode_hparams"], checkpoint_path=f"ckpt-{last}", xla_compile=False
     )
     figure = read_evaluations(directory)[last]["chrf"]
     assert Chrf().score(translator.translate(sources), references) == pytest.approx(figure)
-    logged = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
-    shown = [sample["source"] for entry in logged if entry["part"] == "eval" for sample in entry["samples"]]
+    shown = [sample["source"] for entry in log_of(directory) if entry["part"] == "eval" for sample in entry["samples"]]
     assert {*shown} <= {*sources}
     for wrong in ({"eval_lines": 5}, {"eval_lines": 0, "eval_decode": True}, {"eval_lines": "5", "eval_decode": True}):
         with pytest.raises(UserError, match="`eval_lines"):
             TrainOptions(**wrong)
+
+
+@pytest.mark.parametrize("value", [3.4e38, 1e30, 7.25, math.nan])
+def test_figures_of_a_diverged_training_are_printed_briefly_and_recorded(tmp_path, logged, value):
+    figures = dict.fromkeys(("loss", "nll_loss", "gradient_norm", "learning_rate"), value)
+    figures |= {
+        "epoch": 1.0,
+        "input_wait_share": 0.0,
+        "memory_bytes": 1.0,
+        "skipped_steps": 0.0,
+        "steps_per_second": 1.0,
+    }
+    figures |= {"target_tokens_per_second": 1.0, "padded_target_tokens_per_second": 1.0}
+    with Progress(tmp_path, 0, 10, Display()) as progress:
+        progress.report(1, figures)
+        progress.after_evaluation(1, {"loss": value, "nll_loss": value, "perplexity": value, "accuracy": 0.0})
+    lines = logged()
+    assert len(lines) == 2 and max(map(len, lines)) < 200
+    shown = {3.4e38: "3.4e+38", 1e30: "1e+30", 7.25: "7.250"}.get(value, "nan")
+    assert f"loss {shown}  " in lines[0] and f"dev loss {shown}, " in lines[1]
+    assert [line["loss"] for line in log_of(tmp_path)] == [value if value == value else None] * 2

@@ -26,26 +26,18 @@ def bytes_per_token(hparams, vocab_size, length):
     return estimate(hparams, length, vocab_size).per_token
 
 
+def of_layers(name, layers, **changes):
+    return HPARAMS[name]().replace(num_encoder_layers=layers, num_decoder_layers=layers, **changes)
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("hparams", "vocab_size", "rows", "length", "micro_batches", "num_parallel"),
     [
-        (HPARAMS["transformer_multi30k"]().replace(num_encoder_layers=2, num_decoder_layers=2), 8000, 64, 64, 1, 1),
-        (HPARAMS["transformer_multi30k"]().replace(num_encoder_layers=2, num_decoder_layers=2), 8000, 64, 64, 2, 2),
-        (
-            HPARAMS["transformer_multi30k_modern"]().replace(num_encoder_layers=2, num_decoder_layers=2),
-            *(8000, 64, 64, 1, 1),
-        ),
-        (
-            HPARAMS["transformer_base"]().replace(
-                num_encoder_layers=1, num_decoder_layers=1, precision="mixed_bfloat16"
-            ),
-            2000,
-            48,
-            128,
-            3,
-            1,
-        ),
+        (of_layers("transformer_multi30k", 2), 8000, 64, 64, 1, 1),
+        (of_layers("transformer_multi30k", 2), 8000, 64, 64, 2, 2),
+        (of_layers("transformer_multi30k_modern", 2), 8000, 64, 64, 1, 1),
+        (of_layers("transformer_base", 1, precision="mixed_bfloat16"), 2000, 48, 128, 3, 1),
     ],
     ids=["small", "small, two micro-batches at once", "modern", "wide in bfloat16, three micro-batches"],
 )
@@ -119,15 +111,11 @@ def test_memory_for_less_than_one_sentence_is_an_error():
     sentence = length * bytes_per_token(SMALL, VOCAB, length)
     enough = math.ceil((fixed + sentence) / USABLE_SHARE)
     assert choose_max_tokens(SMALL, VOCAB, None, enough + 1, length) == length
-    with pytest.raises(UserError) as error:
+    wanted, for_model, free = (math.ceil(number / MIB) for number in (sentence, fixed, enough))
+    said = rf"64 tokens takes about {wanted} MiB.* plus {for_model} MiB for model and optimizer.* 80% of the {free} MiB"
+    with pytest.raises(UserError, match=said) as error:
         choose_max_tokens(SMALL, VOCAB, None, enough - 100, length)
-    message = str(error.value)
-    assert "\n" not in message
-    assert f"a sentence of 64 tokens takes about {math.ceil(sentence / MIB)} MiB" in message
-    assert f"plus {math.ceil(fixed / MIB)} MiB for model and optimizer" in message
-    assert f"80% of the {math.ceil(enough / MIB)} MiB" in message
-    assert "max_length" in message
-    assert "`max_tokens_per_replica=64`" in message
+    assert "max_length" in str(error.value) and "`max_tokens_per_replica=64`" in str(error.value)
 
 
 # As Linux writes them, shortened.
@@ -147,61 +135,42 @@ active_file 20971520
 """
 
 
-def write_files(root, files):
-    for name, text in {"proc/meminfo": MEMINFO, **files}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
+# 1024 MiB, of which 170 are used, 50 of them by reclaimable files.
+FULL = {"memory.max": "1073741824\n", "memory.current": "178257920\n", "memory.stat": STAT}
+LEFT = (1024 - 170 + 50) * MIB
+IN_JOB = "0::/user.slice/job.scope\n"
+JOB = {"user.slice": FULL, "user.slice/job.scope": FULL | {"memory.max": "max\n"}}
+SMALL_JOB = JOB | {"user.slice/job.scope": FULL | {"memory.max": "268435456\n"}}
+# Version 1: the group has its path on the host, but in a container its files are at the root.
+IN_DOCKER = "9:name=systemd:/\n4:hugetlb,memory:/docker/db406e97df0d\n1:cpu,cpuacct:/\n0::/\n"
+VERSION_1 = {
+    "memory.limit_in_bytes": "1073741824\n",
+    "memory.usage_in_bytes": "178257920\n",
+    "memory.stat": "cache 73400320\ninactive_file 1\ntotal_inactive_file 52428800\n",
+}
+UNLIMITED = VERSION_1 | {"memory.limit_in_bytes": "9223372036854771712\n"}
 
 
-def test_free_memory_is_the_minimum_over_all_enclosing_control_groups(tmp_path):
-    group = "sys/fs/cgroup/user.slice"
-    files = {
-        "proc/self/cgroup": "0::/user.slice/job.scope\n",
-        f"{group}/memory.max": "1073741824\n",
-        f"{group}/memory.current": "178257920\n",
-        f"{group}/memory.stat": STAT,
-        f"{group}/job.scope/memory.max": "max\n",
-        f"{group}/job.scope/memory.current": "178257920\n",
-        f"{group}/job.scope/memory.stat": STAT,
-    }
-    # 1024 MiB, of which 170 are used, 50 of them by reclaimable files.
-    assert free_memory("CPU", write_files(tmp_path, files)) == (1024 - 170 + 50) * MIB
-    files[f"{group}/job.scope/memory.max"] = "268435456\n"
-    assert free_memory("CPU", write_files(tmp_path, files)) == (256 - 170 + 50) * MIB
-
-
-def test_a_container_sees_its_own_group_as_the_root(tmp_path):
-    files = {
-        "proc/self/cgroup": "0::/\n",
-        "sys/fs/cgroup/memory.max": "1073741824\n",
-        "sys/fs/cgroup/memory.current": "178257920\n",
-        "sys/fs/cgroup/memory.stat": STAT,
-    }
-    assert free_memory("CPU", write_files(tmp_path, files)) == (1024 - 170 + 50) * MIB
-
-
-def test_control_groups_of_version_1(tmp_path):
-    # The group has its path on the host, but in a container its files are at the root.
-    folder = "sys/fs/cgroup/memory"
-    files = {
-        "proc/self/cgroup": "9:name=systemd:/\n4:hugetlb,memory:/docker/db406e97df0d\n1:cpu,cpuacct:/\n0::/\n",
-        f"{folder}/memory.limit_in_bytes": "1073741824\n",
-        f"{folder}/memory.usage_in_bytes": "178257920\n",
-        f"{folder}/memory.stat": "cache 73400320\ninactive_file 1\ntotal_inactive_file 52428800\n",
-    }
-    assert free_memory("CPU", write_files(tmp_path, files)) == (1024 - 170 + 50) * MIB
-    files[f"{folder}/memory.limit_in_bytes"] = "9223372036854771712\n"  # version 1's value for "no limit"
-    assert free_memory("CPU", write_files(tmp_path, files)) == AVAILABLE
-
-
-def test_a_full_control_group_has_no_free_memory(tmp_path):
-    files = {
-        "proc/self/cgroup": "0::/\n",
-        "sys/fs/cgroup/memory.max": "104857600\n",
-        "sys/fs/cgroup/memory.current": "178257920\n",
-    }
-    assert free_memory("CPU", write_files(tmp_path, files)) == 0
+@pytest.mark.parametrize(
+    ("group", "files", "free"),
+    [
+        (IN_JOB, JOB, LEFT),
+        (IN_JOB, SMALL_JOB, (256 - 170 + 50) * MIB),
+        ("0::/\n", {"": FULL}, LEFT),  # a container sees its own group as the root
+        ("0::/\n", {"": {"memory.max": "104857600\n", "memory.current": "178257920\n"}}, 0),
+        (IN_DOCKER, {"memory": VERSION_1}, LEFT),
+        (IN_DOCKER, {"memory": UNLIMITED}, AVAILABLE),
+    ],
+    ids=["of both, the outer", "of both, the inner", "container", "full", "version 1", "version 1, no limit"],
+)
+def test_free_memory_is_the_minimum_over_all_enclosing_control_groups(tmp_path, group, files, free):
+    texts = {"proc/meminfo": MEMINFO, "proc/self/cgroup": group}
+    for folder, of_folder in files.items():
+        texts |= {f"sys/fs/cgroup/{folder}/{name}": text for name, text in of_folder.items()}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert free_memory("CPU", tmp_path) == free
 
 
 def test_free_memory_of_this_machine_is_plausible():

@@ -32,28 +32,32 @@ def test_without_a_limit_there_is_one_micro_batch():
     assert (batch["tokens"], batch["epoch"]) == (15.0, 7)
 
 
-def test_micro_batches_are_contiguous_and_filled_with_empty_rows():
-    batch = shared(5, MicroBatches(max_tokens=6))  # two rows, by the longer side
-    assert rows_of(batch["inputs"]) == [[1, 2], [3, 4], [5, 0]]
-    assert rows_of(batch["targets"]) == [[101, 102], [103, 104], [105, 0]]
-    assert (batch["tokens"], batch["first_row"]) == (15.0, 0)
+FIVE = [[1, 2], [3, 4], [5, 0]]
 
 
-def test_the_longer_side_decides_the_rows_of_a_micro_batch():
-    assert rows_of(shared(4, MicroBatches(max_tokens=10), inputs_length=5)["inputs"]) == [[1, 2], [3, 4]]
+@pytest.mark.parametrize(
+    ("rows", "micro", "inputs_length", "expected"),
+    [
+        (5, MicroBatches(max_tokens=6), 2, FIVE),  # filled with empty rows
+        (4, MicroBatches(max_tokens=10), 5, [[1, 2], [3, 4]]),  # the longer side decides
+        (4, MicroBatches(max_tokens=9), 2, [[1, 2], [3, 4]]),  # three would fit, but rows are spread evenly
+        (3, MicroBatches(max_tokens=2), 2, [[1], [2], [3]]),  # a pair longer than the limit is one by itself
+        # Those that run at once share the limit, and none is empty.
+        (5, MicroBatches(num_parallel=2), 2, [[1, 2, 3], [4, 5, 0]]),
+        (6, MicroBatches(max_tokens=12, num_parallel=2), 2, [[1, 2], [3, 4], [5, 6]]),
+        (5, MicroBatches(max_tokens=12, num_parallel=2), 2, FIVE),
+        (3, MicroBatches(max_tokens=6, num_parallel=2), 2, [[1], [2], [3]]),
+        (1, MicroBatches(num_parallel=2), 2, [[1]]),
+    ],
+)
+def test_micro_batches_are_contiguous_rows_within_the_limit(rows, micro, inputs_length, expected):
+    batch = shared(rows, micro, inputs_length)
+    assert rows_of(batch["inputs"]) == expected
+    assert rows_of(batch["targets"]) == [[row and row + 100 for row in part] for part in expected]
+    assert (batch["tokens"], batch["first_row"]) == (3.0 * rows, 0)
 
 
-def test_rows_are_spread_evenly_over_micro_batches():
-    # Three rows would fit, but four rows make two micro-batches of two.
-    assert rows_of(shared(4, MicroBatches(max_tokens=9))["inputs"]) == [[1, 2], [3, 4]]
-
-
-def test_micro_batches_that_run_at_once_share_the_limit_and_none_is_empty():
-    assert rows_of(shared(5, MicroBatches(num_parallel=2))["inputs"]) == [[1, 2, 3], [4, 5, 0]]
-    assert rows_of(shared(6, MicroBatches(max_tokens=12, num_parallel=2))["inputs"]) == [[1, 2], [3, 4], [5, 6]]
-    assert rows_of(shared(5, MicroBatches(max_tokens=12, num_parallel=2))["inputs"]) == [[1, 2], [3, 4], [5, 0]]
-    assert rows_of(shared(3, MicroBatches(max_tokens=6, num_parallel=2))["inputs"]) == [[1], [2], [3]]
-    assert rows_of(shared(1, MicroBatches(num_parallel=2))["targets"]) == [[101]]
+def test_the_largest_shape_of_micro_batches_that_run_at_once():
     assert MicroBatches(max_tokens=100, num_parallel=2).largest_shape(9) == (5, 9)
 
 
@@ -82,10 +86,6 @@ def test_every_host_gets_its_own_rows_for_any_limit(bounds):
             rows = [row for row in np.array(share["inputs"])[:, :, 0].ravel().tolist() if row]
             found.append((int(share["first_row"]), rows))
     assert found == [(0, [1, 2, 3]), (3, [4, 5, 6]), (6, [7, 8, 9]), (9, [10, 11])]
-
-
-def test_a_pair_longer_than_the_limit_is_a_single_micro_batch():
-    assert rows_of(shared(3, MicroBatches(max_tokens=2))["inputs"]) == [[1], [2], [3]]
 
 
 def test_static_shapes_depend_only_on_the_length():

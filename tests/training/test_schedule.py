@@ -1,34 +1,28 @@
-"""The learning rate against equation 3 and the formulas of the other schedules in plain Python."""
+"""The learning rates of the trainer and of Keras' optimizers against equation 3 and other formulas in plain Python."""
 
+import doctest
 import math
 
+import keras
+import numpy as np
 import pytest
 
+from t2t_lite import schedules
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS, LEARNING_RATE_SCHEDULES
-from t2t_lite.schedules import learning_rate
+from t2t_lite.schedules import InverseSqrt, learning_rate
+
+STEPS = [1, 2, 100, 3999, 4000, 4001, 100_000]
 
 
-@pytest.mark.parametrize("step", [1, 100, 4000, 100_000])
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(("hparams_set", "d_model"), [("transformer_base", 512), ("transformer_big", 1024)])
-def test_the_papers_sets_follow_equation_3(hparams_set, d_model, step):
+def test_the_papers_sets_and_the_schedule_for_keras_follow_equation_3(hparams_set, d_model, step):
     expected = d_model**-0.5 * min(step**-0.5, step * 4000**-1.5)
     hparams = HPARAMS[hparams_set]()
     assert float(learning_rate(step, hparams)) == pytest.approx(expected, rel=1e-6)
-
-
-def test_learning_rates_of_the_base_model():
-    hparams = HPARAMS["transformer_base"]()
-    assert float(learning_rate(1, hparams)) == pytest.approx(1.746928e-7, rel=1e-5)
-    assert float(learning_rate(4000, hparams)) == pytest.approx(6.987712e-4, rel=1e-5)
-    assert float(learning_rate(16_000, hparams)) == pytest.approx(3.493856e-4, rel=1e-5)
-
-
-def test_learning_rate_constant_is_a_factor():
-    hparams = HParams()
-    doubled = hparams.replace(learning_rate_constant=2.0)
-    for step in (1, 4000, 9000):
-        assert float(learning_rate(step, doubled)) == pytest.approx(2.0 * float(learning_rate(step, hparams)))
+    assert float(learning_rate(step, hparams.replace(learning_rate_constant=2.0))) == pytest.approx(2.0 * expected)
+    assert float(InverseSqrt(d_model, 4000, constant=2.0)(step - 1)) == pytest.approx(2.0 * expected, rel=1e-6)
 
 
 WARMUP, DECAY_STEPS, PEAK = 100, 900, 0.003
@@ -51,12 +45,13 @@ def test_every_registered_schedule_is_tested():
 
 
 @pytest.mark.parametrize("name", AFTER_WARMUP)
-@pytest.mark.parametrize("step", [1, 50, 99, 100, 101, 500, 899])
-def test_a_schedule_grows_to_the_peak_and_then_follows_its_formula(name, step):
-    expected = PEAK * (step / WARMUP if step <= WARMUP else AFTER_WARMUP[name](step))
-    assert float(learning_rate(step, of_schedule(name, learning_rate=PEAK))) == pytest.approx(
-        expected, rel=1e-5, abs=1e-6 * PEAK
-    )
+def test_a_schedule_grows_to_the_peak_and_then_follows_its_formula(name):
+    papers = 0.5 * 64**-0.5 * WARMUP**-0.5
+    for peak, settings in ((PEAK, {"learning_rate": PEAK}), (papers, {"learning_rate_constant": 0.5})):
+        for step in (1, 50, 99, 100, 101, 500, 899):
+            expected = peak * (step / WARMUP if step <= WARMUP else AFTER_WARMUP[name](step))
+            found = float(learning_rate(step, of_schedule(name, **settings)))
+            assert found == pytest.approx(expected, rel=1e-5, abs=1e-6 * peak), step
 
 
 @pytest.mark.parametrize("name", ["cosine", "linear"])
@@ -66,13 +61,24 @@ def test_the_rate_stays_0_after_the_last_decay_step(name):
         assert float(learning_rate(step, of_schedule(name))) == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", AFTER_WARMUP)
-def test_without_a_learning_rate_the_peak_is_the_papers(name):
-    rate = float(learning_rate(WARMUP, of_schedule(name, learning_rate_constant=0.5)))
-    assert rate == pytest.approx(0.5 * 64**-0.5 * WARMUP**-0.5, rel=1e-6)
-
-
 def test_a_plug_in_brings_a_schedule(registered):
     registered(LEARNING_RATE_SCHEDULES, "halves", lambda step, hparams: hparams.learning_rate / 2**step)
     hparams = HParams(learning_rate_schedule="halves", learning_rate=0.8)
     assert float(learning_rate(3, hparams)) == pytest.approx(0.1)
+
+
+def test_an_optimizer_of_keras_uses_the_rate_of_the_next_update_and_keeps_the_schedule_in_its_config():
+    schedule, variable = InverseSqrt(64, 3, 0.7), keras.Variable(0.0)
+    optimizer = keras.optimizers.SGD(schedule)
+    for step in range(1, 6):
+        before = float(variable.value)
+        optimizer.apply([np.float32(1.0)], [variable])
+        assert before - float(variable.value) == pytest.approx(float(schedule(step - 1)), rel=1e-4)
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert type(again._learning_rate) is InverseSqrt
+    assert again._learning_rate.get_config() == schedule.get_config()
+
+
+def test_the_example_runs():
+    results = doctest.testmod(schedules)
+    assert results.attempted and not results.failed

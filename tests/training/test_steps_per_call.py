@@ -1,18 +1,16 @@
 """Several steps with one call change no result, report, checkpoint or skipped step, and signals work."""
 
 import json
-import os
 import re
 import signal
-import time
 
 import numpy as np
 import pytest
+from support.checkpoints import assert_same_content
 from support.models import SMALL_MODEL
+from support.signals import SignalAt
 
-from t2t_lite.display import Display
 from t2t_lite.errors import UserError
-from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.training.calls import CallLength, StepCalls
 from t2t_lite.training.options import Callback, Callbacks
@@ -39,12 +37,9 @@ def test_a_call_ends_at_reports_and_checkpoints_and_after_three_seconds():
     assert lengths(8, 100.0, (10, 7), 25, start=5) == [1, 1, 3, 4, 6, 1, 4]
     assert lengths(8, 2.9, (10, 0), 10) == [1, 2, 2, 2, 2, 1]
     assert lengths(8, 0.1, (10, 0), 3) == lengths(1, 100.0, (10, 0), 3) == [1, 1, 1]
-
-
-def test_workers_agree_on_the_mean_of_what_they_want():
-    length = CallLength(10, (), 100)
-    length.agree((10 + 1.5) / 2)
-    assert length.steps_after(0) == 5
+    of_workers = CallLength(10, (), 100)
+    of_workers.agree((10 + 1.5) / 2)  # they agree on the mean of what they want
+    assert of_workers.steps_after(0) == 5
 
 
 def test_only_callbacks_that_follow_steps_need_each_of_them():
@@ -80,13 +75,6 @@ def log_of(directory):
     return [entry for entry in entries if entry["part"] == "train"]
 
 
-def assert_same(directory, other, step, tolerance):
-    for part in ("model", "optimizer"):
-        expected = checkpoints.read(other / f"ckpt-{step}", part)
-        for name, array in checkpoints.read(directory / f"ckpt-{step}", part).items():
-            np.testing.assert_allclose(array, expected[name], atol=tolerance, rtol=tolerance, err_msg=name)
-
-
 @pytest.mark.slow
 def test_it_trains_and_reports_as_with_one_step_a_call(run, several, grammar_data, tmp_path):
     directory, calls = several
@@ -94,7 +82,7 @@ def test_it_trains_and_reports_as_with_one_step_a_call(run, several, grammar_dat
     run(HPARAMS, grammar_data, tmp_path, PROBLEM, **OPTIONS)
     assert [step for step, _ in list_checkpoints(directory)] == [11, 22, 23]
     for step in (11, 23):
-        assert_same(directory, tmp_path, step, 1e-5)
+        assert_same_content(directory / f"ckpt-{step}", tmp_path / f"ckpt-{step}", 1e-5)
     found, expected = log_of(directory), log_of(tmp_path)
     assert [entry["step"] for entry in found] == [1, 6, 12, 18, 23]
     for entry, other in zip(found, expected):
@@ -104,18 +92,6 @@ def test_it_trains_and_reports_as_with_one_step_a_call(run, several, grammar_dat
         assert 0.0 <= entry["input_wait_share"] < 1.0
 
 
-class SignalAt(Display):
-    """Sends this process SIGTERM when a step is reported."""
-
-    def __init__(self, step):
-        self._step = step
-
-    def report(self, step, *_):
-        if step == self._step:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.1)  # Python runs the handler in the main thread
-
-
 @pytest.mark.slow
 def test_stopped_twice_and_resumed_it_ends_with_the_same_weights(run, several, grammar_data, tmp_path):
     for reported in (6, 18):
@@ -123,7 +99,7 @@ def test_stopped_twice_and_resumed_it_ends_with_the_same_weights(run, several, g
         assert ending.reason == "signal" and ending.signal == signal.SIGTERM
         assert reported < ending.step <= reported + 5
     run(HPARAMS, grammar_data, tmp_path, PROBLEM, steps_per_call=3, **OPTIONS)
-    assert_same(tmp_path, several[0], 23, 0.0)
+    assert_same_content(tmp_path / "ckpt-23", several[0] / "ckpt-23")
 
 
 @pytest.mark.heavy

@@ -125,16 +125,27 @@ def test_a_run_with_the_same_settings_gives_every_weight_and_is_not_changed(run,
     assert snapshot(directory) == files
 
 
-def test_with_another_vocabulary_rows_follow_their_tokens(run, vocabularies):
-    directory, old = run
-    before, after, lines = started(TINY, directory, vocabularies["new"])
-    assert_same(after, old, but=[EMBEDDING])
-    old_tokens, new_tokens = tokens_of(vocabularies["old"]), tokens_of(vocabularies["new"])
-    shared = assert_rows_by_token(after[EMBEDDING], before[EMBEDDING], new_tokens, old[EMBEDDING], old_tokens)
-    assert lines == [
-        f"warm start from {directory}/ckpt-200: {len(old) - 1} of {len(old)} weights loaded, 1 in part",
-        f"  in part: {EMBEDDING}: {shared} of {len(new_tokens)} tokens",
-    ]
+@pytest.mark.parametrize("tied", ["all", "none"])
+def test_with_other_vocabularies_rows_follow_their_tokens(tmp_path, vocabularies, tied):
+    hparams, directory = TINY.replace(tied_embeddings=tied), tmp_path / "run"
+    # The vocabularies of the run and of the new model, by table.
+    tables = {EMBEDDING: ("old", "new")}
+    if tied == "none":
+        tables |= {PROJECTION: ("old", "new"), INPUTS: ("german", "old")}
+    (then, now), inputs = tables[EMBEDDING], tables.get(INPUTS, (None, None))
+    old = train_run(directory, hparams, vocabularies[then], vocabularies.get(inputs[0]))
+    before, after, lines = started(hparams, directory, vocabularies[now], vocabularies.get(inputs[1]))
+    assert_same(after, old, but=tables)
+    parts = set()
+    for name, (then, now) in tables.items():
+        old_tokens, tokens = tokens_of(vocabularies[then]), tokens_of(vocabularies[now])
+        shared = assert_rows_by_token(after[name], before[name], tokens, old[name], old_tokens)
+        parts.add(f"  in part: {name}: {shared} of {len(tokens)} tokens")
+    whole = len(old) - len(tables)
+    assert (
+        lines[0] == f"warm start from {directory}/ckpt-200: {whole} of {len(old)} weights loaded, {len(tables)} in part"
+    )
+    assert set(lines[1:]) == parts
 
 
 def test_weights_of_another_filter_size_keep_their_initial_values_and_are_reported(run, vocabularies):
@@ -174,24 +185,18 @@ def test_mirrored_weights_are_loaded_on_their_devices(run, vocabularies):
     assert_same(values(model), old)
 
 
-def test_a_run_directory_stands_for_its_last_checkpoint_and_not_for_its_average(run, vocabularies):
-    directory, last = run
-    average_checkpoints(directory, 2)
-    assert resolve(directory)[1] == directory / "ckpt-200"
-    _, after, lines = started(TINY, directory, vocabularies["old"])
-    assert_same(after, last)
-    assert lines[0].startswith(f"warm start from {directory}/ckpt-200: ")
-
-
-@pytest.mark.parametrize("name", ["average-200", "ckpt-900"])
-def test_an_average_is_refused_whatever_its_name(run, vocabularies, name):
+def test_a_run_stands_for_its_last_checkpoint_and_an_average_is_refused_whatever_its_name(run):
     directory, _ = run
     path, _ = average_checkpoints(directory, 2)
+    assert resolve(directory)[1] == directory / "ckpt-200"
     for ending in (".index", ".data-00000-of-00001"):
         shutil.copy(f"{path}{ending}", f"{directory / 'ckpt-900'}{ending}")
-    with pytest.raises(UserError, match=r"average of the checkpoints of steps 100, 200.* such as ckpt-200") as caught:
-        resolve(directory / name)
-    assert f"`warm_start_from={directory / name}`" in str(caught.value) and "\n" not in str(caught.value)
+    for name in ("average-200", "ckpt-900"):
+        with pytest.raises(
+            UserError, match=r"average of the checkpoints of steps 100, 200.* such as ckpt-200"
+        ) as error:
+            resolve(directory / name)
+        assert f"`warm_start_from={directory / name}`" in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Every row of table 3 is a set derived directly from the base model, with the printed values."""
+"""The sets of the paper, from the base model with the values of table 3, and of tensor2tensor with its own values."""
 
 import pytest
 
 from t2t_lite.registry import HPARAMS
+from t2t_lite.schedules import learning_rate
 
 BASE = {"N": 6, "d_model": 512, "d_ff": 2048, "h": 8, "d_k": 64, "d_v": 64, "P_drop": 0.1, "epsilon_ls": 0.1}
 # The paper's table 3, and the table of its appendix: the differences from the base model.
@@ -47,14 +48,10 @@ def table_3(hparams):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_row_of_table_3_has_the_printed_values(name):
-    assert table_3(HPARAMS[name]()) == BASE | ROWS[name]
-
-
-@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"transformer_base"}))
-def test_a_row_of_table_3_changes_only_its_own_settings_of_the_base_model(name):
-    assert HPARAMS.parent(name) == "transformer_base"
+def test_a_row_of_table_3_has_the_printed_values_and_changes_no_other_settings_of_the_base_model(name):
     hparams, base = HPARAMS[name](), HPARAMS["transformer_base"]()
+    assert table_3(hparams) == BASE | ROWS[name]
+    assert name == "transformer_base" or HPARAMS.parent(name) == "transformer_base"
     named = {
         "num_encoder_layers": "N",
         "num_decoder_layers": "N",
@@ -73,15 +70,7 @@ def test_a_row_of_table_3_changes_only_its_own_settings_of_the_base_model(name):
     }
     changed = {line.split(":")[0] for line in hparams.difference(base)}
     assert set(changed - named.keys()) == others.get(name, set())
-    assert {named[name] for name in changed & named.keys()} <= ROWS[name].keys()
-
-
-def test_attention_over_parameters_has_the_appendix_sizes():
-    sizes = {}
-    for name in ("transformer_aop1", "transformer_aop2"):
-        hparams = HPARAMS[name]()
-        sizes[name] = (hparams.parameter_heads, hparams.parameter_head_size, hparams.parameter_pairs)
-    assert sizes == {"transformer_aop1": (8, 64, 1536), "transformer_aop2": (16, 64, 512)}
+    assert {named[setting] for setting in changed & named.keys()} <= ROWS[name].keys()
 
 
 def test_table_1_has_a_set_for_each_kind_of_layer():
@@ -95,3 +84,47 @@ def test_table_1_has_a_set_for_each_kind_of_layer():
 def test_every_set_has_a_one_line_description():
     lines = {name: HPARAMS.summary(name) for name in HPARAMS.names()}
     assert {name: line for name, line in lines.items() if not 20 < len(line) < 120 or not line.endswith(".")} == {}
+
+
+# tensor2tensor.
+
+# layers, hidden, filter, heads, norm, residual / attention / ReLU dropout, beta2, warm-up, peak rate (2 digits), batch
+# per GPU, GPUs, max_length, tied; from tensor2tensor's last public source.
+VALUES = {
+    "base_v1": (6, 512, 2048, 8, "post", 0.1, 0.0, 0.0, 0.98, 4000, 7.0e-4, 4096, 8, 256, "all"),
+    "base_v2": (6, 512, 2048, 8, "pre", 0.1, 0.1, 0.1, 0.98, 8000, 9.9e-4, 4096, 8, 256, "all"),
+    "base_v3": (6, 512, 2048, 8, "pre", 0.1, 0.1, 0.1, 0.997, 8000, 9.9e-4, 4096, 8, 256, "all"),
+    "base": (6, 512, 2048, 8, "pre", 0.1, 0.1, 0.1, 0.997, 8000, 9.9e-4, 4096, 8, 256, "all"),
+    "big": (6, 1024, 4096, 16, "pre", 0.3, 0.1, 0.1, 0.997, 8000, 7.0e-4, 2048, 8, 256, "all"),
+    "base_single_gpu": (6, 512, 2048, 8, "pre", 0.1, 0.1, 0.1, 0.997, 16_000, 7.9e-4, 1024, 1, 256, "all"),
+    "parsing_base": (6, 1024, 2048, 8, "pre", 0.2, 0.2, 0.1, 0.997, 16_000, 4.9e-4, 4096, 1, 512, "none"),
+    "parsing_big": (6, 1024, 4096, 16, "pre", 0.1, 0.1, 0.1, 0.997, 4000, 9.9e-4, 2048, 1, 512, "all"),
+    "tiny": (2, 128, 512, 4, "pre", 0.1, 0.1, 0.1, 0.997, 8000, 2.0e-3, 4096, 1, 256, "all"),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_set_has_tensor2tensors_values(name):
+    hparams = HPARAMS[f"t2t_transformer_{name}"]()
+    *sizes, warmup, peak, batch_of_a_gpu, gpus, max_length, tied = VALUES[name]
+    assert sizes == [
+        hparams.num_encoder_layers,
+        hparams.hidden_size,
+        hparams.filter_size,
+        hparams.num_heads,
+        hparams.norm_position,
+        hparams.residual_dropout,
+        hparams.attention_dropout,
+        hparams.relu_dropout,
+        hparams.adam_beta2,
+    ]
+    assert hparams.num_decoder_layers == hparams.num_encoder_layers
+    assert hparams.learning_rate_warmup_steps == warmup
+    assert f"{float(learning_rate(warmup, hparams)):.1e}" == f"{peak:.1e}"
+    assert hparams.batch_tokens == batch_of_a_gpu * gpus
+    assert (hparams.max_length, hparams.tied_embeddings) == (max_length, tied)
+    # What all of them share.
+    assert hparams.position_encoding == "sinusoidal_halves"
+    assert (hparams.adam_beta1, hparams.adam_epsilon, hparams.label_smoothing) == (0.9, 1e-9, 0.1)
+    assert (hparams.norm_type, hparams.self_attention_type, hparams.feed_forward_type) == ("layer", "full", "relu")
+    assert (hparams.train_steps, hparams.average_checkpoints) == (250_000, 8)
