@@ -20,7 +20,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE = ("data", "layers", "models", "training", "decoding", "checkpoints", "parsing", "trees", "scoring")
+CORE = (
+    *(f"t2t_lite/{part}" for part in ("data", "layers", "models", "training", "decoding", "runs", "parsing", "trees")),
+    *(f"t2t_lite/{part}" for part in ("scoring", "evaluation", "exporting", "importing", "serving")),
+    "bin",
+)
 OPERATORS = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),
@@ -116,12 +120,14 @@ def _operator(
 
 def near_tests(mutant: Mutant) -> list[list[str]]:
     """Returns the arguments of pytest for the tests of a mutant's module, and of its folder."""
-    module = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    path = mutant.path if mutant.path.startswith("t2t_lite/") else f"t2t_lite/{mutant.path}"
+    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     package, _, name = module.rpartition(".")
     imports = re.compile(rf"\b({re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b)")
     tests = sorted((ROOT / "tests").rglob("test_*.py"))
     near = [str(path) for path in tests if imports.search(path.read_text(encoding="utf-8"))]
-    folder = ROOT / "tests" / Path(mutant.path).parts[1]
+    part = Path(path).parts[1]
+    folder = ROOT / "tests" / ("integration" if part == "bin" else part)
     return [[*NOT_SLOW, *paths] for paths in (near, [str(folder)] if folder.is_dir() else []) if paths]
 
 
@@ -156,7 +162,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--log", type=Path, help="a line of JSON for each result; without it mutants are only shown")
     arguments = parser.parse_args()
-    paths = sorted(path for part in CORE for path in (ROOT / "t2t_lite" / part).rglob("*.py"))
+    paths = sorted(path for part in CORE for path in (ROOT / part).rglob("*.py"))
     known = [mutant for path in paths for mutant in mutants_of(path)]
     drawn = random.Random(arguments.seed).sample(known, arguments.count)
     for number, mutant in enumerate(drawn, start=1):
