@@ -53,11 +53,16 @@ SETTINGS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", [*SETTINGS, "prefixes"], ids=str)
 def test_outputs_and_scores_are_those_of_tensorflow(both, lines, settings):
+    prefixes = [""] * len(lines)
+    if settings == "prefixes":
+        prefixes = [" ".join(WORDS[: number % 4]) for number in range(len(lines))]
+        settings = {"prefixes": prefixes}
     ours, theirs = (translator.translate(lines, return_scores=True, **settings) for translator in both)
     same = [mine.text == other.text for mine, other in zip(ours, theirs, strict=True)]
-    for mine, other, is_same in zip(ours, theirs, same, strict=True):
+    for line, prefix, mine, other, is_same in zip(lines, prefixes, ours, theirs, same, strict=True):
+        assert other.text.startswith(prefix) or not line.strip()
         if is_same:
             np.testing.assert_allclose(mine[1:], other[1:], atol=1e-4)
     assert np.mean(same) > 0.9 and len(set(theirs)) > 20
@@ -89,18 +94,6 @@ def test_n_best_lists_are_ranked_by_our_score_and_overlap(both, lines):
             if each.text in known:
                 np.testing.assert_allclose(each[1:], known[each.text][1:], atol=1e-4)
     assert np.mean(shared) > 0.8
-
-
-@pytest.mark.heavy
-def test_outputs_begin_with_prefixes_and_score_as_given_outputs_do(both, lines):
-    prefixes = [" ".join(WORDS[: number % 4]) for number in range(len(lines))]
-    ours, theirs = (translator.translate(lines, True, prefixes) for translator in both)
-    texts = [line.strip() for line in lines]
-    for prefix, line, mine, other in zip(prefixes, texts, ours, theirs, strict=True):
-        assert other.text.startswith(prefix) or not line
-        if mine.text == other.text:
-            np.testing.assert_allclose(mine[1:], other[1:], atol=1e-4)
-    assert np.mean([mine.text == other.text for mine, other in zip(ours, theirs)]) > 0.9
 
 
 @pytest.mark.slow
@@ -178,35 +171,22 @@ def test_a_learned_limit_of_positions_cuts_outputs_with_a_warning(vocabulary, tm
     assert any("was cut" in line for line in said[1])
 
 
-REFUSED = {
-    "coverage_penalty": 0.2,
-    "diverse_beam_groups": 2,
-    "only_trees": True,
-    "precision": "mixed_bfloat16",
-}
+REFUSED = [
+    (lambda model: model.translate("w1", coverage_penalty=0.2), "not support coverage_penalty=0.2.*`engine=tensor"),
+    (lambda model: model.translate("w1", diverse_beam_groups=2), "not support diverse_beam_groups=2"),
+    (lambda model: model.engine.check(DecodeHParams(precision="mixed_bfloat16")), "not support precision=mixed_bfl"),
+    (lambda model: model.translate(["w1"], phrases=[["w2"]]), "phrases"),
+    (lambda model: model.translate("w1", constraints=[LineConstraint(MinLength(), {"min_lengths": [2]})]), "constra"),
+    (lambda model: model.align("w1", "w2", layer=1), "layer 1: the export has only that of layer 0"),
+    (lambda model: model.attention("w1", "w2"), "single heads"),
+    (lambda model: model.translate("w1", beam_size=31), "31 is larger than the vocabulary .30 tokens"),
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_settings_that_it_lacks_are_refused_by_name(both, name):
-    settings = DecodeHParams().replace(**{name: REFUSED[name]})
-    with pytest.raises(
-        UserError, match=rf"^the engine ctranslate2 does not support {name}={REFUSED[name]}.*`engine=tensor"
-    ):
-        both[1].engine.check(settings)
-
-
-def test_phrases_constraints_and_other_layers_are_refused(both):
-    with pytest.raises(UserError, match="phrases"):
-        both[1].translate(["w1"], phrases=[["w2"]])
-    rule = LineConstraint(MinLength(), {"min_lengths": [2]})
-    with pytest.raises(UserError, match="constraints"):
-        both[1].translate(["w1"], constraints=[rule])
-    with pytest.raises(UserError, match="layer 1: the export has only that of layer 0"):
-        both[1].align(["w1"], ["w2"], layer=1)
-    with pytest.raises(UserError, match="single heads"):
-        both[1].attention("w1", "w2")
-    with pytest.raises(UserError, match=r"31 is larger than the vocabulary .30 tokens"):
-        both[1].translate(["w1"], beam_size=31)
+@pytest.mark.parametrize(("ask", "message"), REFUSED)
+def test_what_it_lacks_is_refused_by_name(both, ask, message):
+    with pytest.raises(UserError, match=message):
+        ask(both[1])
 
 
 def test_a_damaged_model_is_one_line(vocabulary, tmp_path):

@@ -65,10 +65,13 @@ def test_a_model_without_a_search_needs_no_search_settings(runs):
         open_model(runs[0])
 
 
-def test_models_with_other_vocabularies_form_no_ensemble(runs):
+def test_models_with_other_vocabularies_form_no_ensemble_and_a_checkpoint_is_that_of_one_model(runs):
     other = Path(__file__).resolve().parents[1] / "frozen/0.2/hard_alignment/run"
-    with pytest.raises(UserError, match="differ; use models with the same vocabulary"):
+    with pytest.raises(UserError, match="differ; use models with the same vocabulary") as caught:
         open_model([runs[0], other])
+    assert str(runs[0]) in str(caught.value) and str(other) in str(caught.value)
+    with pytest.raises(UserError, match="works with one run directory, not with 2"):
+        open_model(runs, checkpoint_path=next(runs[0].glob("ckpt-*.index")).with_suffix(""))
 
 
 def test_an_export_is_read_whole_only_when_it_is_loaded_and_only_once(runs, monkeypatch):

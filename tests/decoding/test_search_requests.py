@@ -15,16 +15,10 @@ from t2t_lite.decoding.search_requests import (
     make_constraints,
     search_inputs,
 )
-from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 
 SOURCES = [[5, 6, 7, 1], [5, 1], [8, 9, 1]]
 LINES = ["The old man sees the small dogs.", "I sleep.", "She sleeps."]
-
-
-@pytest.fixture(scope="module")
-def translator(small_run):
-    return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
 
 
 class WithUnknown:
@@ -44,12 +38,9 @@ def inputs_of(rows, hparams="", prefixes=None, max_positions=None):
     return search_inputs(asked, rows, make_constraints(asked), max_positions)
 
 
-def test_limits_are_the_maximum_output_lengths():
+def test_limits_are_the_maximum_output_lengths_with_room_for_a_prefix_and_the_end():
     np.testing.assert_array_equal(inputs_of([0, 2]).limits, [6, 5])
     np.testing.assert_array_equal(inputs_of([0, 1, 2], max_positions=5).limits, [5, 4, 5])
-
-
-def test_an_output_has_room_for_its_prefix_and_the_end():
     inputs = inputs_of([1, 2], prefixes=[[3], [3] * 9, []])
     np.testing.assert_array_equal(inputs.limits, [10, 5])
     np.testing.assert_array_equal(inputs.constraint_inputs["prefixes"], [[3] * 9, [0] * 9])
@@ -90,18 +81,10 @@ def test_a_caller_may_pass_a_constraint(translator):
     assert translator.translate(LINES[1:2], constraints=[alone]) == found[1:2]
 
 
-def test_only_trees_is_refused_for_a_translator(translator):
+@pytest.mark.parametrize(("inputs", "times"), [([5], 1), ([5, 6, 7, 8], 1), ([5, 5, 5], 2)])
+def test_constraints_need_inputs_of_their_own_with_one_entry_per_line(translator, inputs, times):
+    constraints = [LineConstraint(Without(), {"forbidden": inputs})] * times
+    with pytest.raises(ValueError, match="'forbidden' must occur once, with one entry for each of the 3 lines"):
+        translator.translate(LINES, constraints=constraints)
     with pytest.raises(UserError, match="only_trees=True is for parsing"):
         translator.translate(LINES, only_trees=True)
-
-
-@pytest.mark.parametrize("forbidden", [[5], [5, 6, 7, 8]])
-def test_a_constraint_needs_one_input_per_line(translator, forbidden):
-    with pytest.raises(ValueError, match="'forbidden' must occur once, with one entry for each of the 3 lines"):
-        translator.translate(LINES, constraints=[LineConstraint(Without(), {"forbidden": forbidden})])
-
-
-def test_two_constraints_cannot_share_an_input(translator):
-    twice = [LineConstraint(Without(), {"forbidden": [5, 5, 5]})] * 2
-    with pytest.raises(ValueError, match="must occur once"):
-        translator.translate(LINES, constraints=twice)

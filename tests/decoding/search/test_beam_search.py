@@ -6,6 +6,8 @@ import tensorflow as tf
 from support.beams import beam_search
 from support.random_model import EOS, Random, log_softmax, score
 
+from t2t_lite.decoding.search.length_penalty import length_penalty
+
 EMPTY = -1e9  # score of a slot without hypothesis
 
 
@@ -225,3 +227,10 @@ def test_wrong_vocabulary_size_is_refused():
     model.vocab_size = 6
     with pytest.raises(ValueError, match="shape"):
         tf.function(lambda: model.search(2))()
+
+
+@pytest.mark.parametrize(("length", "alpha", "expected"), [(1, 0.6, 1), (7, 1.0, 2), (19, 0.5, 2), (9, 0.0, 1)])
+def test_the_length_penalty_is_the_same_for_numbers_arrays_and_tensors(length, alpha, expected):
+    for kind in (int, np.array, tf.constant):
+        np.testing.assert_allclose(length_penalty(kind(length), alpha), expected, rtol=1e-6)
+    assert length_penalty(tf.constant(length), alpha).dtype == tf.float32

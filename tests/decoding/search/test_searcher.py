@@ -217,26 +217,6 @@ def test_batches_have_few_shapes():
     assert {mask[3] for mask, _ in shapes} == {16, 32} and {ancestors[2] for _, ancestors in shapes} == {32}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"self_attention_type": "local"}, {"position_encoding": "relative"}, {"hard_alignment_token": 4}],
-    ids=lambda changes: "-".join(map(str, changes.values())) or "plain",
-)
-def test_log_probabilities_are_those_of_one_pass_over_the_output(changes):
-    # A search that mixed up its cache entries would find other outputs; that happened once when caches grew.
-    model, inputs = make(**changes), sources(LENGTHS)
-    result = Searcher(model, BeamSearch(VOCAB, 3, 0.6), 4096, xla_compile=False)(inputs, SearchInputs(LIMITS))
-    assert result.lengths.max() > 24  # unused cache entries have been left out more than once
-    for beam in range(3):
-        ids = result.ids[:, beam]
-        log_probs = tf.gather(tf.nn.log_softmax(model(inputs, ids)), ids, batch_dims=2).numpy()
-        expected = np.where(ids != 0, log_probs, 0.0).sum(1)
-        exists = (ids != 0).sum(1) == result.lengths[:, beam]  # token 0 can also be part of an output
-        np.testing.assert_allclose(result.log_probs[exists, beam], expected[exists], rtol=1e-4)
-        assert exists.sum() > 3
-
-
 @pytest.mark.heavy
 def test_threads_share_a_searcher():
     model, search = make(), BeamSearch(VOCAB, 3, 0.6)
@@ -274,15 +254,16 @@ KINDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_are_those_of_teacher_forcing(kind):
-    """The random models treat padding and the unknown token like any other token."""
+    """A search that mixed up its cache entries would find other outputs; that happened once when caches grew."""
     if kind == "ensemble":
         model = Ensemble([make(seed=1), make(seed=2, norm_position="pre")])
     else:
         model = make(seed=3, **KINDS[kind])
-    inputs, limits = sources([3, 9, 17, 33, 2, 7]), np.array([12, 9, 20, 15, 1, 20], "int32")
+    inputs, limits = sources([3, 9, 17, 33, 2, 7]), np.array([12, 9, 40, 35, 1, 40], "int32")
     searcher = Searcher(model, BeamSearch(VOCAB, 4, 0.6, never=(0, 2)), 4096, xla_compile=False)
     result = searcher(inputs, SearchInputs(limits))
     assert (result.log_probs > -1e8).all()
+    assert result.lengths.max() > 24  # unused cache entries have been left out more than once
     outputs = [ids[:length].tolist() for ids, length in zip(result.ids.reshape(24, -1), result.lengths.ravel())]
     assert not any({0, 2} & set(output) for output in outputs)
     repeated = [row[row != 0].tolist() for row in np.repeat(inputs, 4, axis=0)]
