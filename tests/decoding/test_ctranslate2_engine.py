@@ -98,26 +98,18 @@ def test_n_best_lists_are_ranked_by_our_score_and_overlap(both, lines):
 
 @pytest.mark.slow
 def test_a_new_word_follows_a_prefix_that_ends_in_a_blank(tmp_path):
-    texts = [f"{a}{b} {b}{a}" for a in "aeiou" for b in "lmnpr"]
-    train_vocabulary(texts, 60, tmp_path / "vocab")
+    train_vocabulary([f"{a}{b} {b}{a}" for a in "aeiou" for b in "lmnpr"], 60, tmp_path / "vocab")
     vocabulary = open_vocabulary(tmp_path / "vocab")
     starts = [token for token, text in enumerate(vocabulary.tokens()) if text.startswith("\u2581") or token == 1]
     model = random_model(vocabulary.size, spread=1.5, seed=2)
-    prefixes = ["al ", "al  ", "ma le ", "a "]
-    (ids_of_prefixes,) = [[ids[:-1] for ids in vocabulary.ids_of([each.rstrip() for each in prefixes])]]
+    texts, prefixes = ["la ma"] * 4, ["al ", "al  ", "ma le ", "a "]
+    ids_of_prefixes = [ids[:-1] for ids in vocabulary.ids_of([each.rstrip() for each in prefixes])]
     for translator in translators(model, vocabulary, tmp_path, extra_length=8, beam_size=2):
-        outputs = translator.translate(["la ma"] * 4, prefixes=prefixes)
-        assert all(
-            text.startswith(prefix) and "  " not in text[len(prefix) :] for text, prefix in zip(outputs, prefixes)
-        )
-        assert not any(text[len(prefix) :].startswith(" ") for text, prefix in zip(outputs, prefixes))
-        texts = ["la ma"] * 4
-        request = Request(
-            *(texts, vocabulary.ids_of(texts), translator.decode_hparams, vocabulary, vocabulary, ids_of_prefixes),
-            rows=range(4),
-            whole_words={0, 1, 2, 3},
-        )
-        found = translator.engine.search(request).hypotheses
+        for text, prefix in zip(translator.translate(texts, prefixes=prefixes), prefixes, strict=True):
+            rest = text.removeprefix(prefix)
+            assert text == prefix + rest and "  " not in rest and not rest.startswith(" ")
+        ids = (texts, vocabulary.ids_of(texts), translator.decode_hparams, vocabulary, vocabulary, ids_of_prefixes)
+        found = translator.engine.search(Request(*ids, rows=range(4), whole_words={0, 1, 2, 3})).hypotheses
         nexts = [found[row][0].ids[len(ids)] for row, ids in enumerate(ids_of_prefixes)]
         assert set(nexts) <= set(starts), nexts
 
@@ -162,13 +154,14 @@ def test_what_the_processor_computes_in_and_how_the_search_differs_is_said(vocab
 @pytest.mark.heavy
 def test_a_learned_limit_of_positions_cuts_outputs_with_a_warning(vocabulary, tmp_path):
     model = random_model(vocabulary.size, position_encoding="learned", max_length=12, spread=1.5)
-    said = [[], []]
-    found = []
+    said, found = [[], []], []
     for engine, warnings in zip(engines(model, vocabulary, tmp_path), said):
         translator = Translator(engine, vocabulary, DecodeHParams(beam_size=1), warn=warnings.append)
         found.append(translator.translate(["w1 w2 w3", " ".join(WORDS[:20])]))
     assert found[0] == found[1] and len(said[0]) == len(said[1])
     assert any("was cut" in line for line in said[1])
+    # A minimum length above the positions is no error.
+    assert len(translator.translate("w1 w2 w3 w4", min_length_ratio=5.0).split()) == 12
 
 
 REFUSED = [
@@ -219,10 +212,3 @@ def test_the_best_output_of_a_flat_distribution_is_not_lost(tmp_path):
     lines = ["w0 w1", "w2", "w3 w4 w0"]
     for ours, theirs in zip(*(translator.n_best(lines, min_length=0) for translator in both), strict=True):
         assert theirs[0].score >= ours[0].score - 1e-4 and len(theirs) <= 4
-
-
-def test_a_minimum_length_above_the_positions_is_no_error(vocabulary, tmp_path):
-    model = random_model(vocabulary.size, position_encoding="learned", max_length=12)
-    (_, engine) = engines(model, vocabulary, tmp_path)
-    translator = Translator(engine, vocabulary, DecodeHParams(min_length_ratio=5.0), warn=lambda line: None)
-    assert len(translator.translate("w1 w2 w3 w4").split()) == 12

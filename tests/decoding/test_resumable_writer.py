@@ -85,15 +85,6 @@ def test_a_file_appears_only_at_finish_and_an_older_one_is_untouched_before(tmp_
     assert_as_undisturbed([new, old])
 
 
-def test_each_of_two_files_has_its_own_lines_in_its_own_folder(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    paths = [tmp_path / "out", tmp_path / "elsewhere" / "links"]
-    work(paths)
-    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
-    assert names_in(tmp_path) == ["elsewhere", "out"]
-    assert names_in(tmp_path / "elsewhere") == ["links"]
-
-
 @NAMES
 @pytest.mark.parametrize("blocks", range(BLOCKS + 1))
 def test_a_run_stopped_after_any_block_resumes_to_the_same_bytes(tmp_path, names, blocks):

@@ -69,9 +69,7 @@ WRONG = [
     ("trainer --train_step=5", "unknown flag --train_step; did you mean '--train_steps'"),
     ("trainer stray", "unrecognized arguments: stray"),
     ("trainer --hparams=hiden_size=5", "unknown name 'hiden_size'; did you mean 'hidden_size'"),
-    ("trainer --hparams=hidden_size=wide", "hidden_size takes a whole number, not 'wide'"),
     ("trainer --hparams=hidden_size=33", "num_heads=4 is out of range: it must be a divisor of hidden_size (33)"),
-    ("trainer --hparams=hidden_size", "'hidden_size' is not of the form name=value"),
     ("trainer --train_steps=many", "--train_steps"),
     ("trainer --train_steps=0", "--train_steps: takes a whole number from 1 "),
     ("trainer --save_checkpoints_steps=-1", "--save_checkpoints_steps"),
@@ -79,11 +77,10 @@ WRONG = [
     ("trainer --virtual_devices=-1", "--virtual_devices"),
     ("trainer --problem=", "--problem is required"),
     ("trainer --hparams=num_heads=2 --hparams=num_heads=4", "--hparams: num_heads is given twice"),
-    ("trainer --hparams=num_heads=2 --hparams=heads=4", "unknown name 'heads'"),
     ("trainer --train_steps=1 --train_steps 2", "--train_steps is given twice; keep one of them"),
     ("trainer --t2t_usr_dir=a --t2t_usr_dir=b --t2t_usr_dir=c", "--t2t_usr_dir is given 3 times"),
     ("trainer --report --report", "--report is given twice"),
-    ("trainer --eval_metric=bleu --schedule=eval", "--eval_metric=bleu needs --eval_decode"),
+    ("trainer --eval_metric=bleu --schedule=eval --eval_wait_secs=3000", "--eval_metric=bleu needs --eval_decode"),
     ("decoder --decode_to_file=a --decode_to_file=b", "--decode_to_file is given twice"),
     ("decoder --output_dir=", "--output_dir"),
     ("decoder --decode_interactive --decode_from_file=x", "--decode_interactive and --decode_from_file"),
@@ -170,12 +167,6 @@ def test_lists_of_settings_and_files_given_again_add_up(refused, command, tmp_pa
     assert "train: 30 pairs" in result.stdout, result.stderr
 
 
-def test_debug_shows_the_traceback(process, tmp_path):
-    result = process("datagen", "--problem=nonsense", f"--data_dir={tmp_path}", "--debug")
-    assert result.returncode != 0
-    assert result.stderr.startswith("Traceback") and "unknown problem 'nonsense'" in result.stderr
-
-
 # Files that are missing, damaged, of another run, or to be overwritten.
 
 
@@ -215,6 +206,7 @@ TO_FILE = "decoder --decode_from_file=in.txt --decode_to_file="
 SCORE = "score --hypothesis=in.txt --reference=text"
 OTHER = "--hparams=hidden_size=64,num_heads=2,label_smoothing=0 --train_steps=7"
 SAME = "is the same file as"
+LONG = "x" * 300
 # What is done to the folder, the command line, and what the error says, all in the folder.
 SPOILT = [
     (None, "score --hypothesis=none --reference=in.txt", ["no such file: none"]),
@@ -241,6 +233,17 @@ SPOILT = [
     (None, "avg --output_dir=run --n=9", ["has 3 checkpoints (steps: 2, 4, 6), not 9; use --n=3"]),
     (None, "decoder --checkpoint_path=run/ckpt-5", ["--checkpoint_path=run/ckpt-5"]),
     (with_a_larger_filter, "decoder", ["run/ckpt-6", "does not fit"]),
+    (None, "trainer --output_dir=in.txt", ["--output_dir=in.txt: in.txt is a file; pass a folder"]),
+    (None, "trainer --output_dir=in.txt/run", ["in.txt is a file; pass a folder"]),
+    (None, f"trainer --output_dir={LONG}", ["the name is too long; use a shorter one"]),
+    (None, f"{TO_FILE}{LONG}", ["the name is too long"]),
+    (None, f"decoder --decode_from_file={LONG}", ["the name is too long"]),
+    (None, "decoder --output_dir=in.txt", ["--output_dir=in.txt is a file; pass the run directory"]),
+    (with_an_empty_folder("empty"), "decoder --output_dir=empty", ["--output_dir=empty is empty, not a run directory"]),
+    (None, "decoder --output_dir=none", ["--output_dir=none is not a run directory: it does not exist; check the"]),
+    (None, "decoder --output_dir=data", ["--output_dir=data is not a run directory: it has no hparams.json; pass the"]),
+    (None, "avg --output_dir=data", ["--output_dir=data is not a run directory: it has no hparams.json; pass the"]),
+    (None, "trainer --schedule=eval --eval_wait_secs=0", ["no training has started there; start it, or"]),
     (None, f"{TO_FILE}data", ["--decode_to_file=data", "is a directory"]),
     (None, f"{TO_FILE}link.txt", [f"--decode_to_file=link.txt {SAME} --decode_from_file; use another name"]),
     (None, "decoder --score_file=in.txt --decode_to_file=link.txt", [f"--decode_to_file=link.txt {SAME} --score_file"]),
@@ -267,9 +270,9 @@ def test_files_that_cannot_be_used_are_errors(work, refused, small_flags, spoil,
     if name == "trainer":
         flags = with_flags(small_flags, "--data_dir=data", "--output_dir=new", *flags)
     elif name == "decoder":
-        flags = ["--output_dir=run", *flags]
+        flags = with_flags(["--output_dir=run"], *flags)
     message = refused(name, *flags, stdin=b"The dog sleeps.\n")
-    assert [part for part in said if part not in message] == [], message
+    assert [part for part in said if part not in message] == [] and len(message) < 300, message
 
 
 @pytest.mark.heavy

@@ -153,7 +153,7 @@ def write_world(folder: Path) -> None:
     (folder / "folder").mkdir()
     lots = random.Random(5)
     words = {"the": "der", "dog": "Hund", "cat": "Katze", "sees": "sieht", "runs": "rennt"}
-    english = [lots.choices(list(words), k=lots.randint(2, 6)) for _ in range(60)]
+    english = [[list(words)[lots.randrange(5)] for _ in range(lots.randint(2, 6))] for _ in range(60)]
     pairs = [(" ".join(line), " ".join(words[word] for word in line)) for line in english]
     text = "".join(f"{left}\n" for left, _ in pairs)
     contents = {

@@ -1,18 +1,16 @@
 """Options of a search: length limits, prefixes, no repeats, coverage, groups, samples."""
 
 import dataclasses
-import itertools
 from typing import ClassVar
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from support.beams import beam_search
-from support.random_model import EOS, LENGTH, SENTENCES, SOURCE, VOCAB, WIDE, Random, assert_finds
+from support.random_model import EOS, LENGTH, SENTENCES, SOURCE, VOCAB, WIDE, Random, assert_finds, plain_search
 
 from t2t_lite.decoding.search.beam_search import BeamSearch, Sampling, sample_tokens
 from t2t_lite.decoding.search.beam_state import SearchInputs
-from t2t_lite.decoding.search.constraints import GuidingConstraint
 from t2t_lite.decoding.search.scorer_terms import coverage_penalty
 
 
@@ -124,70 +122,16 @@ class AtMost:
         return -tf.cast(extended, tf.float32)
 
 
-class ManyThrees(AtMost, GuidingConstraint):
-    def proposals(self, logits, state, inputs):
-        return tf.fill([*state.last.shape, 1], 3)
-
-    def extended(self, state, candidates, attention, inputs):
-        return tf.cast(candidates.tokens == 3, tf.int32)
-
-    def kept(self, merits, extended, inputs, width):
-        return tf.math.top_k(merits + 1e3 * tf.cast(extended, tf.float32), width)[1]
-
-
-def search_with(model, rule, **options):
-    options = {"alpha": 0.6, "max_length": LENGTH, "never": (), "constraints": (rule,)} | options
-    return beam_search(model.step(), (), SENTENCES, VOCAB, **options)
-
-
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_constraint_may_keep_data_about_hypotheses(groups):
     model = Random()
-    result = search_with(model, AtMost(1), beam_size=WIDE * groups, groups=groups)
+    options = {"beam_size": WIDE * groups, "alpha": 0.6, "max_length": LENGTH, "never": (), "groups": groups}
+    result = beam_search(model.step(), (), SENTENCES, VOCAB, **options, constraints=(AtMost(1),))
     for sentence in range(SENTENCES):
         allowed = model.best(sentence, lambda tokens: tokens.count(2) <= 1, lambda tokens: -tokens.count(2))
         assert_finds(result, sentence, [each for each in allowed for _ in range(groups)])
-
-
-def test_a_constraint_may_add_extensions_and_choose_those_that_stay_alive():
-    model = Random()
-    model.logits[..., 3] -= 50  # a search would not extend by this token
-    model.logits[..., EOS] = -1e9
-    rule = ManyThrees(9)
-    assert (search_with(model, rule, beam_size=1).ids[:, 0, : LENGTH - 1].numpy() == 3).all()  # the last one ends
-    with pytest.raises(ValueError, match="a search with twos must have one group"):
-        search_with(model, rule, beam_size=4, groups=2)
-    for rules, message in (((rule, ManyThrees(1)), "one constraint can guide"), ((AtMost(1), AtMost(2)), "of its own")):
-        with pytest.raises(ValueError, match=message):
-            search_with(model, rule, beam_size=4, constraints=rules)
-
-
-def plain_diverse_search(model, sentence, width, groups, strength):
-    """Vijayakumar et al. 2016, equation 3, with lists: [(log_prob, tokens)] of all groups, each best first by score.
-
-    A group keeps the best hypotheses under the penalty of this position; earlier penalties do not count.
-    """
-
-    def score(hypothesis):
-        log_prob, tokens = hypothesis
-        return log_prob / ((5 + len(tokens)) / 6) ** 0.6
-
-    alive, finished = [[(0.0, ())] for _ in range(groups)], [[] for _ in range(groups)]
-    for length in range(1, model.length + 1):
-        taken = []
-        for group in range(groups):
-            extended = []
-            for _, tokens in alive[group]:
-                for token in range(model.vocab_size):
-                    longer = model.log_prob(sentence, (*tokens, token))
-                    extended.append((longer - strength * taken.count(token), longer, (*tokens, token)))
-            extended = sorted(extended, reverse=True)[: 2 * width if width > 1 else 1]
-            ended = [each[1:] for each in extended if each[2][-1] == EOS or length == model.length]
-            finished[group] = sorted(finished[group] + ended, key=score, reverse=True)[:width]
-            alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < model.length][:width]
-            # If too few hypotheses continue, those that have ended count as chosen by the group.
-            taken += [tokens[-1] for _, tokens in [*alive[group], *ended][:width]]
-    return sorted(itertools.chain(*finished), key=score, reverse=True)
+    with pytest.raises(ValueError, match="of its own"):
+        BeamSearch(VOCAB, 4, 0.6, constraints=(AtMost(1), AtMost(2)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -196,15 +140,11 @@ def test_groups_find_what_a_plain_diverse_search_finds(width, groups, strength, 
     model = Random(sentences=3, vocab_size=7, length=4, seed=seed, spread=1.0)
     result = model.search(width * groups, groups=groups, diversity_strength=strength)
     for sentence in range(3):
-        expected = plain_diverse_search(model, sentence, width, groups, strength)
-        found = [
-            tuple(ids[:length].tolist())
-            for ids, length in zip(result.ids[sentence].numpy(), result.lengths[sentence].numpy())
-        ]
-        assert sorted(found) == sorted(tokens for _, tokens in expected)
-        np.testing.assert_allclose(
-            sorted(result.log_probs[sentence].numpy()), sorted(log_prob for log_prob, _ in expected), atol=1e-4
-        )
+        expected = plain_search(model, sentence, width, 0.6, 4, groups, strength)
+        rows = zip(result.ids[sentence].numpy(), result.lengths[sentence].numpy())
+        assert sorted(tuple(ids[:length]) for ids, length in rows) == sorted(tokens for *_, tokens in expected)
+        log_probs = sorted(log_prob for _, log_prob, _ in expected)
+        np.testing.assert_allclose(sorted(result.log_probs[sentence].numpy()), log_probs, atol=1e-4)
 
 
 NARROW = {
