@@ -163,14 +163,14 @@ def test_a_checkpoint_can_be_chosen_and_crlf_is_not_part_of_the_text(averaged, c
 
 @pytest.mark.heavy
 def test_datagen_generates_a_built_in_problem_and_a_second_run_does_nothing(process, tmp_path, snapshot):
-    flags = ("--problem=grammar_ende", "--max_cases=2000", f"--data_dir={tmp_path / 'data'}")
+    flags = ("--problem=algorithmic_copy", "--max_cases=300", f"--data_dir={tmp_path / 'data'}")
     result = process("datagen", *flags)
     assert (result.returncode, result.stderr) == (0, "")
-    pairs = re.findall(r"grammar_ende: (\w+): (\d+) pairs", result.stdout)
-    assert pairs == [("train", "2000"), ("dev", "500"), ("test", "500")]
+    pairs = re.findall(r"algorithmic_copy: (\w+): (\d+) pairs", result.stdout)
+    assert pairs == [("train", "300"), ("dev", "500"), ("test", "500")]
     before = snapshot(tmp_path)
     assert f"{tmp_path}" not in before and not [name for name in before if ".spill" in name or "incomplete" in name]
     again = process("datagen", *flags)
     assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout == f"grammar_ende: already in {tmp_path / 'data'}, nothing to do\n"
+    assert again.stdout == f"algorithmic_copy: already in {tmp_path / 'data'}, nothing to do\n"
     assert snapshot(tmp_path) == before
