@@ -78,47 +78,29 @@ def registered():
         registry.unregister(name)
 
 
-@pytest.fixture(scope="session")
-def multi30k_dir() -> Path:
-    """The folder with the Multi30k files, which no test may write to."""
-    return corpus_dir("multi30k")
-
-
-@pytest.fixture(scope="session")
-def t2t_dir() -> Path:
-    """The folder with what tensor2tensor wrote: a vocabulary, data, two runs and their outputs."""
-    return corpus_dir("t2t")
-
-
-@pytest.fixture(scope="session")
-def evalb_dir() -> Path:
-    """The folder with trees and what EVALB says of them."""
-    return corpus_dir("evalb")
-
-
-@pytest.fixture(scope="session")
-def multibleu_dir() -> Path:
-    """The folder with translations and what multi-bleu.perl says of them."""
-    return corpus_dir("multibleu")
-
-
-@pytest.fixture(scope="session")
-def wsj_dir() -> Path:
-    """The folder with .mrg files of the Penn Treebank's sample."""
-    return corpus_dir("wsj_sample")
-
-
-@pytest.fixture(scope="session")
-def gum_dir() -> Path:
-    """The folder with train.ptb.gz and dev.ptb.gz of GUM."""
-    return corpus_dir("gum")
-
-
 def corpus_dir(name: str) -> Path:
     """Returns the folder of a corpus that is not part of the repository; without it, the test is skipped."""
     if not (CORPORA / name).is_dir():
         pytest.skip(f"needs the files of {name} in {CORPORA / name}, which is not there")
     return CORPORA / name
+
+
+def corpus(name: str):
+    """Makes the fixture NAME_dir: the folder of a corpus, which no test may write to."""
+
+    @pytest.fixture(scope="session", name=f"{name.partition('_')[0]}_dir")
+    def folder() -> Path:
+        return corpus_dir(name)
+
+    return folder
+
+
+multi30k = corpus("multi30k")
+t2t = corpus("t2t")  # what tensor2tensor wrote: a vocabulary, data, two runs and their outputs
+evalb = corpus("evalb")  # trees and what EVALB says of them
+multibleu = corpus("multibleu")  # translations and what multi-bleu.perl says of them
+wsj = corpus("wsj_sample")  # .mrg files of the Penn Treebank's sample
+gum = corpus("gum")  # train.ptb.gz and dev.ptb.gz
 
 
 @pytest.fixture(scope="session")

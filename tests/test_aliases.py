@@ -36,21 +36,38 @@ SET_NAMES = {
     "transformer_base_multistep8": "transformer_base",
     "transformer_tpu": "transformer_base",
 }
+# Names of tensor2tensor's settings, and then those of the paper and other toolkits.
 SETTING_NAMES = {
-    ("hparams", "batch_size"): "batch_tokens",
-    ("hparams", "clip_grad_norm"): "clip_norm",
-    ("hparams", "learning_rate_cosine_cycle_steps"): "learning_rate_decay_steps",
-    ("hparams", "num_hidden_layers"): "num_encoder_layers",
-    ("hparams", "layer_prepostprocess_dropout"): "residual_dropout",
-    ("hparams", "optimizer_adam_beta2"): "adam_beta2",
-    ("hparams", "optimizer_adam_epsilon"): "adam_epsilon",
-    ("hparams", "attention_key_channels"): "attention_key_size",
-    ("hparams", "shared_embedding_and_softmax_weights"): "tied_embeddings",
-    ("hparams", "layer_preprocess_sequence"): "norm_position",
-    ("decode_hparams", "batch_size"): "batch_tokens",
-    ("decode_hparams", "max_input_size"): "max_input_length",
-    ("decode_hparams", "write_beam_scores"): "return_beams",
-    ("decode_hparams", "force_decode_length"): "min_length_ratio",
+    "hparams": {
+        "batch_size": "batch_tokens",
+        "clip_grad_norm": "clip_norm",
+        "learning_rate_cosine_cycle_steps": "learning_rate_decay_steps",
+        "num_hidden_layers": "num_encoder_layers",
+        "layer_prepostprocess_dropout": "residual_dropout",
+        "optimizer_adam_beta2": "adam_beta2",
+        "optimizer_adam_epsilon": "adam_epsilon",
+        "attention_key_channels": "attention_key_size",
+        "shared_embedding_and_softmax_weights": "tied_embeddings",
+        "layer_preprocess_sequence": "norm_position",
+        "d_model": "hidden_size",
+        "d_ff": "filter_size",
+        "h": "num_heads",
+        "N": "num_encoder_layers",
+        "P_drop": "residual_dropout",
+        "epsilon_ls": "label_smoothing",
+        "epochs": "train_steps",
+        "lr": "learning_rate",
+        "max_grad_norm": "clip_norm",
+        "lr_scheduler": "learning_rate_schedule",
+    },
+    "decode_hparams": {
+        "batch_size": "batch_tokens",
+        "max_input_size": "max_input_length",
+        "write_beam_scores": "return_beams",
+        "force_decode_length": "min_length_ratio",
+        "num_beams": "beam_size",
+        "length_penalty": "alpha",
+    },
 }
 FLAG_NAMES = {
     ("export", "model_dir"): "--output_dir",
@@ -73,87 +90,59 @@ FLAG_NAMES = {
 }
 
 
-@pytest.mark.parametrize(("theirs", "ours"), PROBLEM_NAMES.items())
-def test_a_tensor2tensor_problem_is_refused_with_our_name(theirs, ours):
-    with pytest.raises(UserError, match=rf"^unknown problem '{theirs}' \(`problem`\); tensor2tensor's .*\b{ours}\b"):
-        PROBLEMS[theirs]
-    assert ours in PROBLEMS or ours.removesuffix("_rev") in PROBLEMS
+def refusal_of(command, flag, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.make_parser().parse_args([flag])
+    message = capsys.readouterr().err
+    assert len(message.splitlines()) == 1
+    return message
 
 
-@pytest.mark.parametrize(("theirs", "ours"), SET_NAMES.items())
-def test_a_tensor2tensor_set_is_refused_with_our_name(theirs, ours):
-    with pytest.raises(UserError, match=rf"tensor2tensor's {theirs} is {ours} here"):
-        HPARAMS[theirs]
-    assert ours in HPARAMS
+def test_a_tensor2tensor_problem_or_set_is_refused_with_our_name():
+    for theirs, ours in PROBLEM_NAMES.items():
+        with pytest.raises(UserError, match=rf"^unknown problem '{theirs}' .*; tensor2tensor's .*\b{ours}\b"):
+            PROBLEMS[theirs]
+        assert ours in PROBLEMS or ours.removesuffix("_rev") in PROBLEMS
+    for theirs, ours in SET_NAMES.items():
+        with pytest.raises(UserError, match=rf"tensor2tensor's {theirs} is {ours} here"):
+            HPARAMS[theirs]
+        assert ours in HPARAMS
 
 
-@pytest.mark.parametrize(("where", "theirs", "ours"), [(*key, ours) for key, ours in SETTING_NAMES.items()])
-def test_a_tensor2tensor_setting_is_refused_with_our_name(where, theirs, ours):
-    settings = {"hparams": HParams, "decode_hparams": DecodeHParams}[where]()
-    with pytest.raises(UserError, match=rf"tensor2tensor's {theirs} is .*\b{ours}\b"):
-        settings.override(f"{theirs}=1")
-    assert hasattr(settings, ours)
+@pytest.mark.parametrize("where", SETTING_NAMES)
+def test_another_name_of_a_setting_is_refused_with_our_name(where, capsys):
+    settings, command = {"hparams": (HParams(), trainer), "decode_hparams": (DecodeHParams(), decoder)}[where]
+    for theirs, ours in SETTING_NAMES[where].items():
+        with pytest.raises(UserError, match=rf"unknown name '{theirs}'; .*{theirs} is .*\b{ours}\b"):
+            settings.override(f"{theirs}=1")
+        with pytest.raises(UserError, match=rf"unknown setting '{theirs}'; .*{theirs} is .*\b{ours}\b"):
+            settings.replace(**{theirs: 1})
+        assert hasattr(settings, ours)
+    theirs, ours = list(SETTING_NAMES[where].items())[-1]
+    assert f"it is a setting of --{where}; {theirs} is {ours}" in refusal_of(command, f"--{theirs}=1", capsys)
 
 
 @pytest.mark.parametrize(("command", "theirs", "ours"), [(*key, ours) for key, ours in FLAG_NAMES.items()])
 def test_a_tensor2tensor_flag_is_refused_with_our_name(command, theirs, ours, capsys):
-    parser = importlib.import_module(f"t2t_lite.bin.{command}").make_parser()
-    with pytest.raises(SystemExit, match="2"):
-        parser.parse_args([f"--{theirs}=1"])
-    message = capsys.readouterr().err
+    module = importlib.import_module(f"t2t_lite.bin.{command}")
+    message = refusal_of(module, f"--{theirs}=1", capsys)
     assert f"unknown flag --{theirs}; tensor2tensor's {theirs} is " in message and ours in message
     for flag in re.findall(r"--\w+", ours):
-        assert flag in parser.format_help()
+        assert flag in module.make_parser().format_help()
 
 
 @pytest.mark.parametrize(
-    ("parser", "flag", "message"),
+    ("command", "flag", "message"),
     [
         (trainer, "--batch_tokens=9", "it is a setting: --hparams=batch_tokens=VALUE"),
         (decoder, "--beam_size=9", "it is a setting: --decode_hparams=beam_size=VALUE"),
         (benchmark, "--num_heads=9", "it is a setting: --hparams=num_heads=VALUE"),
+        (trainer, "--schedule=continuous_eval", "tensor2tensor's continuous_eval is eval here"),
+        (trainer, "--schedule=continuous_train_and_eval", "tensor2tensor's continuous_train_and_eval is train_and_eva"),
     ],
 )
-def test_a_setting_given_as_a_flag_is_refused_with_its_flag(parser, flag, message, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        parser.make_parser().parse_args([flag])
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("where", "theirs", "ours"),
-    [
-        ("hparams", "d_model", "hidden_size"),
-        ("hparams", "d_ff", "filter_size"),
-        ("hparams", "h", "num_heads"),
-        ("hparams", "N", "num_encoder_layers"),
-        ("hparams", "P_drop", "residual_dropout"),
-        ("hparams", "epsilon_ls", "label_smoothing"),
-        ("hparams", "epochs", "train_steps"),
-        ("hparams", "lr", "learning_rate"),
-        ("hparams", "max_grad_norm", "clip_norm"),
-        ("hparams", "lr_scheduler", "learning_rate_schedule"),
-        ("decode_hparams", "num_beams", "beam_size"),
-        ("decode_hparams", "length_penalty", "alpha"),
-    ],
-)
-def test_names_of_the_paper_and_other_toolkits_are_refused_with_our_name(where, theirs, ours, capsys):
-    settings, flags = {"hparams": (HParams(), trainer), "decode_hparams": (DecodeHParams(), decoder)}[where]
-    with pytest.raises(UserError, match=rf"{theirs} is {ours}\b"):
-        settings.override(f"{theirs}=1")
-    with pytest.raises(UserError, match=rf"unknown setting '{theirs}'; {theirs} is {ours}\b"):
-        settings.replace(**{theirs: 1})
-    with pytest.raises(SystemExit, match="2"):
-        flags.make_parser().parse_args([f"--{theirs}=1"])
-    assert f"it is a setting of --{where}; {theirs} is {ours}" in capsys.readouterr().err
-    assert hasattr(settings, ours)
-
-
-def test_tensor2tensor_schedules_are_refused_with_our_name(capsys):
-    for theirs, ours in {"continuous_train_and_eval": "train_and_evaluate", "continuous_eval": "eval"}.items():
-        with pytest.raises(SystemExit, match="2"):
-            trainer.make_parser().parse_args([f"--schedule={theirs}"])
-        assert f"tensor2tensor's {theirs} is {ours} here" in capsys.readouterr().err
+def test_a_setting_given_as_a_flag_and_their_schedules_are_refused(command, flag, message, capsys):
+    assert message in refusal_of(command, flag, capsys)
 
 
 def test_without_a_near_name_all_names_are_listed_the_most_similar_first():

@@ -1,11 +1,9 @@
 """The order of the rooms, and what may be loaded with each of them.
 
-Imports are read from the source with `ast`; that listings need no TensorFlow is tried in a process of its own.
+Imports are read from the source with `ast`; tests/system/test_import_hook.py tries what a process loads.
 """
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,12 +55,7 @@ LOADED = {
         *("data.vocab.in_graph", "reproduce.table_1"),
     ),
 }
-FOLDERS = {
-    "t2t_lite": "t2t_lite",
-    "problems": "t2t_lite.problems",
-    "hparams": "t2t_lite.hparams",
-    "bin": "t2t_lite.bin",
-}
+FOLDERS = {"t2t_lite": "t2t_lite"} | {name: f"t2t_lite.{name}" for name in ("problems", "hparams", "bin")}
 
 
 def module_name(path):
@@ -131,8 +124,10 @@ def room(module):
     return module.split(".")[1] if "." in module else ""
 
 
-def test_every_room_has_a_place_in_the_order():
+def test_every_room_has_a_place_in_the_order_which_the_page_shows():
     assert {room(name) for name in TREES} == {"", *ORDER}
+    column = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("```text\n")[2].split("```")[0]
+    assert [line.split()[0] for line in column.splitlines()] == list(ORDER)
 
 
 @pytest.mark.parametrize("name", [name for name in TREES if name != "t2t_lite"])  # the front door names all rooms
@@ -180,6 +175,11 @@ def test_nothing_heavier_is_loaded_with_a_module_than_the_table_says(name):
     assert [package for package in LEVELS[LEVEL_OF[place] + 1 :] if package in packages] == []
 
 
+def test_the_table_names_only_what_exists_and_once():
+    assert sum(map(len, LOADED.values())) == len(LEVEL_OF)
+    assert {place for place in LEVEL_OF if f"t2t_lite.{place}" not in TREES} == set()
+
+
 def test_only_commands_call_through_the_front_door():
     names = {
         (name, node.attr)
@@ -190,16 +190,6 @@ def test_only_commands_call_through_the_front_door():
     }
     assert {attribute for _, attribute in names} == {"__version__"}
     assert not any(is_within(module, "t2t_lite.bin") for module in imports("t2t_lite"))
-
-
-def test_the_table_names_only_what_exists():
-    assert sum(map(len, LOADED.values())) == len(LEVEL_OF)
-    assert {place for place in LEVEL_OF if f"t2t_lite.{place}" not in TREES} == set()
-
-
-def test_the_page_shows_the_order():
-    column = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("```text\n")[2].split("```")[0]
-    assert [line.split()[0] for line in column.splitlines()] == list(ORDER)
 
 
 def test_the_product_does_not_grow():
@@ -225,22 +215,3 @@ def test_only_commands_print():
         if not is_within(name, "t2t_lite.bin")
     }
     assert {name: lines for name, lines in printing.items() if lines} == {}
-
-
-def run_python(program):
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_loading_the_built_ins_loads_neither_tensorflow_nor_keras():
-    program = """
-import sys
-from t2t_lite import plugins, registry
-plugins.load_all()
-print(*registry.PROBLEMS.names(), *registry.HPARAMS.names(), *registry.MODELS.names())
-print(*sorted({name.split(".")[0] for name in sys.modules} & {"tensorflow", "keras", "numpy", "tensorflow_text"}))
-"""
-    names, heavy = run_python(program).split("\n")[:2]
-    assert {"multi30k_ende", "transformer_base", "transformer"} <= set(names.split())
-    assert heavy == ""

@@ -9,35 +9,20 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
 
 # Section 5, section 6.1 and table 3 of the paper.
-PAPER_BASE = {
-    "num_encoder_layers": 6,
-    "num_decoder_layers": 6,
-    "hidden_size": 512,
-    "filter_size": 2048,
-    "num_heads": 8,
-    "residual_dropout": 0.1,
-    "label_smoothing": 0.1,
-    "batch_tokens": 25_000,
-    "train_steps": 100_000,
-    "learning_rate_constant": 1.0,
-    "learning_rate_warmup_steps": 4000,
-    "adam_beta1": 0.9,
-    "adam_beta2": 0.98,
-    "adam_epsilon": 1e-9,
-    "average_checkpoints": 5,
-}
-PAPER_BIG = PAPER_BASE | {
-    "hidden_size": 1024,
-    "filter_size": 4096,
-    "num_heads": 16,
-    "residual_dropout": 0.3,
-    "train_steps": 300_000,
-    "average_checkpoints": 20,
-}
-PAPER_SETS = {
-    "transformer_base": PAPER_BASE,
-    "transformer_big": PAPER_BIG,
-    "transformer_big_enfr": PAPER_BIG | {"residual_dropout": 0.1},
+PAPER_BASE = (
+    "num_encoder_layers=6,num_decoder_layers=6,hidden_size=512,filter_size=2048,num_heads=8,residual_dropout=0.1,"
+    "label_smoothing=0.1,batch_tokens=25000,train_steps=100000,learning_rate_constant=1.0,"
+    "learning_rate_warmup_steps=4000,adam_beta1=0.9,adam_beta2=0.98,adam_epsilon=1e-9,average_checkpoints=5"
+)
+PAPER_BIG = "hidden_size=1024,filter_size=4096,num_heads=16,train_steps=300000,average_checkpoints=20"
+PUBLISHED = {
+    "transformer_base": [PAPER_BASE],
+    "transformer_big": [PAPER_BASE, PAPER_BIG, "residual_dropout=0.3"],
+    "transformer_big_enfr": [PAPER_BASE, PAPER_BIG],
+    "transformer_multi30k": [
+        "num_encoder_layers=4,num_decoder_layers=4,hidden_size=128,filter_size=256,num_heads=4,residual_dropout=0.3,"
+        "learning_rate_warmup_steps=2000"
+    ],
 }
 
 
@@ -45,33 +30,18 @@ def values_of(settings, names):
     return {name: getattr(settings, name) for name in names}
 
 
-@pytest.mark.parametrize("name", PAPER_SETS)
-def test_the_papers_sets_have_the_papers_values(name):
-    assert values_of(HPARAMS[name](), PAPER_SETS[name]) == PAPER_SETS[name]
-
-
-def test_default_decoding_settings_are_the_papers():
-    assert values_of(DecodeHParams(), ("beam_size", "alpha", "extra_length")) == {
-        "beam_size": 4,
-        "alpha": 0.6,
-        "extra_length": 50,
-    }
-
-
-def test_the_multi30k_set_is_as_published():
-    hparams = HPARAMS["transformer_multi30k"]()
-    published = {
-        "num_encoder_layers": 4,
-        "num_decoder_layers": 4,
-        "hidden_size": 128,
-        "filter_size": 256,
-        "num_heads": 4,
-        "residual_dropout": 0.3,
-        "learning_rate_warmup_steps": 2000,
-    }
-    assert values_of(hparams, published) == published
-    peak = hparams.learning_rate_constant * (hparams.hidden_size * hparams.learning_rate_warmup_steps) ** -0.5
-    assert peak == pytest.approx(0.005)
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_sets_and_decoding_settings_have_the_published_values(name):
+    published = {}
+    for part in PUBLISHED[name]:
+        published |= dict(pair.split("=") for pair in part.split(","))
+    hparams = HPARAMS[name]()
+    assert values_of(hparams, published) == {setting: float(value) for setting, value in published.items()}
+    if name == "transformer_multi30k":
+        peak = hparams.learning_rate_constant * (hparams.hidden_size * hparams.learning_rate_warmup_steps) ** -0.5
+        assert peak == pytest.approx(0.005)
+    decoding = {"beam_size": 4, "alpha": 0.6, "extra_length": 50}
+    assert values_of(DecodeHParams(), decoding) == decoding
 
 
 @pytest.mark.parametrize("name", HPARAMS.names())
@@ -83,18 +53,10 @@ def test_every_set_is_reproducible_and_survives_json(name):
 
 
 def test_overrides_have_the_types_of_their_settings():
-    hparams = HParams().override(
-        "filter_size=512,num_heads=4,label_smoothing=0,adam_epsilon=1e-8,precision=mixed_bfloat16"
-    )
-    changed = values_of(hparams, ("filter_size", "num_heads", "label_smoothing", "adam_epsilon", "precision"))
-    assert changed == {
-        "filter_size": 512,
-        "num_heads": 4,
-        "label_smoothing": 0.0,
-        "adam_epsilon": 1e-8,
-        "precision": "mixed_bfloat16",
-    }
-    assert [type(value) for value in changed.values()] == [int, int, float, float, str]
+    hparams = HParams().override("filter_size=512,label_smoothing=0,adam_epsilon=1e-8,precision=mixed_bfloat16")
+    expected = {"filter_size": 512, "label_smoothing": 0.0, "adam_epsilon": 1e-8, "precision": "mixed_bfloat16"}
+    found = values_of(hparams, expected)
+    assert found == expected and [*map(type, found.values())] == [int, float, float, str]
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", " filter_size = 512 ,, num_heads=4, "])
@@ -104,84 +66,76 @@ def test_blanks_and_empty_parts_are_allowed(text):
     assert HParams().override("hidden_size=96,num_heads=3").num_heads == 3  # checked together
 
 
-# Incompatible choices and sizes.
-REFUSED = [
-    ("self_attention_type=lokal", "self_attention_type=lokal is out of range: it must be convolution or full or"),
-    ("kernel_size=4", "kernel_size=4 is out of range: it must be odd"),
-    ("neighborhood_size=5", "neighborhood_size=5 is out of range: it must be even"),
+# What an override is refused with.
+OUT = "is out of range: it must be"
+BAD = [
+    ("hiden_size=4", "unknown name 'hiden_size'; did you mean 'hidden_size'"),
+    ("FLAG=4", "unknown name 'FLAG'"),
+    ("replace=4", "unknown name 'replace'"),
+    ("hidden_size", "'hidden_size' is not of the form name=value"),
+    ("=4", "unknown name ''"),
+    ("hidden_size=", "hidden_size takes a whole number, not ''"),
+    ("hidden_size=64.5", "hidden_size takes a whole number, not '64.5'"),
+    ("label_smoothing=some", "label_smoothing takes a number, not 'some'"),
+    ("num_heads=4,num_heads=8", "num_heads is given twice"),
+    ("hidden_size=0", f"hidden_size=0 {OUT} at least 1"),
+    ("num_decoder_layers=1001", f"num_decoder_layers=1001 {OUT} at least 1 and at most 1,000"),
+    ("hidden_size=33,num_heads=3", f"hidden_size=33 {OUT} even"),
+    ("num_heads=7", f"num_heads=7 {OUT} a divisor of hidden_size (512)"),
+    ("label_smoothing=1", f"label_smoothing=1.0 {OUT} at least 0 and below 1"),
+    ("residual_dropout=-0.1", f"residual_dropout=-0.1 {OUT}"),
+    ("residual_dropout=nan", f"residual_dropout=nan {OUT}"),
+    ("attention_dropout=1", f"attention_dropout=1.0 {OUT} at least 0 and below 1"),
+    ("learning_rate_constant=0", f"learning_rate_constant=0.0 {OUT} above 0"),
+    ("learning_rate_constant=inf", f"learning_rate_constant=inf {OUT}"),
+    ("adam_epsilon=nan", f"adam_epsilon=nan {OUT}"),
+    ("precision=float16", f"precision=float16 {OUT} float32 or mixed_bfloat16"),
+    ("self_attention_type=lokal", f"self_attention_type=lokal {OUT} convolution or full or"),
+    ("kernel_size=4", f"kernel_size=4 {OUT} odd"),
+    ("neighborhood_size=5", f"neighborhood_size=5 {OUT} even"),
     ("position_encoding=relative,self_attention_type=local", "it must be full with position_encoding=relative"),
     ("position_encoding=rotary,self_attention_type=recurrent", "it must be full or local with position_encoding"),
     ("position_encoding=rotary,attention_key_size=5", "used with an even key size per head, not 5"),
-    ("hard_alignment_token=-1", "hard_alignment_token=-1 is out of range: it must be at least 0"),
     ("position_encoding=learned,max_length=1", "at least 2 with position_encoding=learned"),
-    ("attention_dropout=1", "attention_dropout=1.0 is out of range: it must be at least 0 and below 1"),
-    ("attention_key_size=-1", "attention_key_size=-1 is out of range: it must be at least 0"),
-    ("dilation_growth=0", "dilation_growth=0 is out of range: it must be at least 1"),
+    ("hard_alignment_token=-1", f"hard_alignment_token=-1 {OUT} at least 0"),
+    ("attention_key_size=-1", f"attention_key_size=-1 {OUT} at least 0"),
+    ("dilation_growth=0", f"dilation_growth=0 {OUT} at least 1"),
     ("optimizer=Adam", "must be adafactor or adam or adamw or lion or sgd; tensor2tensor's Adam is adam here"),
     ("optimizer=adagrad", "tensor2tensor's adagrad is not supported; a plug-in can register it"),
     ("learning_rate_schedule=cosdecay", "or linear; tensor2tensor's cosdecay is cosine here"),
-    (
-        "weight_decay=0.1",
-        "weight_decay=0.1 is out of range: it must be 0 with optimizer=adam; use adamw for weight decay",
-    ),
-    ("optimizer=adamw,weight_decay=-1", "weight_decay=-1.0 is out of range: it must be at least 0 and finite"),
-    ("clip_norm=nan", "clip_norm=nan is out of range: it must be at least 0 and finite"),
-    ("learning_rate=inf", "learning_rate=inf is out of range: it must be at least 0 and finite"),
-    ("learning_rate_decay_steps=-1", "learning_rate_decay_steps=-1 is out of range: it must be at least 0"),
-    ("learning_rate_schedule=cosine", "learning_rate_decay_steps=0 is out of range: it must be above"),
+    ("weight_decay=0.1", f"weight_decay=0.1 {OUT} 0 with optimizer=adam; use adamw for weight decay"),
+    ("optimizer=adamw,weight_decay=-1", f"weight_decay=-1.0 {OUT} at least 0 and finite"),
+    ("clip_norm=nan", f"clip_norm=nan {OUT} at least 0 and finite"),
+    ("learning_rate=inf", f"learning_rate=inf {OUT} at least 0 and finite"),
+    ("learning_rate_decay_steps=-1", f"learning_rate_decay_steps=-1 {OUT} at least 0"),
+    ("learning_rate_schedule=cosine", f"learning_rate_decay_steps=0 {OUT} above"),
     (
         "learning_rate_schedule=linear,learning_rate_decay_steps=4000",
-        "it must be above learning_rate_warmup_steps=4000 with learning_rate_schedule=linear",
+        "above learning_rate_warmup_steps=4000 with learning_rate_schedule=linear",
     ),
+]
+BAD_DECODING = [
+    ("alpha=inf", f"alpha=inf {OUT}"),
+    ("alpha=nan", f"alpha=nan {OUT}"),
+    ("alpha=-1", f"alpha=-1.0 {OUT}"),
+    ("beam_size=0", f"beam_size=0 {OUT}"),
+    ("extra_length=-1", f"extra_length=-1 {OUT}"),
+    ("beam_sise=4", "unknown name 'beam_sise'"),
+    ("only_trees=True,min_length_ratio=0.5", f"min_length_ratio=0.5 {OUT} 0 with only_trees=True"),
+    ("only_trees=True,no_repeat_ngram_size=2", f"no_repeat_ngram_size=2 {OUT} 0 with only_trees=True"),
 ]
 
 
 @pytest.mark.parametrize(
-    "text, message",
-    [
-        ("hiden_size=4", "`hparams`: unknown name 'hiden_size'; did you mean 'hidden_size'"),
-        ("FLAG=4", "`hparams`: unknown name 'FLAG'"),
-        ("replace=4", "`hparams`: unknown name 'replace'"),
-        ("hidden_size", "`hparams`: 'hidden_size' is not of the form name=value"),
-        ("=4", "`hparams`: unknown name ''"),
-        ("hidden_size=", "`hparams`: hidden_size takes a whole number, not ''"),
-        ("hidden_size=large", "`hparams`: hidden_size takes a whole number, not 'large'"),
-        ("hidden_size=64.5", "`hparams`: hidden_size takes a whole number, not '64.5'"),
-        ("label_smoothing=some", "`hparams`: label_smoothing takes a number, not 'some'"),
-        ("hidden_size=0", "`hparams`: hidden_size=0 is out of range: it must be at least 1"),
-        (
-            "num_decoder_layers=1001",
-            "`hparams`: num_decoder_layers=1001 is out of range: it must be at least 1 and at most 1,000",
-        ),
-        ("hidden_size=-8", "`hparams`: hidden_size=-8 is out of range"),
-        ("hidden_size=33,num_heads=3", "`hparams`: hidden_size=33 is out of range: it must be even"),
-        ("num_heads=7", "`hparams`: num_heads=7 is out of range: it must be a divisor of hidden_size (512)"),
-        ("label_smoothing=1", "`hparams`: label_smoothing=1.0 is out of range: it must be at least 0 and below 1"),
-        ("residual_dropout=-0.1", "`hparams`: residual_dropout=-0.1 is out of range"),
-        ("residual_dropout=nan", "`hparams`: residual_dropout=nan is out of range"),
-        ("learning_rate_constant=0", "`hparams`: learning_rate_constant=0.0 is out of range: it must be above 0"),
-        ("learning_rate_constant=inf", "`hparams`: learning_rate_constant=inf is out of range"),
-        ("adam_epsilon=nan", "`hparams`: adam_epsilon=nan is out of range"),
-        ("precision=float16", "`hparams`: precision=float16 is out of range: it must be float32 or mixed_bfloat16"),
-        ("num_heads=4,num_heads=8", "num_heads is given twice"),
-        *REFUSED,
-    ],
+    ("settings", "text", "message"),
+    [(HParams(), *row) for row in BAD] + [(DecodeHParams(), *row) for row in BAD_DECODING],
+    ids=[text for text, _ in BAD + BAD_DECODING],
 )
-def test_a_bad_override_is_an_error_with_the_reason(text, message):
+def test_a_bad_override_is_an_error_with_the_reason(settings, text, message):
     with pytest.raises(UserError) as caught:
-        HParams().override(text)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert caught.value.status == 2
-
-
-@pytest.mark.parametrize(
-    "text", ["alpha=inf", "alpha=nan", "alpha=-1", "beam_size=0", "extra_length=-1", "beam_sise=4"]
-)
-def test_a_bad_decoding_override_names_its_own_flag(text):
-    with pytest.raises(UserError, match=r"^`decode_hparams`: ") as caught:
-        DecodeHParams().override(text)
-    assert caught.value.status == 2
+        settings.override(text)
+    assert str(caught.value).startswith(f"`{settings.FLAG}`: ") and message in str(caught.value)
+    assert "\n" not in str(caught.value) and caught.value.status == 2
 
 
 @pytest.mark.parametrize(
@@ -216,13 +170,6 @@ def test_difference_lists_changed_settings_with_both_values():
     mine, theirs = HParams(), HParams(hidden_size=64, label_smoothing=0.0)
     assert mine.difference(theirs) == ["hidden_size: 512, not 64", "label_smoothing: 0.1, not 0.0"]
     assert mine.difference(HParams()) == []
-
-
-@pytest.mark.parametrize("other", ["min_length_ratio=0.5", "no_repeat_ngram_size=2"])
-def test_search_rules_incompatible_with_only_trees_are_refused(other):
-    name = other.split("=")[0]
-    with pytest.raises(UserError, match=f"{name}=.* is out of range: it must be 0 with only_trees=True"):
-        DecodeHParams().override(f"only_trees=True,{other}")
 
 
 def test_head_sizes_divide_the_width_unless_set_explicitly():

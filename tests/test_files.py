@@ -20,21 +20,14 @@ def test_a_file_appears_when_the_block_ends(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_a_block_that_fails_leaves_no_file(tmp_path, error):
-    with pytest.raises(error), written_whole(tmp_path / "file.txt") as partial:
-        partial.write_text("half")
-        raise error
-    assert names_in(tmp_path) == []
-
-
-def test_a_block_that_fails_leaves_the_older_file_untouched(tmp_path):
+def test_a_block_that_fails_leaves_no_file_and_an_older_one_untouched(tmp_path, error):
     path = tmp_path / "file.txt"
     path.write_text("old")
     before = path.stat()
-    with pytest.raises(ValueError), written_whole(path) as partial:
-        partial.write_text("half of the new")
-        assert path.read_text() == "old"
-        raise ValueError
+    for each in (path, tmp_path / "new.txt"):
+        with pytest.raises(error), written_whole(each) as partial:
+            partial.write_text("half of the new")
+            raise error
     assert path.read_text() == "old"
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert names_in(tmp_path) == ["file.txt"]
@@ -63,10 +56,13 @@ def test_a_partial_file_of_a_killed_process_does_no_harm(tmp_path):
     assert names_in(tmp_path) == ["file.txt", half_name.name]
 
 
-def test_a_missing_folder_is_an_error_and_not_created(tmp_path):
+def test_a_missing_folder_and_a_folder_as_file_are_errors_that_leave_nothing(tmp_path):
+    (tmp_path / "folder").mkdir()
     with pytest.raises(UserError, match=r"there is no folder .*new; create it first"):
         write_text(tmp_path / "new" / "file.txt", "text")
-    assert names_in(tmp_path) == []
+    with pytest.raises(UserError, match="is a directory"):
+        write_text(tmp_path / "folder", "text")
+    assert names_in(tmp_path) == ["folder"]
 
 
 # Outputs that would overwrite what is read.
@@ -75,20 +71,16 @@ def test_a_missing_folder_is_an_error_and_not_created(tmp_path):
 @pytest.mark.parametrize("how", ["name", "path", "symbolic link", "hard link", "link to a folder", "dangling link"])
 def test_an_output_that_is_also_an_input_is_refused(tmp_path, how):
     (tmp_path / "folder").mkdir()
-    given = output = tmp_path / "in.txt"
+    (tmp_path / "other").symlink_to(tmp_path)
+    given, other = tmp_path / "in.txt", tmp_path / "folder" / "out.txt"
     if how != "dangling link":
         given.write_text("lines")
-    if how == "path":
-        output = tmp_path / "folder" / ".." / "in.txt"
+    if how == "hard link":
+        other.hardlink_to(given)
     elif how in ("symbolic link", "dangling link"):
-        output = tmp_path / "folder" / "out.txt"
-        output.symlink_to("../in.txt")
-    elif how == "hard link":
-        output = tmp_path / "folder" / "out.txt"
-        output.hardlink_to(given)
-    elif how == "link to a folder":
-        (tmp_path / "other").symlink_to(tmp_path)
-        output = tmp_path / "other" / "in.txt"
+        other.symlink_to("../in.txt")
+    different = {"path": tmp_path / "folder/../in.txt", "link to a folder": tmp_path / "other/in.txt", "name": given}
+    output = different.get(how, other)
     with pytest.raises(UserError) as caught:
         check_outputs({"--to": output}, {"--from": given})
     assert str(caught.value) == f"--to={output} is the same file as --from; use another name"
@@ -120,10 +112,3 @@ def test_other_outputs_are_accepted_and_devices_may_be_named_twice(tmp_path):
     ):
         with pytest.raises(UserError, match=f"^--to={path}.*{said}"):
             check_outputs({"--to": path}, {})
-
-
-def test_a_folder_as_output_file_is_an_error_that_leaves_no_partial_file(tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(UserError, match="is a directory"):
-        write_text(tmp_path / "folder", "text")
-    assert names_in(tmp_path) == ["folder"]

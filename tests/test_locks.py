@@ -28,16 +28,11 @@ def test_a_second_training_in_a_directory_is_refused_with_the_process_of_the_fir
         assert f"`output_dir={tmp_path}`: process {os.getpid()} on {socket.gethostname()}, since 20" in message
         (tmp_path / TRAINING).write_text("")  # it has not been written to yet
         assert "another process is training there" in refusal(tmp_path)
-    with training_in(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_error_releases_the_lock(tmp_path):
     with pytest.raises(BlockingIOError), training_in(tmp_path):
         raise BlockingIOError("of the training itself")
     with training_in(tmp_path):
         pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_created_by_the_lock_is_removed_if_nothing_was_written(tmp_path):

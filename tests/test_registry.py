@@ -2,6 +2,7 @@ import sys
 
 import pytest
 
+from t2t_lite import registry as registry_module
 from t2t_lite.errors import UserError
 from t2t_lite.registry import CONSTRAINTS, HPARAMS, METRICS, MODELS, PROBLEMS, Origin, Registry, registering, snake_case
 
@@ -24,28 +25,17 @@ def registry():
     return registry
 
 
-@pytest.mark.parametrize(
-    "class_name, name",
-    [
-        ("Multi30kEnde", "multi30k_ende"),
-        ("GrammarEnde", "grammar_ende"),
-        ("Copy", "copy"),
-        ("already_so", "already_so"),
-    ],
-)
-def test_a_class_is_registered_under_its_name_in_snake_case(class_name, name):
-    assert snake_case(class_name) == name
+def test_a_class_is_found_under_its_name_in_snake_case_or_the_name_that_is_given(registry):
+    @registry.register("by_this_name")  # as in tensor2tensor
+    def thing():
+        pass
 
-
-def test_a_registered_class_is_found_by_name(registry):
-    assert registry.names() == ["parsing", "translate_ende"]
-    assert registry["translate_ende"].__name__ == "TranslateEnde"
-    assert registry["parsing"].__name__ == "Parsing"
+    assert registry.names() == list(registry) == ["by_this_name", "parsing", "translate_ende"] and len(registry) == 3
+    assert [registry[name].__name__ for name in registry] == ["thing", "Parsing", "TranslateEnde"]
     assert "parsing" in registry and "Parsing" not in registry
-
-
-def test_an_unknown_name_without_near_names_lists_all_names(registry):
-    with pytest.raises(UserError, match="known: parsing, translate_ende"):
+    for name, expected in (("Multi30kEnde", "multi30k_ende"), ("Copy", "copy"), ("already_so", "already_so")):
+        assert snake_case(name) == expected
+    with pytest.raises(UserError, match="known: by_this_name, parsing, translate_ende"):
         registry["zzz"]
 
 
@@ -102,32 +92,16 @@ def test_names_of_a_plug_in_have_its_origin_and_built_in_names_have_none():
         with registering(Origin("t2t_usr_dir", "/home/me/mine")):
             registry.register_lazily("second", "b:second", "")
         registry.register_lazily("third", "a:third", "")
-    origins = [registry.origin(name) for name in ("built_in", "first", "second", "third", "unknown")]
-    assert origins == [None, ("package", "outer"), ("t2t_usr_dir", "/home/me/mine"), ("package", "outer"), None]
-
-
-def test_a_plug_in_that_fails_leaves_no_origin_behind():
-    registry = Registry("thing", "thing")
     with pytest.raises(ZeroDivisionError), registering(Origin("package", "broken")):
         raise ZeroDivisionError
     registry.register_lazily("later", "a:later", "")
-    assert registry.origin("later") is None
+    origins = [registry.origin(name) for name in ("built_in", "first", "second", "third", "later", "unknown")]
+    assert origins == [None, ("package", "outer"), ("t2t_usr_dir", "/home/me/mine"), ("package", "outer"), None, None]
 
 
-def test_a_name_may_be_the_only_argument_of_register_as_in_tensor2tensor(registry):
-    @registry.register("by_this_name")
-    def thing():
-        pass
-
-    assert registry["by_this_name"] is thing
-    assert list(registry) == registry.names() and len(registry) == len(registry.names())
-
-
-@pytest.mark.parametrize("name", ["register_problem", "register_hparams", "register_model"])
-def test_tensor2tensor_registry_functions_are_refused_with_our_name(name):
-    from t2t_lite import registry
-
-    with pytest.raises(AttributeError, match=rf"tensor2tensor's {name} is [A-Z]+\.register here: from t2t_"):
-        getattr(registry, name)
+def test_tensor2tensor_registry_functions_are_refused_with_our_name():
+    for name in ("register_problem", "register_hparams", "register_model"):
+        with pytest.raises(AttributeError, match=rf"tensor2tensor's {name} is [A-Z]+\.register here: from t2t_"):
+            getattr(registry_module, name)
     with pytest.raises(AttributeError, match="has no attribute 'no_such_thing'"):
-        getattr(registry, "no_such" + "_thing")
+        registry_module.no_such_thing  # noqa: B018

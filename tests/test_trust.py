@@ -70,18 +70,13 @@ def refusal(function, *arguments):
     return str(caught.value)
 
 
-def test_an_untrusted_folder_is_not_imported(run, folder, tmp_path, config):
+def test_a_folder_is_imported_once_trusted_and_not_before(run, folder, tmp_path, config):
     path = run(folder)
     message = refusal(open_run_dir, path)
     assert f"pass --t2t_usr_dir={folder}, or --trust_plugins" in message and "'trust_me'" in message
-    assert not (tmp_path / "it-ran").exists() and not config.exists()
     # What needs no problem needs no plug-in.
     assert stored_setting(path, "average_checkpoints") == 5
-    assert not (tmp_path / "it-ran").exists()
-
-
-def test_a_folder_is_imported_once_trusted(run, folder, tmp_path, config):
-    path = run(folder)
+    assert not config.exists()
     trust_run_plugins(path)
     assert json.loads((config / "t2t-lite" / "trusted_plugins.json").read_text()) == [str(folder)]
     assert not (tmp_path / "it-ran").exists()
@@ -96,26 +91,32 @@ def test_a_link_to_a_trusted_folder_is_trusted_and_its_neighbours_are_not(folder
     assert not is_trusted(tmp_path) and not is_trusted(folder / "inner") and not is_trusted(tmp_path / "code2")
 
 
-@pytest.mark.parametrize("where", ["model/code", "code", ".", "../code"])
-def test_a_relative_path_is_refused_even_if_the_user_trusts_it(run, folder, tmp_path, where, monkeypatch):
+RELATIVE = "the folder {where}, which is a relative path"
+INSIDE = "which is inside the run directory; pass its location with `t2t_usr_dir`"
+UNTRUSTED = {
+    "model/code": RELATIVE,
+    "code": RELATIVE,
+    ".": RELATIVE,
+    "../code": RELATIVE,
+    "{tmp}/run/code": INSIDE,
+    "{tmp}/link": INSIDE,
+    # These depend on the process.
+    "/proc/self/cwd/code": "which is not on a disk",
+    "/dev/fd/../../code": "which is not on a disk",
+}
+
+
+@pytest.mark.parametrize("where", UNTRUSTED)
+def test_some_places_are_refused_even_if_the_user_trusts_them(run, folder, tmp_path, where, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = run(where)
-    trust(tmp_path / where)
+    place = where.format(tmp=tmp_path)
+    path = run(place)
+    (tmp_path / "link").symlink_to(path / "code")
+    if UNTRUSTED[where] is INSIDE:
+        folder.rename(path / "code")
+    trust(tmp_path / place)
     for function in (open_run_dir, trust_run_plugins):
-        assert f"the folder {where}, which is a relative path" in refusal(function, path)
-    assert not (tmp_path / "it-ran").exists()
-
-
-@pytest.mark.parametrize("is_link", [False, True])
-def test_a_folder_inside_the_run_is_refused_even_if_the_user_trusts_it(run, folder, tmp_path, is_link):
-    path = run(tmp_path / "run" / "code")
-    folder.rename(path / "code")
-    if is_link:
-        (tmp_path / "link").symlink_to(path / "code")
-        run(tmp_path / "link")
-    trust(path / "code")
-    for function in (open_run_dir, trust_run_plugins):
-        assert "which is inside the run directory; pass its location with `t2t_usr_dir`" in refusal(function, path)
+        assert UNTRUSTED[where].format(where=where) in refusal(function, path)
     assert not (tmp_path / "it-ran").exists()
 
 
@@ -136,16 +137,6 @@ def test_a_damaged_list_of_trusted_folders_is_an_error_that_names_it(folder, con
     trusted_list().write_text(content)
     for function in (is_trusted, trust):
         assert f"{trusted_list()} is damaged" in refusal(function, folder)
-
-
-@pytest.mark.parametrize("where", ["/proc/self/cwd/code", "/dev/fd/../../code"])
-def test_a_path_that_depends_on_the_process_is_refused(run, folder, tmp_path, where, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = run(where)
-    trust(folder)
-    for function in (open_run_dir, trust_run_plugins):
-        assert "which is not on a disk" in refusal(function, path)
-    assert not (tmp_path / "it-ran").exists()
 
 
 def test_only_needed_folders_are_trusted_and_all_or_none(run, folder, tmp_path, config):

@@ -2,31 +2,27 @@
 
 import ast
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.commands import user_environment
+from support.commands import run_python
 
 import t2t_lite as t2t
 
 SOURCE = ast.parse(Path(t2t.__file__).read_text(encoding="utf-8"))
 
 
-def run_python(program):
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=user_environment(), check=True
-    )
-
-
-def test_the_import_prints_nothing_and_loads_nothing_heavy():
-    program = (
-        "import sys, t2t_lite as t2t; dir(t2t); t2t.get_hparams('transformer_base'); t2t.get_problem('wmt_ende'); "
-    )
-    heavy = "print(sorted({'tensorflow', 'keras', 'numpy', 'rich', 'nltk'} & set(sys.modules)), file=sys.stdout)"
-    result = run_python(program + heavy)
-    assert (result.stdout, result.stderr) == ("[]\n", "")
+def test_the_import_prints_nothing_loads_nothing_heavy_and_finds_what_is_built_in():
+    program = """
+import sys, t2t_lite as t2t
+from t2t_lite.registry import MODELS, PROBLEMS
+dir(t2t)
+print(t2t.get_problem("multi30k_ende_rev").name, t2t.get_hparams("transformer_big").num_heads)
+print("transformer" in MODELS, "wmt_ende" in PROBLEMS.names())
+print({"tensorflow", "keras", "numpy", "tensorflow_text", "rich", "nltk"} & set(sys.modules))
+"""
+    result = run_python(program)
+    assert (result.stdout, result.stderr) == ("multi30k_ende_rev 16\nTrue True\nset()\n", "")
 
 
 def test_no_name_is_taken_by_a_module():

@@ -121,21 +121,14 @@ def test_an_exception_in_a_callback_ends_the_training(train):
 
 @pytest.mark.heavy
 def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(trained, grammar_data):
-    result = t2t.evaluate(
-        trained.output_dir,
-        grammar_data,
-        checkpoint_path=trained.checkpoints[1],
-        decode_hparams=QUICK,
-        metrics=("chrf", "ter"),
-    )
+    options = {"checkpoint_path": trained.checkpoints[1], "decode_hparams": QUICK}
+    result = t2t.evaluate(trained.output_dir, grammar_data, **options, metrics=("chrf", "ter"))
     assert (result.checkpoint, result.step, result.split) == (trained.checkpoints[1], 4, "dev")
     for name in ("loss", "nll_loss", "perplexity", "accuracy", "bleu"):
         assert getattr(result, name) == pytest.approx(trained.evaluations[name][1], rel=1e-6), name
     assert result.f1 is None
     assert result.scores["bleu"] == result.bleu and result.scores["loss"] == result.loss
-    translator = t2t.Translator.from_run_dir(
-        trained.output_dir, checkpoint_path=trained.checkpoints[1], decode_hparams=QUICK, xla_compile=False
-    )
+    translator = t2t.Translator.from_run_dir(trained.output_dir, **options, xla_compile=False)
     sources, references = (
         (grammar_data / f"grammar_ende-dev.{side}.txt").read_text().splitlines() for side in ("inputs", "targets")
     )
@@ -145,7 +138,6 @@ def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(traine
     assert result.hypotheses == outputs and result.intervals["chrf"][0] < result.scores["chrf"]
     assert f"{result.checkpoint.name} on dev: BLEU {result.bleu:.2f}, chrF2 " in str(result)
     # The data of the training is the default, and the stored scores answer under both names.
-    options = {"checkpoint_path": trained.checkpoints[1], "decode_hparams": QUICK}
     for again in (t2t.evaluate(trained.output_dir, **options), t2t.score_split(trained.output_dir, "dev", **options)):
         assert not again.decoded_now and again.scores == result.scores and isinstance(again, t2t.EvaluationResult)
     more = t2t.evaluate(trained.output_dir, **options, metrics="exact_match")
@@ -161,60 +153,20 @@ def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(traine
     assert t2t.evaluate(trained.output_dir, split="test", decode_hparams=QUICK).loss == test.loss
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"metrics": ("chrf",), "decode": False}, "`metrics` needs `decode=True`"),
-        ({"decode_hparams": QUICK, "decode": False}, "`decode_hparams` needs `decode=True`"),
-        ({"references": ("x",), "decode": False}, "`references` needs `decode=True`"),
-        ({"split": "train"}, "split=train` is out of range: it must be dev or test"),
-        ({"metric": ("chrf",)}, "evaluate\\(\\) has no argument 'metric'; did you mean 'metrics'"),
-        ({"metrics": ("f1",)}, "'grammar_ende' is scored by bleu"),
-        ({"references": ("nothing",)}, "`references`: no such file: nothing"),
-    ],
-)
-def test_mistakes_of_evaluations_are_said(small_run, options, said):
-    with pytest.raises(t2t.UserError, match=said):
-        t2t.evaluate(small_run, **options)
-    assert not (small_run / "scores").exists()
-
-
-def test_generated_data_is_the_commands_data(command, tmp_path):
+def test_data_is_generated_from_files_of_text_in_both_directions(tmp_path):
     lines = [f"{number} {word}" for number in range(300) for word in ("red", "blue")]
     for number, part in enumerate((lines[:400], lines[400:])):
         (tmp_path / f"{number}.in").write_text("\n".join(part) + "\n")
         (tmp_path / f"{number}.out").write_text("\n".join(line[::-1] for line in part) + "\n\n" * number)
-    sides = {"train_source": [tmp_path / "0.in", tmp_path / "1.in"], "train_target": [tmp_path / "0.out"]}
-    with pytest.raises(t2t.UserError, match="`train_source` has 2 files and `train_target` 1"):
-        t2t.generate_data("text_pairs", tmp_path / "api", **sides)
-    sides["train_target"].append(tmp_path / "1.out")
-    made = t2t.generate_data("text_pairs", tmp_path / "api", vocab_size=400, held_out=20, **sides)
+    sides = {"train_source": [tmp_path / "0.in", tmp_path / "1.in"]}
+    sides["train_target"] = [tmp_path / "0.out", tmp_path / "1.out"]
+    made = t2t.generate_data("text_pairs", tmp_path / "data", vocab_size=400, held_out=20, **sides)
     assert made.pairs == {"train": 560, "dev": 20, "test": 20} and made.text_checks.pairs >= 600
-    flags = [f"--{name}={','.join(map(str, files))}" for name, files in sides.items()]
-    assert (
-        command(
-            "datagen",
-            "--problem=text_pairs",
-            "--vocab_size=400",
-            "--held_out=20",
-            *flags,
-            f"--data_dir={tmp_path / 'cmd'}",
-        ).returncode
-        == 0
-    )
-    files = [
-        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir() if path.is_file()}
-        for folder in ("api", "cmd")
-    ]
-    manifests = [json.loads(each.pop(made.manifest.name)) for each in files]
-    assert manifests[0] == manifests[1] and files[0] == files[1] and len(files[0]) > 14
     assert [path.name for path in made.texts["test"]] == ["text_pairs-test.inputs.txt", "text_pairs-test.targets.txt"]
-    assert made.vocabularies[0] == made.vocabularies[1] and made.vocabularies[0].exists()
-    again = t2t.generate_data(
-        t2t.get_problem("text_pairs_rev", **{n: ",".join(map(str, f)) for n, f in sides.items()}, held_out="20"),
-        tmp_path / "api",
-        vocab_size=400,
-    )
+    assert made.vocabularies[0] == made.vocabularies[1] and made.vocabularies[0].exists() and made.manifest.exists()
+    texts = {name: ",".join(map(str, paths)) for name, paths in sides.items()}
+    reverse = t2t.get_problem("text_pairs_rev", **texts, held_out="20")
+    again = t2t.generate_data(reverse, tmp_path / "data", vocab_size=400)
     assert again.texts["test"] == made.texts["test"][::-1] and again.text_checks is None
 
 
@@ -226,12 +178,13 @@ def test_models_are_loaded_from_runs_and_files(trained, tmp_path):
     model.save(tmp_path / "model.keras")
     np.testing.assert_array_equal(t2t.load_model(tmp_path / "model.keras")(inputs, targets), logits)
     (tmp_path / "broken.keras").write_bytes(b"PK")
-    with pytest.raises(t2t.UserError, match=r"broken\.keras cannot be loaded as a Keras model"):
-        t2t.load_model(tmp_path / "broken.keras")
-    with pytest.raises(t2t.UserError, match=r"no such file: .*none\.keras"):
-        t2t.load_model(tmp_path / "none.keras")
-    with pytest.raises(t2t.UserError, match="is not a run directory"):
-        t2t.load_model(tmp_path)
+    for path, message in (
+        (tmp_path / "broken.keras", r"broken\.keras cannot be loaded as a Keras model"),
+        (tmp_path / "none.keras", r"no such file: .*none\.keras"),
+        (tmp_path, "is not a run directory"),
+    ):
+        with pytest.raises(t2t.UserError, match=message):
+            t2t.load_model(path)
     for wrong, message in (
         ((inputs, targets.repeat(2, 0)), "`inputs` has 1 rows but `targets` 2; pass as many of each"),
         ((-inputs, targets), "`inputs` takes ids from 0 to [0-9]+ as whole numbers, not int64 from -7 to 0"),
@@ -242,32 +195,6 @@ def test_models_are_loaded_from_runs_and_files(trained, tmp_path):
             model(wrong)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"hparams": {"hiden_size": 3}}, "unknown setting 'hiden_size'; did you mean 'hidden_size'"),
-        ({"hparams": {"hidden_size": 0}}, "`hparams`: hidden_size=0 is out of range"),
-        ({"hparams": t2t.HParams()}, "`hparams` is complete; remove `hparams_set`"),
-        ({"eval_metric": "bleu"}, "`eval_metric=bleu` needs `eval_decode`"),
-        ({"eval_metric": "ter"}, "`eval_metric=ter` needs `eval_decode`"),
-        ({"eval_metric": "blue"}, "`eval_metric=blue` is unknown; did you mean 'bleu'"),
-        ({"schedule": "eval"}, r"train\(\) cannot evaluate without training"),
-        ({"save_checkpoint_steps": 3}, r"train\(\) has no argument 'save_checkpoint_steps'; did you mean 'save_che"),
-        ({"keep_checkpoint_max": 0}, "`keep_checkpoint_max=0` is out of range: it must be at least 1"),
-        ({"save_checkpoints_steps": "5"}, "`save_checkpoints_steps` takes a whole number, not '5'"),
-        ({"decode_hparams": {"beam_size": 2}}, "`decode_hparams` needs `eval_decode`"),
-        ({"free_bytes": 1}, r"train\(\) has no argument 'free_bytes'"),
-        ({"num_gpu": 1}, r"train\(\) has no argument 'num_gpu'; did you mean 'num_gpus'"),
-        ({"model": "transformator"}, r"unknown model 'transformator' \(`model`\); did you mean 'transformer'"),
-        ({"warm_start_from": "none"}, "`warm_start_from=none` is neither a run directory nor a checkpoint in one"),
-    ],
-)
-def test_errors_are_one_line_and_name_arguments(train, options, message):
-    with pytest.raises(t2t.UserError, match=message) as caught:
-        train(**options)
-    assert "\n" not in str(caught.value) and "--" not in str(caught.value).replace("t2t-lite-trainer --schedule", "")
-
-
 class Unattended(t2t.models.Transformer):
     """A plug-in's model whose attention weights cannot be computed."""
 
@@ -275,7 +202,6 @@ class Unattended(t2t.models.Transformer):
         raise RuntimeError("no weights\nhere")
 
 
-@pytest.mark.slow
 def test_a_model_whose_alignments_cannot_be_measured_is_trained_all_the_same(train, registered, logged):
     registered(MODELS, "unattended", Unattended)
     result = train(train_steps=1, model="unattended", hparams=HPARAMS | {"num_decoder_layers": 2}, schedule="train")
@@ -318,19 +244,60 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
     assert translator.sample(lines, num_samples=3, sampling_keep_top_k=5, random_seed=5) != samples
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+MISTAKES = {
+    "evaluate": [
+        ({"metrics": ("chrf",), "decode": False}, "`metrics` needs `decode=True`"),
+        ({"decode_hparams": QUICK, "decode": False}, "`decode_hparams` needs `decode=True`"),
+        ({"references": ("x",), "decode": False}, "`references` needs `decode=True`"),
+        ({"split": "train"}, "split=train` is out of range: it must be dev or test"),
+        ({"metric": ("chrf",)}, "evaluate\\(\\) has no argument 'metric'; did you mean 'metrics'"),
+        ({"metrics": ("f1",)}, "'grammar_ende' is scored by bleu"),
+        ({"references": ("nothing",)}, "`references`: no such file: nothing"),
+    ],
+    "train": [
+        ({"hparams": {"hiden_size": 3}}, "unknown setting 'hiden_size'; did you mean 'hidden_size'"),
+        ({"hparams": {"hidden_size": 0}}, "`hparams`: hidden_size=0 is out of range"),
+        ({"hparams": t2t.HParams()}, "`hparams` is complete; remove `hparams_set`"),
+        ({"eval_metric": "ter"}, "`eval_metric=ter` needs `eval_decode`"),
+        ({"eval_metric": "blue"}, "`eval_metric=blue` is unknown; did you mean 'bleu'"),
+        ({"schedule": "eval"}, r"train\(\) cannot evaluate without training"),
+        ({"keep_checkpoint_max": 0}, "`keep_checkpoint_max=0` is out of range: it must be at least 1"),
+        ({"save_checkpoints_steps": "5"}, "`save_checkpoints_steps` takes a whole number, not '5'"),
+        ({"decode_hparams": {"beam_size": 2}}, "`decode_hparams` needs `eval_decode`"),
+        ({"free_bytes": 1}, r"train\(\) has no argument 'free_bytes'"),
+        ({"num_gpu": 1}, r"train\(\) has no argument 'num_gpu'; did you mean 'num_gpus'"),
+        ({"model": "transformator"}, r"unknown model 'transformator' \(`model`\); did you mean 'transformer'"),
+        ({"warm_start_from": "none"}, "`warm_start_from=none` is neither a run directory nor a checkpoint in one"),
+    ],
+    "algorithmic_copy": [
         ({"max_case": 50}, r"generate_data\(\) has no argument 'max_case'; did you mean 'max_cases'"),
         ({"num_shards": 0}, "`num_shards=0` is out of range"),
         ({"max_cases": -5}, "`max_cases=-5` is out of range"),
         ({"vocab_size": "400"}, "`vocab_size` takes a whole number, not '400'"),
         ({"normalize_whitespace": True}, "`normalize_whitespace=True` applies to BPE and WordPiece"),
-        ({"problem": "text_pairs", "train_source": (x for x in "ab")}, "`train_source` is of the type generator; pass"),
-        ({"problem": "text_pairs", "train_source": ["a", {}]}, "`train_source` is of the type dict; pass a text, a"),
     ],
+    "text_pairs": [
+        ({"train_source": (x for x in "ab")}, "`train_source` is of the type generator; pass"),
+        ({"train_source": ["a", {}]}, "`train_source` is of the type dict; pass a text, a"),
+        (
+            {"train_source": [__file__, os.__file__], "train_target": [json.__file__]},
+            "`train_source` has 2 files and `train_target` 1",
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "message"), [(what, *row) for what, rows in MISTAKES.items() for row in rows]
 )
-def test_wrong_arguments_of_data_generation_are_refused(tmp_path, options, message):
-    with pytest.raises(t2t.UserError, match=message):
-        t2t.generate_data(options.pop("problem", "algorithmic_copy"), tmp_path / "data", **options)
-    assert not (tmp_path / "data").exists()
+def test_mistakes_are_errors_of_one_line_that_name_arguments(train, small_run, tmp_path, what, options, message):
+    with pytest.raises(t2t.UserError, match=message) as caught:
+        if what == "train":
+            train(tmp_path / "run", **options)
+        elif what == "evaluate":
+            t2t.evaluate(small_run, **options)
+        else:
+            t2t.generate_data(what, tmp_path / "data", **options)
+    said = str(caught.value)
+    assert "\n" not in said and "--" not in said.replace("t2t-lite-trainer --schedule", "")
+    assert not (tmp_path / "data").exists() and not (small_run / "scores").exists()

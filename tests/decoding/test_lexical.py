@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import types
 from pathlib import Path
 
 import pytest
@@ -67,36 +68,25 @@ def test_n_best_lists_prefixes_and_ensembles_contain_the_phrases(translator):
     assert_all_phrases(found, wanted)
     assert all(text.startswith(prefix) for text, prefix in zip(found, prefixes))
     assert found[0].count("Hundemann") == 1  # that of the prefix counts; a word that the model itself never writes
-    two = Translator(
-        Ensemble([translator.model, translator.model]),
-        translator.vocabulary,
-        translator.decode_hparams,
-        xla_compile=False,
-    )
+    pair = Ensemble([translator.model] * 2)
+    two = Translator(pair, translator.vocabulary, translator.decode_hparams, xla_compile=False)
     assert two.translate(LINES, phrases=PHRASES) == translator.translate(LINES, phrases=PHRASES)
 
 
-@pytest.mark.parametrize(
-    ("phrases", "settings", "message"),
-    [
+def test_phrases_that_cannot_be_used_are_errors(translator):
+    for phrases, settings, message in (
         ([["a"]], {}, "5 lines but 1 lists of phrases"),
         (["a"] * 5, {}, "takes a list of texts for each line"),
         (PHRASES, {"sampling_method": "random"}, "sampling_method=random .* does not work with phrases"),
         (PHRASES, {"diverse_beam_groups": 2}, "diverse_beam_groups=2 .* does not work with phrases"),
-    ],
-)
-def test_phrases_that_cannot_be_used_are_errors(translator, phrases, settings, message):
-    with pytest.raises(UserError, match=message):
-        translator.translate(LINES, phrases=phrases, **settings)
+    ):
+        with pytest.raises(UserError, match=message):
+            translator.translate(LINES, phrases=phrases, **settings)
     with pytest.raises(UserError, match="a parser does not support phrases"):
         Parser(translator).translate(LINES, phrases=PHRASES)
-
-
-def test_a_phrase_that_the_vocabulary_cannot_write_is_an_error_that_names_it():
     (path,) = (FROZEN / "words" / "run").glob("vocab.*")
-    with pytest.raises(
-        UserError, match=r"line 4: the phrase 'Quastenflosser' has characters or words that are not in vocab"
-    ):
+    unwritable = "line 4: the phrase 'Quastenflosser' has characters or words that are not in vocab"
+    with pytest.raises(UserError, match=unwritable):
         PhraseVocabulary(open_vocabulary(path)).constraint([["Quastenflosser"]], first_line=4)
 
 
@@ -138,16 +128,6 @@ class Without:
         return tf.where(forbids[:, None, None] & tf.constant(self.tokens), NONE, logits)
 
 
-def only_of_the_young(letter):
-    """A letter that only the outputs of lines with the word "young" may have."""
-
-    def constraint(lines):
-        tokens = tuple(letter in token for token in lines.vocabulary.tokens())
-        return LineConstraint(Without(tokens), {"allowed": [int("young" in text) for text in lines.texts]})
-
-    return constraint
-
-
 @dataclasses.dataclass(frozen=True)
 class OneTokenLess:
     """Lowers the score of outputs by the square of the difference of their length to that of the source."""
@@ -157,19 +137,32 @@ class OneTokenLess:
         return -10.0 * tf.cast(difference**2, tf.float32)
 
 
-def same_length(lines):
-    """As many tokens as the input."""
-    return LineTerm(OneTokenLess(), {"source_lengths": [len(ids) for ids in lines.sources]})
-
-
 def test_a_registered_constraint_and_a_registered_term_are_chosen_by_name(translator, registered):
     lines = ["The young man sees the dogs.", "The old man sees the dogs."]
     plain = translator.translate(lines)
     letter = min({*filter(str.isalpha, plain[0])} & {*plain[1]})
-    registered(CONSTRAINTS, "of_the_young", only_of_the_young(letter))
+
+    def only_of_the_young(lines):
+        tokens = tuple(letter in token for token in lines.vocabulary.tokens())
+        return LineConstraint(Without(tokens), {"allowed": [int("young" in text) for text in lines.texts]})
+
+    def same_length(lines):
+        return LineTerm(OneTokenLess(), {"source_lengths": [len(ids) for ids in lines.sources]})
+
+    registered(CONSTRAINTS, "of_the_young", only_of_the_young)
     registered(SCORERS, "same_length", same_length)
     strict = translator.translate(lines, constraints="of_the_young")
     assert strict[0] == plain[0] and letter not in strict[1]
+    # A caller may pass it, too, whatever else is in the batch.
+    for rows in (lines, lines[1:]):
+        passed = only_of_the_young(types.SimpleNamespace(vocabulary=translator.vocabulary, texts=rows))
+        assert translator.translate(rows, constraints=[passed]) == strict[-len(rows) :]
+    with pytest.raises(ValueError, match="'allowed' must occur once, with one entry for each of the 2 lines"):
+        translator.translate(lines, constraints=[passed])
+    with pytest.raises(ValueError, match="'allowed' must occur once"):
+        translator.translate(lines[1:], constraints=[passed, passed])
+    with pytest.raises(UserError, match="only_trees=True is for parsing"):
+        translator.translate(lines, only_trees=True)
     settings = translator.decode_hparams.override("constraints=of_the_young,scorers=same_length,beam_size=8")
     named = Translator(translator.model, translator.vocabulary, settings, xla_compile=False)
     for line, beams in zip(lines, named.n_best(lines)):

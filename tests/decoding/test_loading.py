@@ -47,15 +47,11 @@ def test_another_process_chooses_the_same_checkpoints_and_settings(runs, number)
     assert again.fingerprint() == source.fingerprint() and again.remarks == ()
     other = open_model(runs[:number], "last")
     assert {path.name for path in other.checkpoints} == {"ckpt-999999"} and other.settings.alpha == 0.3
-
-
-def test_a_model_says_its_remarks_once_before_it_is_loaded(runs):
-    train_further(runs[0])
-    said = []
-    source = open_model(runs[0])
-    Translator.of(source, EngineOptions(said.append))
-    assert said == list(source.remarks)
-    assert "is older than" in said[0] and said[1].startswith("alpha=0.3 was tuned on dev")
+    # What the newer files give rise to is said before a model is loaded.
+    said, newer = [], open_model(runs[:number])
+    Translator.of(newer, EngineOptions(said.append))
+    assert said == list(newer.remarks)
+    assert "is older than" in said[0] and said[-1].startswith("alpha=0.3 was tuned on dev")
 
 
 def test_a_model_without_a_search_needs_no_search_settings(runs):
@@ -65,10 +61,13 @@ def test_a_model_without_a_search_needs_no_search_settings(runs):
         open_model(runs[0])
 
 
-def test_models_with_other_vocabularies_form_no_ensemble(runs):
+def test_models_with_other_vocabularies_form_no_ensemble_and_a_checkpoint_is_that_of_one_model(runs):
     other = Path(__file__).resolve().parents[1] / "frozen/0.2/hard_alignment/run"
-    with pytest.raises(UserError, match="differ; use models with the same vocabulary"):
+    with pytest.raises(UserError, match="differ; use models with the same vocabulary") as caught:
         open_model([runs[0], other])
+    assert str(runs[0]) in str(caught.value) and str(other) in str(caught.value)
+    with pytest.raises(UserError, match="works with one run directory, not with 2"):
+        open_model(runs, checkpoint_path=next(runs[0].glob("ckpt-*.index")).with_suffix(""))
 
 
 def test_an_export_is_read_whole_only_when_it_is_loaded_and_only_once(runs, monkeypatch):

@@ -9,14 +9,9 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 
-PHRASES = "list of texts for each line, such as [['a phrase', 'another'], []]"
+PHRASES = "`phrases` takes a list of texts for each line, such as [['a phrase', 'another'], []]"
 OUT = "is out of range: it must be at least 0 and at most"
 LINE, OTHER = "She sleeps.", "The old man sees the small dogs."
-
-
-@pytest.fixture(scope="module")
-def translator(small_run):
-    return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
 
 
 @pytest.mark.heavy
@@ -31,13 +26,6 @@ def test_one_text_gives_one_text(translator):
     assert translator.translate("") == ""
 
 
-def test_a_text_together_with_a_list_is_an_error(translator):
-    with pytest.raises(TypeError, match="score: inputs is a string but targets is not; pass both"):
-        translator.score(LINE, [OTHER])
-    with pytest.raises(TypeError, match="translate: prefixes is a string but lines is not; pass both"):
-        translator.translate([LINE], prefixes="Der")
-
-
 def test_one_line_end_is_ignored(translator):
     texts = [LINE, OTHER]
     assert translator.translate([f"{LINE}\n", f"{OTHER}\r\n"]) == translator.translate(texts)
@@ -45,31 +33,27 @@ def test_one_line_end_is_ignored(translator):
     assert translator.score(f"{LINE}\n", f"{OTHER}\n") == translator.score(LINE, OTHER)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda t: t.score([LINE, LINE], [OTHER]), "score: 2 inputs but 1 targets; pass as many of each"),
-        (lambda t: t.align([LINE], [OTHER, OTHER]), "align: 1 lines but 2 translations; pass as many of each"),
-        (lambda t: t.attention([LINE], []), "attention: 1 line but 0 translation; pass as many of each"),
-        (lambda t: t.translate([LINE], prefixes=["a", "b"]), "translate: 1 lines but 2 prefixes; pass as many of each"),
-        (lambda t: t.translate([LINE], phrases=["Hund"]), f"`phrases` takes a {PHRASES}"),
-        (lambda t: t.translate([LINE], phrases=[[["Hund"]]]), f"`phrases` takes a {PHRASES}"),
-        (lambda t: t.translate([LINE], phrases=[5]), f"`phrases` takes a {PHRASES}"),
-        (lambda t: t.sample(LINE, first_line=-1), "`first_line=-1` is out of range: it must be at least 0"),
-        (
-            lambda t: t.translate(LINE, min_length_ratio=1e9),
-            f"`decode_hparams`: min_length_ratio=1000000000.0 {OUT} 100",
-        ),
-        (
-            lambda t: t.translate(LINE, extra_length=2**31),
-            f"`decode_hparams`: extra_length=2147483648 {OUT} 10,000,000",
-        ),
-    ],
-)
+WRONG = [
+    (lambda t: t.score(LINE, [OTHER]), "score: inputs is a string but targets is not; pass both"),
+    (lambda t: t.translate([LINE], prefixes="Der"), "translate: prefixes is a string but lines is not; pass both"),
+    (lambda t: t.score([LINE, LINE], [OTHER]), "score: 2 inputs but 1 targets; pass as many of each"),
+    (lambda t: t.align([LINE], [OTHER, OTHER]), "align: 1 lines but 2 translations; pass as many of each"),
+    (lambda t: t.attention([LINE], []), "attention: 1 line but 0 translation; pass as many of each"),
+    (lambda t: t.translate([LINE], prefixes=["a", "b"]), "translate: 1 lines but 2 prefixes; pass as many of each"),
+    (lambda t: t.translate([LINE], phrases=["Hund"]), PHRASES),
+    (lambda t: t.translate([LINE], phrases=[[["Hund"]]]), PHRASES),
+    (lambda t: t.translate([LINE], phrases=[5]), PHRASES),
+    (lambda t: t.sample(LINE, first_line=-1), "`first_line=-1` is out of range: it must be at least 0"),
+    (lambda t: t.translate(LINE, min_length_ratio=1e9), f"`decode_hparams`: min_length_ratio=1000000000.0 {OUT} 100"),
+    (lambda t: t.translate(LINE, extra_length=2**31), f"`decode_hparams`: extra_length=2147483648 {OUT} 10,000,000"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG)
 def test_wrong_arguments_are_errors_of_one_line(translator, call, message):
-    with pytest.raises(UserError) as error:
+    with pytest.raises((UserError, TypeError)) as error:
         call(translator)
-    assert str(error.value) == message
+    assert str(error.value).startswith(message) and "\n" not in str(error.value)
 
 
 def test_a_model_that_was_loaded_before_a_fork_is_an_error_and_does_not_hang(translator):

@@ -1,8 +1,6 @@
-"""Translations do not depend on the other lines of the batch."""
+"""Translations do not depend on the other lines of the batch, and what is cut is said."""
 
-import hashlib
-import json
-import shutil
+import types
 
 import numpy as np
 import pytest
@@ -10,18 +8,11 @@ import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, open_vocabulary, train_vocabulary
-from t2t_lite.decoding.translator import Translator
+from t2t_lite.decoding.translator import Translator, encode_lines
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
-from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.runs.selection import average_checkpoints
 
 LINES = ["The old man sees the small dogs.", "I sleep.", "", "Does the girl who is tired sing in the garden?", "   "]
-
-
-@pytest.fixture(scope="module")
-def translator(small_run):
-    return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
 
 
 @pytest.mark.slow
@@ -43,38 +34,6 @@ def test_lines_without_letters_are_copied_if_asked(translator):
     assert prefixed[0] == "12" and prefixed[1].startswith("Ich") and sum(done) == 2
     (wanted,) = translator.translate(["12"], phrases=[["Hund"]], copy_letterless=True)
     assert "Hund" in wanted
-
-
-@pytest.mark.slow
-def test_an_output_is_at_most_extra_length_longer_than_its_input(small_run):
-    translator = Translator.from_run_dir(small_run, "extra_length=3", xla_compile=False)
-    line = "The old man sees the small dogs."
-    tokens = translator.vocabulary.encode([line]).row_lengths().numpy()[0]
-    output = translator.translate([line])[0]
-    # A model trained for six steps never produces the end symbol, so the limit ends the output.
-    assert 0 < translator.vocabulary.encode([output]).row_lengths().numpy()[0] <= tokens + 3 + 1
-
-
-@pytest.mark.slow
-def test_a_line_over_the_limit_is_cut_and_reported(small_run):
-    said = []
-    translator = Translator.from_run_dir(small_run, "max_input_length=10,extra_length=2", warn=said.append)
-    outputs = translator.translate(["I sleep.", "word " * 100])
-    assert len(outputs) == 2
-    assert len(said) == 1
-    assert said[0].startswith("line 2 has ") and said[0].endswith(
-        "was cut to max_input_length=10; raise it in `decode_hparams`"
-    )
-
-
-def test_an_average_is_used_by_default_and_another_checkpoint_on_request(small_run, tmp_path):
-    run_dir = tmp_path / "run"
-    shutil.copytree(small_run, run_dir)
-    last = list_checkpoints(run_dir)[-1][1]
-    assert Translator.from_run_dir(run_dir).checkpoints == [last]
-    average, _ = average_checkpoints(run_dir, 2)
-    assert Translator.from_run_dir(run_dir).checkpoints == [average]
-    assert Translator.from_run_dir(run_dir, checkpoint_path=last).checkpoints == [last]
 
 
 class Stutter:
@@ -123,27 +82,19 @@ def tokens_of(letters, text):
 
 def text_of(letters, tokens):
     """A text with a given number of tokens, end symbol included."""
-    text = next(text for text in ("ab" * n for n in range(1, 100)) if tokens_of(letters, text) >= tokens)
-    while tokens_of(letters, text) > tokens:
-        text = text[:-1]
-    assert tokens_of(letters, text) == tokens
-    return text
-
-
-@pytest.mark.slow
-def test_an_output_that_ends_exactly_at_the_limit_or_is_cut_by_extra_length_gives_no_warning(letters):
-    said = []
-    text = text_of(letters, 9)
-    for positions in (None, 9):
-        assert stutter(letters, said, max_positions=positions).translate([text]) == [text]
-        stutter(letters, said, "extra_length=1", max_positions=positions, times=2).translate([text_of(letters, 8)])
-    assert said == []
+    texts = (("ab" * tokens)[:length] for length in range(2 * tokens))
+    return next(text for text in texts if tokens_of(letters, text) == tokens)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_an_output_cut_by_learned_positions_gives_a_warning_with_its_line(letters, beam_size):
+def test_only_an_output_cut_by_learned_positions_gives_a_warning_with_its_line(letters, beam_size):
     said = []
+    text = text_of(letters, 9)
+    for positions in (None, 9):  # it ends exactly at the limit, or is cut by extra_length
+        assert stutter(letters, said, max_positions=positions).translate([text]) == [text]
+        stutter(letters, said, "extra_length=1", max_positions=positions, times=2).translate([text_of(letters, 8)])
+    assert said == []
     translator = stutter(letters, said, f"beam_size={beam_size},batch_tokens=32", max_positions=9, times=2)
     short, long, longer = (text_of(letters, tokens) for tokens in (4, 6, 8))
     outputs = translator.translate([longer, short, "", long, short], first_line=7)
@@ -155,49 +106,30 @@ def test_an_output_cut_by_learned_positions_gives_a_warning_with_its_line(letter
         assert outputs[place] == " " + "".join(2 * letter for letter in text)[:7]
 
 
-def _batch(letters, text):
-    return letters.encode(tf.constant([text])).to_tensor()
-
-
-@pytest.mark.parametrize(
-    "settings, tokens, message",
-    [
-        ("max_input_length=8", 8, "max_input_length=8; raise it in `decode_hparams`"),
-        (
-            "max_input_length=9",
-            9,
-            "9, which is the limit of the learned positions (max_length); split it, or train with a larger max_length",
-        ),
-        (
-            "",
-            9,
-            "9, which is the limit of the learned positions (max_length); split it, or train with a larger max_length",
-        ),
-    ],
-)
-def test_an_input_is_cut_at_the_lower_of_two_limits_and_that_limit_is_named(letters, settings, tokens, message):
+@pytest.mark.parametrize(("settings", "tokens"), [("max_input_length=8", 8), ("max_input_length=9", 9), ("", 9)])
+def test_an_input_is_cut_at_the_lower_of_two_limits_and_that_limit_is_named(letters, settings, tokens):
     said = []
     translator = stutter(letters, said, settings, max_positions=9)
     (output,) = translator.translate([text_of(letters, 20)], first_line=3)
-    assert said == [f"line 3 has 20 tokens and was cut to {message}"]
+    of_positions = "9, which is the limit of the learned positions (max_length); split it, or train with a larger"
+    message = "max_input_length=8; raise it in `decode_hparams`" if tokens == 8 else of_positions
+    assert said[0].startswith(f"line 3 has 20 tokens and was cut to {message}") and len(said) == 1
     assert text_of(letters, 20).startswith(output) and tokens_of(letters, output) == tokens
 
 
 @pytest.mark.slow
 def test_a_model_with_learned_positions_decodes_up_to_the_last_position(letters):
-    hparams = HParams(
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_size=16,
-        filter_size=16,
-        num_heads=2,
-        position_encoding="learned",
-        max_length=9,
-    )
+    sizes = dict.fromkeys(("num_encoder_layers", "num_decoder_layers"), 1) | {"hidden_size": 16, "filter_size": 16}
+    hparams = HParams(**sizes, num_heads=2, position_encoding="learned", max_length=9)
     model = MODELS["transformer"](hparams, letters.size)
     model.build()
-    # A model that never ends: the logit of the end symbol is far below all others.
-    model.decode_step = _without_end(model.decode_step)
+    step = model.decode_step
+
+    def never_ending(*arguments):
+        logits, state, attention = step(*arguments)
+        return logits - 1e6 * tf.one_hot(EOS_ID, logits.shape[-1]), state, attention
+
+    model.decode_step = never_ending
     said = []
     translator = Translator(model, letters, DecodeHParams(), warn=said.append)
     outputs = translator.translate([text_of(letters, 20), text_of(letters, 4)])
@@ -205,38 +137,20 @@ def test_a_model_with_learned_positions_decodes_up_to_the_last_position(letters)
     assert len(outputs) == 2
 
 
-def _without_end(decode_step):
-    def step(*arguments):
-        logits, state, attention = decode_step(*arguments)
-        return logits - 1e6 * tf.one_hot(EOS_ID, logits.shape[-1]), state, attention
-
-    return step
-
-
-@pytest.mark.slow
-def test_sources_and_outputs_use_their_own_vocabularies(letters, tmp_path):
-    train_vocabulary([" ".join("ijklmnop")], letters.size, tmp_path / "vocab")
-    others = open_vocabulary(tmp_path / "vocab")
-    assert others.size == letters.size
-    for inputs, targets, text in ((letters, others, "abc"), (others, letters, "pon")):
-        expected = targets.decode(_batch(inputs, text))[0]
-        translator = Translator(Stutter(targets.size), targets, DecodeHParams(), inputs_vocabulary=inputs)
-        assert translator.translate([text]) == [expected]
-        assert len(expected) == 3 and not set(expected) & set(text)
-
-
 @pytest.mark.heavy
-def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
-    beams = translator.n_best(LINES, beam_size=3)
-    best = translator.translate(LINES, beam_size=3, return_scores=True)
+@pytest.mark.parametrize("groups", [{}, {"diverse_beam_groups": 3, "diverse_beam_strength": 0.1}], ids=["one", "three"])
+def test_a_list_has_each_text_once_with_its_best_score_and_begins_with_the_translation(translator, groups):
+    beams = translator.n_best(LINES, beam_size=6, **groups)
+    best = translator.translate(LINES, beam_size=6, return_scores=True, **groups)
     for line, found, first in zip(LINES, beams, best):
-        assert found[0].text == first.text
+        assert found[0].text == first.text and len({beam.text for beam in found}) == len(found)
+        assert [beam.score for beam in found] == sorted((beam.score for beam in found), reverse=True)
         if line.strip():
-            assert first.score == pytest.approx(found[0].score, rel=1e-5)
-            assert [beam.score for beam in found] == sorted((beam.score for beam in found), reverse=True)
-            assert len({beam.text for beam in found}) > 1
+            assert first.score == pytest.approx(found[0].score, rel=1e-5) and len(found) > 1
         else:
             assert found == [("", 0.0, 0.0)]
+    if groups:  # they find some texts twice
+        assert any(1 < len(found) < 6 for found in beams)
 
 
 @pytest.mark.slow
@@ -267,16 +181,18 @@ def test_attention_rows_sum_to_one_and_belong_to_tokens(kind, translator):
             translator.attention(line, text, *wrong)
 
 
-def test_models_with_different_vocabularies_cannot_form_an_ensemble(small_run, tmp_path):
-    other = tmp_path / "run"
-    shutil.copytree(small_run, other)
-    (vocabulary,) = other.glob("vocab.*")
-    train_vocabulary(["another text"] * 5, 100, vocabulary)
-    run = json.loads((other / "run.json").read_text())
-    run["vocabulary"]["sha256"] = hashlib.sha256(vocabulary.read_bytes()).hexdigest()
-    (other / "run.json").write_text(json.dumps(run))
-    with pytest.raises(UserError, match="differ; use models with the same vocabulary") as caught:
-        Translator.from_run_dir([small_run, other])
-    assert str(small_run) in str(caught.value) and str(vocabulary) in str(caught.value)
-    with pytest.raises(UserError, match="works with one run directory, not with 2"):
-        Translator.from_run_dir([small_run, small_run], checkpoint_path=small_run / "ckpt-6")
+@pytest.mark.parametrize("kind", ["words", "wordpiece", "bpe"])
+def test_a_text_of_many_characters_and_few_tokens_is_not_cut(kind, tmp_path):
+    path = tmp_path / "vocab"
+    train_vocabulary(["a small house", "a house"] * 9, 300 if kind == "wordpiece" else 14, path, kind=kind)
+    vocabulary = open_vocabulary(path)
+    lines = ["a" + 5_000 * " " + "house", 5_000 * "z" + " house", "a house", 30 * "a small house "]
+    warnings = []
+    engine = types.SimpleNamespace(max_positions=None)
+    ids, cut = encode_lines(vocabulary, lines, DecodeHParams(max_input_length=20), engine, warnings.append, 1, "line")
+    whole = vocabulary.ids_of(lines)
+    assert len(whole[3]) > 20
+    assert cut == {number for number, row in enumerate(whole) if len(row) > 20}
+    for number, row in enumerate(whole):
+        assert ids[number] == (row if len(row) <= 20 else [*row[:19], EOS_ID])
+    assert len(warnings) == len(cut) and warnings[-1].startswith(f"line 4 has {len(whole[3])} tokens and ")

@@ -53,55 +53,53 @@ def test_each_file_has_the_bytes_of_the_decoder_alone_and_is_decoded_once(corpus
     assert "28 lines of 5 files in " in result.stderr
     assert outputs_in(tmp_path / "out") == alone
 
+    out = tmp_path / "out"
+
+    def change_digest(name):
+        record = json.loads((out / "decoded.json").read_text())
+        record["inputs"][name] = "another digest"
+        (out / "decoded.json").write_text(json.dumps(record))
+
+    def leave_block(name, content):
+        (out / name).unlink()
+        (out / f"{name}.blocks").mkdir()
+        (out / f"{name}.blocks" / f"{1:012d}").write_bytes(content)
+
     # A file whose output is missing goes on after the block of five lines that an interrupted run has left, and one
     # whose output comes from other text is decoded again.
-    (tmp_path / "out" / "b.txt").unlink()
-    (tmp_path / "out" / "b.txt.blocks").mkdir()
-    (tmp_path / "out" / "b.txt.blocks" / f"{1:012d}").write_bytes(b"".join(alone["b.txt"].splitlines(True)[:5]))
-    record = json.loads((tmp_path / "out" / "decoded.json").read_text())
-    record["inputs"]["a.txt"] = "another digest"
-    (tmp_path / "out" / "decoded.json").write_text(json.dumps(record))
-    (tmp_path / "out" / "a.txt").write_text("old\n")
+    leave_block("b.txt", b"".join(alone["b.txt"].splitlines(True)[:5]))
+    change_digest("a.txt")
+    (out / "a.txt").write_text("old\n")
     result = command("decoder", *flags, "--batch_lines=5")
     assert "5 files, 3 of them are already decoded\n" in result.stderr and "11 lines of 2 files" in result.stderr
-    assert outputs_in(tmp_path / "out") == alone
+    assert outputs_in(out) == alone
     # Blocks that an interrupted run has left are not joined with those of another text.
-    (tmp_path / "out" / "a.txt.blocks").mkdir()
-    (tmp_path / "out" / "a.txt.blocks" / f"{1:012d}").write_text("old\n")
-    (tmp_path / "out" / "a.txt").unlink()
-    record = json.loads((tmp_path / "out" / "decoded.json").read_text())
-    record["inputs"]["a.txt"] = "another digest"
-    (tmp_path / "out" / "decoded.json").write_text(json.dumps(record))
+    leave_block("a.txt", b"old\n")
+    change_digest("a.txt")
     result = command("decoder", *flags, "--batch_lines=5")
-    assert "7 lines of 1 files" in result.stderr
-    assert outputs_in(tmp_path / "out") == alone
-    result = command("decoder", *flags, "--batch_lines=6")
-    assert result.returncode == 1
-    message = f"error: --decode_to_file={tmp_path}/out has outputs of another model or of other settings; pass another"
-    assert message in result.stderr
-    result = command("decoder", *flags, "--batch_lines=5", "--checkpoint_path=ckpt-2")
-    assert result.returncode == 1 and message in result.stderr
+    assert "7 lines of 1 files" in result.stderr and outputs_in(out) == alone
+    message = f"error: --decode_to_file={out} has outputs of another model or of other settings; pass another"
+    for changes in (["--batch_lines=6"], ["--batch_lines=5", "--checkpoint_path=ckpt-2"]):
+        result = command("decoder", *flags, *changes)
+        assert result.returncode == 1 and message in result.stderr
 
 
 @pytest.mark.slow
-def test_files_that_cannot_be_decoded_are_an_error_of_one_line(corpus, small_run, command, tmp_path):
-    def error_of(source, target):
-        flags = (f"--output_dir={small_run}", f"--decode_from_file={source}", f"--decode_to_file={target}")
-        result = command("decoder", *flags, "--runner=direct")
-        assert result.returncode == 1
-        return result.stderr.splitlines()[-1].removeprefix("t2t-lite-decoder: error: ")
-
-    assert error_of(f"{tmp_path}/*.txt", f"{tmp_path}/out").endswith("/*.txt: there are no such files")
-    assert (
-        error_of(f"{corpus}/*", corpus)
-        == f"--decode_to_file={corpus} has the input {corpus}/a.txt; pass another folder"
-    )
+def test_files_that_cannot_be_decoded_are_an_error_of_one_line(corpus, small_run, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for name in ("x", "y"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").touch()
-    assert "several files would be written to" in error_of(f"{tmp_path}/*/a.txt", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
     (tmp_path / "z").write_bytes("a\n".encode("utf-16"))
-    message = f"--runner=direct: {tmp_path}/z is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8; run the command again"
-    assert error_of(tmp_path / "z", tmp_path / "out").startswith(message)
-    assert error_of(tmp_path / "z", tmp_path / "x" / "a.txt").endswith("a.txt is a file; with --runner, pass a folder")
+    convert = "--runner=direct: z is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8; run the command again"
+    for source, target, said in (
+        ("*.txt", "out", "*.txt: there are no such files"),
+        (f"{corpus}/*", corpus, f"--decode_to_file={corpus} has the input {corpus}/a.txt; pass another folder"),
+        (f"{tmp_path}/*/a.txt", "out", "several files would be written to"),
+        ("z", "x/a.txt", "a.txt is a file; with --runner, pass a folder"),
+        ("z", "out", convert),
+    ):
+        assert not (tmp_path / "out").exists()
+        flags = (f"--output_dir={small_run}", f"--decode_from_file={source}", f"--decode_to_file={target}")
+        result = command("decoder", *flags, "--runner=direct")
+        assert result.returncode == 1 and said in result.stderr.splitlines()[-1]

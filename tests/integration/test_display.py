@@ -34,14 +34,9 @@ def test_lines_figures_and_text_of_a_training(output, monkeypatch):
     display.end_training()
     display.say("after")
     shown = sys.stdout.getvalue()
-    for line in (
-        "before, with --data_dir=x",
-        "9 of 10",
-        "raise --train_steps to continue",
-        "`code`, [brackets] and `n=3`",
-        "after",
-    ):
+    for line in ("before, with --data_dir=x", "9 of 10", "raise --train_steps to continue", "after"):
         assert line in shown
+    assert "`code`, [brackets] and `n=3`" in shown
     assert ("step 3/10  loss 7.1  0:00:09 left" in shown) == (output is io.StringIO)
     assert "loss 7.1" in shown and "step 3/10" in shown
 
@@ -49,11 +44,3 @@ def test_lines_figures_and_text_of_a_training(output, monkeypatch):
 def test_only_arguments_in_the_first_line_become_flags():
     message = "`output_dir=a b`: 2 `hparams`, not `Names` or `x y`\nFile `code` and `n`"
     assert as_flags(message) == "--output_dir=a b: 2 --hparams, not `Names` or `x y`\nFile `code` and `n`"
-
-
-def test_wrong_evaluation_flags_are_refused_before_a_run_is_waited_for(command, tmp_path):
-    flags = (f"--output_dir={tmp_path / 'none'}", f"--data_dir={tmp_path}", "--eval_wait_secs=3000", "--schedule=eval")
-    result = command("trainer", *flags, "--eval_metric=bleu")
-    assert (
-        result.returncode == 2 and result.stderr == "t2t-lite-trainer: error: --eval_metric=bleu needs --eval_decode\n"
-    )

@@ -7,18 +7,17 @@ import runpy
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 from support.commands import user_environment
+from support.pages import ROOT, command_lines, contents, text_of
 
 import t2t_lite as t2t
 from t2t_lite.bin.cli import parse_with_problem
 from t2t_lite.config import DecodeHParams
 from t2t_lite.registry import HPARAMS
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(page.relative_to(ROOT).as_posix() for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Changes to examples that take long.
 SHORT = {
@@ -29,14 +28,6 @@ SHORT = {
     'Parser.from_run_dir("parser")': 'Parser.from_run_dir("parser", decode_hparams="beam_size=3", xla_compile=False)',
     '"--decode_to_file=my.out"': '"--decode_to_file=my.out", "--decode_hparams=extra_length=5", "--xla_compile=False"',
 }
-
-
-def text_of(page):
-    return (ROOT / page).read_text(encoding="utf-8")
-
-
-def examples(page):
-    return re.findall(r"```python\n(.*?)```", text_of(page), re.DOTALL)
 
 
 def prose_of(page):
@@ -62,7 +53,7 @@ def test_links_lead_to_files_and_headings(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_python_examples_are_python_and_names_of_the_api_exist(page):
-    for example in examples(page):
+    for example in contents(page, "python"):
         compile(example, page, "exec")
     for name in re.findall(r"\bt2t\.([A-Za-z_]\w*)", text_of(page)):
         assert name in t2t.__all__, name
@@ -96,8 +87,8 @@ RUN_PAGES = ("docs/plugins.md", "docs/tutorial-layer.md", "docs/tutorial-parser.
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in RUN_PAGES])
 def test_commands_of_the_pages_have_flags_names_and_settings_that_exist(page):
-    for block in re.findall(r"^```sh\n(.*?)^```$", text_of(page), re.MULTILINE | re.DOTALL):
-        for line in re.sub(r"(^|\s+)#(\s.*)?$", "", block.replace("\\\n", ""), flags=re.MULTILINE).splitlines():
+    for block in contents(page, "sh"):
+        for line in command_lines(block):
             for command in re.findall(r"\bt2t-lite-[a-z]+(?: [^|;&]*)?", line):
                 if not any(text in command for text in NOT_PARSED):
                     check_command(shlex.split(command))
@@ -118,11 +109,11 @@ def check_command(words):
 @pytest.mark.slow
 def test_the_blocks_of_the_paper_in_code_print_what_the_page_says(capsys):
     names = {}
-    for example in examples("docs/paper.md"):
+    for example in contents("docs/paper.md", "python"):
         exec(compile(example, "docs/paper.md", "exec"), names)
         said = re.findall(r"^(?:print.*?)?# (.*)$", example, re.MULTILINE)
         assert capsys.readouterr().out.splitlines() == said
-    assert len(examples("docs/paper.md")) == 8
+    assert len(contents("docs/paper.md", "python")) == 8
 
 
 def test_the_files_and_names_of_the_paper_in_code_exist():
@@ -141,7 +132,7 @@ def test_the_files_and_names_of_the_paper_in_code_exist():
 
 @pytest.mark.heavy
 def test_the_examples_of_the_python_api_run_one_after_the_other(tmp_path, commands_environment):
-    program = "\n".join(examples("docs/python.md"))
+    program = "\n".join(contents("docs/python.md", "python"))
     for long, short in SHORT.items():
         assert long in program
         program = program.replace(long, short)
@@ -157,7 +148,7 @@ def test_the_examples_of_the_python_api_run_one_after_the_other(tmp_path, comman
 
 @pytest.mark.slow
 def test_each_pod_of_the_manifest_has_the_tf_config_of_its_index(commands_environment):
-    (manifest,) = re.findall(r"```yaml\n(.*?)```", text_of("docs/cluster.md"), re.DOTALL)
+    (manifest,) = contents("docs/cluster.md", "yaml")
     service, job = yaml.safe_load_all(manifest)
     (container,) = job["spec"]["template"]["spec"]["containers"]
     script, _, training = container["args"][0].partition("exec ")

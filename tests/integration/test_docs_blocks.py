@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 from support.commands import user_environment
+from support.pages import blocks_of, command_lines, contents
 
 import t2t_lite as t2t
 from t2t_lite.metric import SummedStatistics
@@ -22,7 +23,6 @@ from t2t_lite.plugins import GROUP
 from t2t_lite.problems.grammar import GrammarEnde
 from t2t_lite.registry import POSITION_ENCODINGS, REGISTRIES
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,max_length=64"
 FEW = "t2t-lite-trainer --train_steps=2 --schedule=train --peak_tflops=1 "
 # A small model and two steps, for commands without and with settings of their own.
@@ -104,16 +104,10 @@ RUNS = {
 }
 
 
-def blocks(page, kind, text):
-    """The blocks of a page that are of a kind (as sh) and contain a text."""
-    pattern = re.compile(rf"^```{kind}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    return [block for block in pattern.findall((ROOT / page).read_text(encoding="utf-8")) if text in block]
-
-
 def test_every_block_of_commands_is_run():
     for page, runs in RUNS.items():
         starts = (*(run.start for run in runs), "bin/demo", "bin/test")  # which run all tests
-        assert [block for block in blocks(page, "sh", "") if not block.startswith(starts)] == []
+        assert [block for block in contents(page, "sh") if not block.startswith(starts)] == []
 
 
 @pytest.fixture
@@ -137,7 +131,7 @@ def folder(tmp_path, monkeypatch, small_run, example, forgotten):
     for name, lines in texts.items():
         Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     for text, name in PLUG_IN.items():
-        (block,) = blocks("docs/plugins.md", "python", text)
+        (block,) = contents("docs/plugins.md", "python", text)
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(block, encoding="utf-8")
     return tmp_path
@@ -166,15 +160,14 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, folder, command, com
         return done.stdout + done.stderr
 
     for each in RUNS[page]:
-        (content,) = [block for block in blocks(page, "(?:sh|python)", "") if block.startswith(each.start)]
+        (content,) = [block.content for block in blocks_of(page) if block.content.startswith(each.start)]
         for old, new in each.changes.items():
             assert old in content, each
             content = content.replace(old, filled(new))
         if each.before:
             in_a_process(["bash", "-c", filled(each.before)])
         if content.startswith("t2t-lite-"):
-            lines = re.sub(r"(^|\s+)#(\s.*)?$", "", content.replace("\\\n", ""), flags=re.MULTILINE).splitlines()
-            printed = "".join(run(line) for line in lines if line.strip())
+            printed = "".join(run(line) for line in command_lines(content))
         else:
             printed = in_a_process([sys.executable, "-c", content])
         assert [text for text in each.prints if text not in printed] == [], printed
@@ -182,7 +175,7 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, folder, command, com
 
 
 def test_the_entry_point_of_the_page_is_that_of_plug_ins():
-    (block,) = blocks("docs/plugins.md", "toml", "")
+    (block,) = contents("docs/plugins.md", "toml")
     (group,) = tomllib.loads(block)["project"]["entry-points"]
     assert group == GROUP
 
@@ -190,7 +183,7 @@ def test_the_entry_point_of_the_page_is_that_of_plug_ins():
 def test_the_resampled_metric_of_the_page_equals_the_metric(forgotten):
     names = {"__name__": "length_error", "SummedStatistics": SummedStatistics}
     for text in ("class LengthError", "def resampled"):
-        exec(blocks("docs/plugins.md", "python", text)[0], names)
+        exec(contents("docs/plugins.md", "python", text)[0], names)
 
     class OfLines(names["LengthError"]):
         resampled = names["resampled"]
@@ -212,7 +205,7 @@ def test_the_encoding_and_the_model_of_the_page_can_be_registered(example, forgo
     names = {"dataclasses": dataclasses, "HParams": t2t.HParams, "MODELS": t2t.MODELS, "option": option}
     names |= {"BinaryPositions": BinaryPositions, "POSITION_ENCODINGS": POSITION_ENCODINGS}
     for text, name in (("class LengthHParams", "length_transformer"), ("def binary_positions", "binary")):
-        (block,) = blocks("docs/plugins.md", "python", text)
+        (block,) = contents("docs/plugins.md", "python", text)
         assert f'"{name}"' in block
         exec(block.replace(f'"{name}"', f'"{name}_2"'), names)
     hparams = t2t.get_hparams("transformer_tiny")
@@ -221,30 +214,32 @@ def test_the_encoding_and_the_model_of_the_page_can_be_registered(example, forgo
 
 
 @pytest.mark.heavy
-def test_the_plug_ins_of_the_documentation_train_resume_decode_and_are_exported(tmp_path, process):
-    """The problem of docs/plugins.md, with its layer, which has a setting of its own."""
-    for part in ("PROBLEMS.register", "class AverageAttention"):
-        (example,) = blocks("docs/plugins.md", "python", part)
-        (tmp_path / f"part_{len(part)}.py").write_text(example, encoding="utf-8")
-    plug_in, run = f"--t2t_usr_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}"
+def test_a_layer_of_the_documentation_with_a_setting_trains_resumes_decodes_and_is_exported(
+    tmp_path, command, process, forgotten
+):
+    (tmp_path / "mine").mkdir()
+    for name, part in (("problem.py", "PROBLEMS.register"), ("layer.py", "class AverageAttention")):
+        (example,) = contents("docs/plugins.md", "python", part)
+        (tmp_path / "mine" / name).write_text(example, encoding="utf-8")
+    plug_in, run = f"--t2t_usr_dir={tmp_path / 'mine'}", f"--output_dir={tmp_path / 'run'}"
 
     def succeeded(name, *flags, **options):
-        result = process(name, plug_in, *flags, **options)
+        result = command(name, plug_in, *flags, **options)
         assert result.returncode == 0, result.stderr
-        return result
+        return result.stdout
 
-    flags = ("--problem=digits_in_words", "--hparams_set=transformer_tiny", "--generate_data")
+    flags = ("--problem=digits_in_words", "--hparams_set=transformer_tiny", "--generate_data", "--peak_tflops=1")
     flags += ("--hparams=self_attention_type=average,average_decay=0.9", f"--data_dir={tmp_path / 'data'}", run)
     succeeded("trainer", *flags, "--train_steps=1")
-    assert "resuming from" in succeeded("trainer", *flags, "--train_steps=2").stdout
+    assert "resuming from" in succeeded("trainer", *flags, "--train_steps=2")
     assert json.loads((tmp_path / "run" / "hparams.json").read_text())["average_decay"] == 0.9
-    decoded = succeeded("decoder", run, "--xla_compile=False", stdin=b"1706\n").stdout
+    decoded = succeeded("decoder", run, "--xla_compile=False", stdin=b"1706\n")
     assert len(decoded.splitlines()) == 1
     export = f"--export_dir={tmp_path / 'export'}"
     succeeded("export", run, export, "--format=keras")
-    assert succeeded("decoder", export, "--xla_compile=False", stdin=b"1706\n").stdout == decoded
-    result = process("export", plug_in, run, f"{export}-2", "--format=ctranslate2")
+    assert succeeded("decoder", export, "--xla_compile=False", stdin=b"1706\n") == decoded
+    result = command("export", plug_in, run, f"{export}-2", "--format=ctranslate2")
     assert result.returncode == 1 and "CTranslate2 has no equivalent of self_attention_type=average" in result.stderr
-    assert "\n  average_decay = 1.0  how much" in succeeded("trainer", "--registry_help=average").stdout
+    assert "\n  average_decay = 1.0  how much" in succeeded("trainer", "--registry_help=average")
     result = process("decoder", export, stdin=b"1706\n")
     assert result.returncode == 1 and "self_attention_type=average is out of range: it must be" in result.stderr

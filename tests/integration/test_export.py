@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.commands import run_python
 
 import t2t_lite as t2t
 from t2t_lite.decoding.export_dir import open_export
@@ -38,9 +39,8 @@ def exports(small_run, command, shared_folders):
     def make(folder):
         folder.mkdir()
         for format in ("saved_model", "ctranslate2", "keras"):
-            result = command(
-                "export", f"--output_dir={small_run}", f"--export_dir={folder / format}", f"--format={format}", SEARCH
-            )
+            flags = (f"--export_dir={folder / format}", f"--format={format}", SEARCH)
+            result = command("export", f"--output_dir={small_run}", *flags)
             assert result.returncode == 0 and result.stdout.startswith(f"{folder / format}: {format}, "), result.stderr
 
     return shared_folders.get("exports", make)
@@ -60,13 +60,12 @@ def expected(small_run):
 
 @pytest.mark.parametrize("format", ["ctranslate2", "keras"])
 def test_the_decoder_reads_an_export_that_was_moved(exports, command, source, expected, tmp_path, format):
-    shutil.copytree(exports / format, tmp_path / "elsewhere")
-    target = tmp_path / "out.txt"
-    flags = (f"--decode_from_file={source}", f"--decode_to_file={target}", PLAIN)
-    result = command("decoder", f"--export_dir={tmp_path / 'elsewhere'}", *flags)
+    moved, target = shutil.copytree(exports / format, tmp_path / "elsewhere"), tmp_path / "out.txt"
+    files = (f"--decode_from_file={source}", f"--decode_to_file={target}")
+    result = command("decoder", f"--export_dir={moved}", *files, PLAIN)
     assert result.returncode == 0, result.stderr
     assert target.read_text().split("\n")[:-1] == expected
-    assert f"using {tmp_path / 'elsewhere'} (ckpt-6, " in result.stderr
+    assert f"using {moved} (ckpt-6, " in result.stderr
 
 
 def test_with_ctranslate2_tensorflow_is_never_imported(exports, small_run, process, source, expected, tmp_path):
@@ -76,10 +75,9 @@ def test_with_ctranslate2_tensorflow_is_never_imported(exports, small_run, proce
         "heavy = [name for name in sys.modules if name.split('.')[0] in ('tensorflow', 'tensorflow_text', 'keras')]\n"
         "print(heavy, file=sys.stderr)\nsys.exit(status)"
     )
-    run = [sys.executable, "-c", program]
     for flags in ([], ["--decode_hparams=return_beams=True"], [f"--prefix_file={source}"]):
-        done = subprocess.run([*run, *flags], capture_output=True, text=True, check=False)
-        assert done.returncode == 0 and done.stderr.splitlines()[-1] == "[]", done.stderr
+        done = run_python(program, *flags)
+        assert done.stderr.splitlines()[-1] == "[]", done.stderr
         if not flags:
             assert done.stdout.split("\n")[:-1] == expected
 
@@ -135,20 +133,6 @@ def test_an_export_describes_itself(exports, small_run):
         assert "grammar_ende" in card and f"- format: {format}" in card and f"{content['parameters']:,} par" in card
 
 
-DAMAGE = {
-    "truncated": lambda folder: (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:-9]),
-    "changed": lambda folder: flip_a_bit(folder / "model.bin"),
-    "lacks": lambda folder: (folder / "shared_vocabulary.json").unlink(),
-    "damaged": lambda folder: (folder / "export.json").write_text("{"),
-    "not an export directory": lambda folder: (folder / "export.json").unlink(),
-    "unknown format": lambda folder: rewritten(folder / "export.json", format="onnx"),
-    "names ../vocab, which is not in the export": lambda folder: renamed(folder, "../vocab"),
-    "names /vocab, which is not in the export": lambda folder: renamed(folder, "/vocab"),
-    "has no checksum of export.json": lambda folder: rewritten(folder / "export.json", vocabulary="export.json"),
-}
-WORDS = {"truncated": "has [0-9,]+ bytes instead of [0-9,]+", "changed": "was changed since the export"}
-
-
 def flip_a_bit(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -166,14 +150,28 @@ def renamed(folder, name):
     rewritten(folder / "export.json", files=content["files"], vocabulary=name, inputs_vocabulary=name)
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_export_is_refused_in_one_line(exports, command, source, tmp_path, damage):
+# What the error says, and what was done to the folder.
+DAMAGE = {
+    "has [0-9,]+ bytes instead of [0-9,]+": lambda folder: (folder / "model.bin").write_bytes(b"short"),
+    "was changed since the export": lambda folder: flip_a_bit(folder / "model.bin"),
+    "lacks": lambda folder: (folder / "shared_vocabulary.json").unlink(),
+    "damaged": lambda folder: (folder / "export.json").write_text("{"),
+    "not an export directory": lambda folder: (folder / "export.json").unlink(),
+    "unknown format": lambda folder: rewritten(folder / "export.json", format="onnx"),
+    "names ../vocab, which is not in the export": lambda folder: renamed(folder, "../vocab"),
+    "names /vocab, which is not in the export": lambda folder: renamed(folder, "/vocab"),
+    "has no checksum of export.json": lambda folder: rewritten(folder / "export.json", vocabulary="export.json"),
+}
+
+
+@pytest.mark.parametrize("said", DAMAGE)
+def test_a_damaged_export_is_refused_in_one_line(exports, command, source, tmp_path, said):
     folder = shutil.copytree(exports / "ctranslate2", tmp_path / "export")
-    DAMAGE[damage](folder)
+    DAMAGE[said](folder)
     result = command("decoder", f"--export_dir={folder}", f"--decode_from_file={source}")
     assert result.returncode == 1 and result.stdout == ""
     (line,) = result.stderr.splitlines()
-    assert re.search(WORDS.get(damage, damage), line) and str(folder) in line
+    assert re.search(said, line) and str(folder) in line
 
 
 def test_what_exists_is_not_harmed_unless_it_is_an_export_that_may_be_replaced(
@@ -219,5 +217,5 @@ def test_what_an_export_cannot_do_is_said_before_it_starts(exports, command, sou
 def test_a_saved_model_has_its_own_search_which_is_said_without_tensorflow(exports, source):
     program = "import sys; sys.modules['tensorflow'] = None; from t2t_lite.bin.decoder import main; sys.exit(main())"
     flags = (f"--export_dir={exports / 'saved_model'}", f"--decode_from_file={source}")
-    result = subprocess.run([sys.executable, "-c", program, *flags], capture_output=True, text=True, check=False)
-    assert result.returncode == 1 and "is a SavedModel, which t2t-lite does not load" in result.stderr
+    result = run_python(program, *flags, status=1)
+    assert "is a SavedModel, which t2t-lite does not load" in result.stderr

@@ -5,15 +5,12 @@ import json
 import logging
 import os
 import signal
-import subprocess
-import sys
 import warnings
 
 import pytest
-from support.commands import user_environment, with_flags
+from support.commands import run_python
 
 from t2t_lite.bin import avg, decoder, score, trainer
-from t2t_lite.decoding.translator import Translator
 
 # A process like a notebook kernel: its output is not a text file, and it has its own signal handlers and logging.
 NOTEBOOK = """
@@ -55,24 +52,12 @@ def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_
         "decoder": [run, "--xla_compile=False", f"--decode_from_file={tmp_path / 'in.txt'}"],
     }
     program = NOTEBOOK.replace("{trainer}", repr(flags["trainer"])).replace("{decoder}", repr(flags["decoder"]))
-    environment = user_environment(XDG_CACHE_HOME=str(tmp_path))
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=False)
-    assert result.returncode == 0, result.stderr.decode()
+    result = run_python(program, XDG_CACHE_HOME=str(tmp_path))
     statuses, printed, complained, is_as_it_was = json.loads(result.stdout)
     assert statuses == [0, 0, 2]
     assert "step 6: dev loss" in printed and len(printed.splitlines()) > 4
     assert complained.splitlines()[-1].startswith("t2t-lite-decoder: error: ")
     assert is_as_it_was
-
-
-@pytest.mark.heavy
-def test_a_translator_still_works_after_training_in_the_same_process(small_run, small_flags, grammar_data, tmp_path):
-    translator = Translator.from_run_dir(small_run, "beam_size=2,extra_length=3", xla_compile=False)
-    before = translator.translate(["The dog sleeps.", "She sings."])
-    run = f"--output_dir={tmp_path / 'run'}"
-    assert trainer.main([*with_flags(small_flags, "--train_steps=1"), f"--data_dir={grammar_data}", run]) == 0
-    assert translator.translate(["The dog sleeps.", "She sings."]) == before
-    assert translator.score("She sings.", before[1]).text == before[1]
 
 
 def process_state():
@@ -104,10 +89,7 @@ def test_main_returns_a_status_and_restores_the_process_state(main, flags, statu
     assert process_state() == before
     printed = capsys.readouterr()
     assert bool(printed.out) == (status == 0) and len(printed.err.splitlines()) == (status != 0)
-
-
-def test_with_debug_main_raises_the_error_and_restores_the_process_state():
-    before = process_state()
-    with pytest.raises(Exception, match="none is not a run directory"):
-        avg.main(["--output_dir=none", "--debug"])
-    assert process_state() == before
+    if main is avg.main:
+        with pytest.raises(Exception, match="none is not a run directory"):
+            main([*flags, "--debug"])
+        assert process_state() == before

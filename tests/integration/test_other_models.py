@@ -14,7 +14,7 @@ from t2t_lite.registry import PROBLEMS
 pytestmark = pytest.mark.heavy
 
 TINY = {"hidden_size": 32, "filter_size": 64, "num_heads": 2, "batch_tokens": 512, "residual_dropout": 0.0}
-FAST = {"learning_rate_warmup_steps": 60, "learning_rate_constant": 1.0}
+TINY |= {"learning_rate_warmup_steps": 60, "learning_rate_constant": 1.0}
 ALPHABET = "abcdefghij"
 
 
@@ -39,21 +39,20 @@ def letters():
     PROBLEMS.unregister("letters")
 
 
+def training(folder, problem, hparams_set, **settings):
+    """The flags of a training in a folder, without the number of steps."""
+    hparams = ",".join(f"{name}={value}" for name, value in (TINY | settings).items())
+    flags = (f"--problem={problem}", f"--hparams_set={hparams_set}", f"--hparams={hparams}", "--peak_tflops=1")
+    return ("trainer", *flags, f"--data_dir={folder / 'data'}", f"--output_dir={folder / 'run'}")
+
+
 @pytest.fixture(scope="module")
 def language_model(example, tmp_path_factory):
     """A trained run directory; the training was stopped in between."""
     folder = tmp_path_factory.mktemp("language")
-    settings = TINY | FAST | {"num_decoder_layers": 2}
-    flags = [
-        "--problem=letters",
-        "--hparams_set=language_model_small",
-        f"--hparams={','.join(f'{name}={value}' for name, value in settings.items())}",
-        "--peak_tflops=1",
-        f"--data_dir={folder / 'data'}",
-        f"--output_dir={folder / 'run'}",
-    ]
-    example("trainer", "--generate_data", *flags, "--train_steps=60")
-    assert "resuming from" in example("trainer", *flags, "--train_steps=120")
+    flags = training(folder, "letters", "language_model_small", num_decoder_layers=2)
+    example(*flags, "--generate_data", "--train_steps=60")
+    assert "resuming from" in example(*flags, "--train_steps=120")
     return folder / "run"
 
 
@@ -62,55 +61,42 @@ def writer(language_model):
     return t2t.Translator.from_run_dir(language_model, xla_compile=False)
 
 
-def test_the_language_model_learns_what_follows(language_model):
+def test_the_language_model_learns_what_follows_and_only_tokens_are_scored(example, language_model):
     evaluations = json.loads((language_model / "evaluations.json").read_text())
     # Only the first letter is open: log(10) nats for 7 tokens, the end symbol included.
     assert evaluations["120"]["perplexity"] < 1.05 * math.exp(math.log(10) / 7)
     assert evaluations["120"]["perplexity"] < evaluations["60"]["perplexity"]
-
-
-def test_without_inputs_only_tokens_are_scored(example, language_model):
     flags = ("eval", f"--output_dir={language_model}", "--split=dev")
     (found,) = json.loads(example(*flags, "--json"))["runs"]
-    evaluated = json.loads((language_model / "evaluations.json").read_text())["120"]
     figures = {figure["name"]: figure["score"] for figure in found["figures"]}
     assert set(figures) == {"loss", "nll_loss", "perplexity", "accuracy", "perplexity_per_word"}
-    assert figures["perplexity"] == pytest.approx(evaluated["perplexity"], rel=1e-3)
+    assert figures["perplexity"] == pytest.approx(evaluations["120"]["perplexity"], rel=1e-3)
     assert figures["perplexity_per_word"] == pytest.approx(figures["perplexity"])  # a word is a token
     assert "perplexity per word" in example(*flags)
     with pytest.raises(UserError, match="'letters' has no outputs to score"):
         t2t.score_split(language_model, "dev", metrics=["bleu"])
 
 
-def test_lines_are_continued(writer, example, language_model):
+def test_lines_are_continued_and_given_texts_have_the_scores_of_the_search(writer, example, language_model, tmp_path):
     assert writer.translate(["c d", "a"], beam_size=1) == ["c d e f g h", "a b c d e f"]
-    assert example("decoder", f"--output_dir={language_model}", "--xla_compile=False", stdin=b"g\n") == "g h i j a b\n"
-
-
-def test_given_texts_have_the_scores_that_the_search_gave_them(writer, example, language_model, tmp_path):
+    decoder = ("decoder", f"--output_dir={language_model}")
+    assert example(*decoder, "--xla_compile=False", stdin=b"g\n") == "g h i j a b\n"
     (beams,) = writer.n_best([""], beam_size=4)
+    log_probs = pytest.approx([each.log_prob for each in beams], abs=1e-4)
     scored = writer.score([""] * len(beams), [each.text for each in beams])
-    assert [each.log_prob for each in scored] == pytest.approx([each.log_prob for each in beams], abs=1e-4)
+    assert [each.log_prob for each in scored] == log_probs
     (tmp_path / "texts").write_text("".join(f"{each.text}\n" for each in beams))
-    said = example("decoder", f"--output_dir={language_model}", f"--score_file={tmp_path / 'texts'}")
-    assert [float(line.split("\t")[0]) for line in said.splitlines()] == pytest.approx(
-        [each.log_prob for each in beams], abs=1e-4
-    )
+    said = example(*decoder, f"--score_file={tmp_path / 'texts'}")
+    assert [float(line.split("\t")[0]) for line in said.splitlines()] == log_probs
 
 
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (
-            lambda writer: writer.translate(["a"], prefixes=["b"]),
-            "pass the beginnings of outputs as lines",
-        ),
+        (lambda writer: writer.translate(["a"], prefixes=["b"]), "pass the beginnings of outputs as lines"),
         (lambda writer: writer.translate(["a"], coverage_penalty=0.2), "LanguageModel has no cross-attention"),
         (lambda writer: writer.align(["a"], ["b"]), "LanguageModel has no cross-attention"),
-        (
-            lambda writer: writer.attention("a", "b", "decoder", 0),
-            "LanguageModel does not return its attention weights",
-        ),
+        (lambda writer: writer.attention("a", "b", "decoder", 0), "LanguageModel does not return its attention wei"),
         (lambda writer: get_problem("letters_rev"), "has no inputs, so it cannot be reversed"),
     ],
 )
@@ -125,30 +111,18 @@ def classifier(example, tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
     generator, words = random.Random(1), ["red", "green", "blue", "round", "square"]
     for split, number in (("train", 1500), ("dev", 100), ("test", 100)):
-        with open(folder / f"{split}.tsv", "w", encoding="utf-8") as file:
-            for _ in range(number):
-                words = [
-                    generator.choice(["red", "green", "blue", "round", "square"])
-                    for _ in range(generator.randint(3, 9))
-                ]
-                file.write(f"{' '.join(words)}\t{'yes' if 'red' in words else 'no'}\n")
+        texts = [generator.choices(words, k=generator.randint(3, 9)) for _ in range(number)]
+        lines = [f"{' '.join(text)}\t{'yes' if 'red' in text else 'no'}\n" for text in texts]
+        (folder / f"{split}.tsv").write_text("".join(lines))
     files = [f"--{split}_tsv={folder / split}.tsv" for split in ("train", "dev", "test")]
     example("datagen", "--problem=labelled_text", *files, "--vocab_size=300", f"--data_dir={folder / 'data'}")
-    settings = TINY | FAST | {"num_encoder_layers": 1}
-    flags = [
-        "--problem=labelled_text",
-        "--hparams_set=text_classifier_small",
-        f"--hparams={','.join(f'{name}={value}' for name, value in settings.items())}",
-        "--peak_tflops=1",
-        f"--data_dir={folder / 'data'}",
-        f"--output_dir={folder / 'run'}",
-    ]
-    example("trainer", *flags, "--train_steps=80")
-    example("trainer", *flags, "--train_steps=160")
+    flags = training(folder, "labelled_text", "text_classifier_small", num_encoder_layers=1)
+    example(*flags, "--train_steps=80")
+    example(*flags, "--train_steps=160")
     return folder
 
 
-def test_the_classifier_is_right_far_more_often_than_the_majority_class(classifier, example):
+def test_the_classifier_is_right_far_more_often_than_the_majority_and_its_labels_are_decoded(classifier, example):
     labels = [line.split("\t")[1] for line in (classifier / "test.tsv").read_text().splitlines()]
     majority = 100 * max(map(labels.count, set(labels))) / len(labels)
     result = t2t.evaluate(classifier / "run", classifier / "data", split="test", decode_hparams={"beam_size": 1})
@@ -157,8 +131,5 @@ def test_the_classifier_is_right_far_more_often_than_the_majority_class(classifi
     assert kept.scores["exact_match"] == result.scores["exact_match"] and "bleu" not in kept.scores
     # A label and an end symbol, which is certain.
     assert result.accuracy == pytest.approx((1 + result.scores["exact_match"] / 100) / 2, abs=1e-6)
-
-
-def test_the_decoder_writes_a_label_for_each_line(classifier, example):
     said = example("decoder", f"--output_dir={classifier / 'run'}", "--xla_compile=False", stdin=b"red blue\nblue\n")
     assert said == "yes\nno\n"

@@ -66,22 +66,15 @@ def test_what_an_entry_makes_is_checked(registered, registry, setting, entry, me
         make_model(HParams(**TINY, **{setting: "wrong"}), 11)
 
 
-@pytest.mark.parametrize(
-    ("facts", "message"),
-    [
-        ({"higher_is_beter": False}, "metric 'm': unknown fact 'higher_is_beter'; did you mean 'higher_is_better'"),
-        ({"requires": {"norm_type": "rms"}}, "takes a tuple"),
-    ],
-)
-def test_facts_are_checked(facts, message):
+def test_facts_are_checked(registered):
     registry = Registry("metric", "eval_metric", facts=("higher_is_better", "requires"))
+    message = "metric 'm': unknown fact 'higher_is_beter'; did you mean 'higher_is_better'"
     with pytest.raises(UserError, match=message):
-        registry.register(Metric, name="m", **facts)
+        registry.register(Metric, name="m", higher_is_beter=False)
+    with pytest.raises(UserError, match="takes a tuple"):
+        registry.register(Metric, name="m", requires={"norm_type": "rms"})
     with pytest.raises(UserError, match=r"'m\.Length' is not of the form module:attribute"):
         registry.register_lazily("m", "m.Length", "")
-
-
-def test_a_required_setting_that_does_not_exist_is_an_error(registered):
     registered(FEED_FORWARD_TYPES, "wrong", lambda *a, **k: None, requires={"self_attention": ("full",)})
     with pytest.raises(UserError, match="feed-forward type 'wrong' requires 'self_attention', which is not a setting"):
         HParams(feed_forward_type="wrong")
@@ -132,20 +125,6 @@ class OtherHParams(HParams):
     size: float = 0.5
 
 
-@pytest.fixture
-def two_models(registered):
-    registered(MODELS, "one", Transformer, hparams_class=OneHParams)
-    registered(MODELS, "other", Transformer, hparams_class=OtherHParams)
-
-
-def test_settings_of_the_same_name_belong_to_their_models(two_models):
-    one = HParams().override("model=one,size=16,hidden_size=64")
-    assert (one.size, one.replace(model="other").size) == (16, 0.5)
-    assert one.replace(model="other").hidden_size == 64
-    assert one.replace(model="other", size=0.25).replace(model="one").size == 8
-    assert OneHParams.option("size").help == "numbers"
-
-
 @dataclasses.dataclass(frozen=True)
 class WindowHParams(HParams):
     RENAMED = {**HParams.RENAMED, "old_window": "window"}
@@ -162,10 +141,22 @@ class StepHParams(HParams):
 
 
 @pytest.fixture
-def parts(two_models, registered):
+def parts(registered):
+    registered(MODELS, "one", Transformer, hparams_class=OneHParams)
+    registered(MODELS, "other", Transformer, hparams_class=OtherHParams)
     registered(SELF_ATTENTION_TYPES, "near", lambda *a, **k: None, hparams_class=WindowHParams)
     registered(OPTIMIZERS, "slow", lambda hparams: None, hparams_class=StepHParams)
     registered(POSITION_ENCODINGS, "sized", lambda *a, **k: None, hparams_class=OtherHParams)
+
+
+def test_settings_of_the_same_name_belong_to_their_models(parts):
+    one = HParams().override("model=one,size=16,hidden_size=64")
+    assert (one.size, one.replace(model="other").size) == (16, 0.5)
+    assert one.replace(model="other").hidden_size == 64
+    assert one.replace(model="other", size=0.25).replace(model="one").size == 8
+    assert OneHParams.option("size").help == "numbers"
+    assert HParams.from_json('{"model": "one", "old_size": 5}', "here").size == 5
+    assert HParams().override("model=one,old_size=3").size == 3
 
 
 def test_parts_have_settings_of_their_own(parts):
@@ -174,28 +165,25 @@ def test_parts_have_settings_of_their_own(parts):
     all_three = near.override("optimizer=slow,model=one,step_size=0.25,size=16")
     assert (all_three.window, all_three.step_size, all_three.size) == (2, 0.25, 16)
     assert HParams.from_json(all_three.to_json(), "here") == all_three
-    assert (
-        HParams.from_json('{"self_attention_type": "near", "optimizer": "slow", "old_window": 9}', "here").window == 9
-    )
+    stored = '{"self_attention_type": "near", "optimizer": "slow", "old_window": 9}'
+    assert HParams.from_json(stored, "here").window == 9
     assert all_three.replace(optimizer="adam", model="transformer") == near
     assert all_three.override("self_attention_type=full,model=transformer,optimizer=adam") == HParams()
-    with pytest.raises(UserError, match="window=0 is out of range: it must be at least 1"):
-        all_three.replace(window=0)
-    with pytest.raises(UserError, match=r"step_size=7.* below num_heads=4"):
-        all_three.override("step_size=7,num_heads=4")
-    with pytest.raises(
-        UserError, match="unknown name 'window'; the self-attention type near has this setting: add self_"
-    ):
-        HParams().override("window=3")
-    with pytest.raises(UserError, match="position encoding 'sized' both have a setting size; rename one of them"):
-        all_three.replace(position_encoding="sized")
 
 
-def test_renamed_settings_of_a_model_are_read(two_models):
-    assert HParams.from_json('{"model": "one", "old_size": 5}', "here").size == 5
-    assert HParams().override("model=one,old_size=3").size == 3
-    with pytest.raises(UserError, match="size is given twice"):
-        HParams().override("model=one,old_size=3,size=4")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("model=one,old_size=3,size=4", "size is given twice"),
+        ("self_attention_type=near,window=0", "window=0 is out of range: it must be at least 1"),
+        ("optimizer=slow,step_size=7,num_heads=4", "step_size=7.* below num_heads=4"),
+        ("window=3", "unknown name 'window'; the self-attention type near has this setting: add self_"),
+        ("model=one,position_encoding=sized", "encoding 'sized' both have a setting size; rename one of them"),
+    ],
+)
+def test_wrong_settings_of_parts_are_errors(parts, changes, message):
+    with pytest.raises(UserError, match=message):
+        HParams().override(changes)
 
 
 class Shifted(SelfAttention):
@@ -223,26 +211,16 @@ def test_a_subclass_may_change_the_scores_alone(registered):
     )
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda hparams: keras.optimizers.RMSprop(), "ignores weight_decay; pass it weight_decay=hparams.weight_decay"),
-        (
-            lambda hparams: keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 9), weight_decay=0.1),
-            "has its own schedule",
-        ),
-    ],
-)
-def test_an_optimizer_that_would_ignore_something_is_refused(registered, make, message):
-    registered(OPTIMIZERS, "mine", make)
-    with pytest.raises(UserError, match=f"the optimizer 'mine' {message}"):
-        make_optimizer([keras.Variable(np.ones((2, 2)))], HParams(optimizer="mine", weight_decay=0.1))
-
-
-def test_two_metrics_with_one_figure_are_refused(registered):
-    registered(METRICS, "smooth_bleu", Metric, figure="bleu")
-    with pytest.raises(UserError, match="the metrics 'bleu' and 'smooth_bleu' are both called 'bleu'"):
-        metric_named("chrf", "eval_metric")
+def test_an_optimizer_that_would_ignore_something_is_refused(registered):
+    rate = keras.optimizers.schedules.CosineDecay(0.1, 9)
+    registered(OPTIMIZERS, "decays", lambda hparams: keras.optimizers.RMSprop())
+    registered(OPTIMIZERS, "scheduled", lambda hparams: keras.optimizers.SGD(rate, weight_decay=0.1))
+    for name, said in (
+        ("decays", "ignores weight_decay; pass it weight_"),
+        ("scheduled", "has its own sched"),
+    ):
+        with pytest.raises(UserError, match=f"the optimizer '{name}' {said}"):
+            make_optimizer([keras.Variable(np.ones((2, 2)))], HParams(optimizer=name, weight_decay=0.1))
 
 
 def test_a_score_that_is_not_a_number_is_never_the_best():
@@ -262,12 +240,9 @@ class Texts(Problem):
         yield Example("something", "else")
 
 
-def test_inputs_of_a_problem_without_inputs_are_an_error(tmp_path):
+def test_a_problem_without_inputs_has_none_and_no_outputs_to_score(tmp_path):
     with pytest.raises(UserError, match=r"'texts' has no inputs \(has_inputs=False\), but pair 21 is Example"):
         t2t.generate_data(Texts(), tmp_path)
-
-
-def test_a_problem_without_inputs_has_no_outputs_to_score():
     with pytest.raises(UserError, match="`eval_decode`: 'texts' has no inputs, so there are no outputs to score"):
         check_evaluation(Texts(), TrainOptions(eval_decode=True))
 
@@ -277,19 +252,20 @@ class NoScore(Metric):
         pass
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (NoScore, "metric 'wrong': the score is None, not a number; return a number from score()"),
-        (lambda hypotheses, references: 1.0, "metric 'wrong' is not a class derived from Metric"),
-    ],
-)
-def test_a_metric_that_does_not_score_is_a_one_line_error(command, registered, tmp_path, entry, message):
-    registered(METRICS, "wrong", entry)
+def test_a_metric_that_does_not_score_is_a_one_line_error(command, registered, tmp_path):
+    registered(METRICS, "none", NoScore)
+    registered(METRICS, "function", lambda hypotheses, references: 1.0)
     (tmp_path / "texts").write_text("a\n")
     files = (f"--hypothesis={tmp_path / 'texts'}", f"--reference={tmp_path / 'texts'}")
-    result = command("score", "--metric=wrong", *files)
-    assert (result.returncode, result.stderr) == (1, f"t2t-lite-score: error: {message}\n")
+    for name, said in (
+        ("none", "metric 'none': the score is None, not a number; return a number from score()"),
+        ("function", "metric 'function' is not a class derived from Metric"),
+    ):
+        result = command("score", f"--metric={name}", *files)
+        assert (result.returncode, result.stderr) == (1, f"t2t-lite-score: error: {said}\n")
+    registered(METRICS, "smooth_bleu", Metric, figure="bleu")
+    with pytest.raises(UserError, match="the metrics 'bleu' and 'smooth_bleu' are both called 'bleu'"):
+        metric_named("chrf", "eval_metric")
 
 
 def test_a_schedule_without_a_rate_is_an_error(registered):

@@ -70,6 +70,15 @@ def run_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) 
     return finished
 
 
+def run_python(program: str, *arguments: str, status: int = 0, **environment: str) -> subprocess.CompletedProcess:
+    """Runs a program of Python in a fresh process, with text as output; it must end with that status."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    environment = user_environment(**environment)
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert finished.returncode == status, finished.stdout + finished.stderr
+    return finished
+
+
 def start_process(
     name: str | Path, *flags: str, environment: dict[str, str] | None = None, **options
 ) -> subprocess.Popen:

@@ -14,26 +14,17 @@ from t2t_lite.exporting import ctranslate2_model
 from t2t_lite.models.building import make_model
 
 WORDS = [f"w{number}" for number in range(27)]
-SMALL = {
-    "num_encoder_layers": 2,
-    "num_decoder_layers": 2,
-    "hidden_size": 16,
-    "filter_size": 32,
-    "num_heads": 2,
-    "max_length": 64,
-}
+SMALL = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_size": 16, "filter_size": 32, "num_heads": 2}
+SMALL |= {"max_length": 64}
 
 
 def random_model(vocab_size=30, inputs_vocab_size=None, seed=0, spread=1.0, **settings):
     """A model whose weights, norms and biases included, are random; larger ones with a larger `spread`."""
     model = make_model(HParams(**SMALL | settings), vocab_size, inputs_vocab_size, random_seed=seed)
     random = np.random.default_rng(seed)
-    model.set_weights(
-        [
-            weight + spread * random.normal(size=weight.shape).astype("float32") * max(weight.shape[:1]) ** -0.5
-            for weight in model.get_weights()
-        ]
-    )
+    for variable in model.weights:
+        noise = random.normal(size=variable.shape).astype("float32")
+        variable.assign_add(spread * noise * max(variable.shape[:1]) ** -0.5)
     return model
 
 

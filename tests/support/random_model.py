@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from support.beams import beam_search
-from support.constraints import constrained
+from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram, Prefix
 
 EOS = 1
 SENTENCES, VOCAB, LENGTH, SOURCE = 3, 4, 4, 5
@@ -68,6 +68,46 @@ class Random:
             log_prob = self.log_prob(sentence, tokens)
             found.append((score(log_prob, len(tokens), alpha) + added(tokens), log_prob, tokens))
         return sorted(found, reverse=True)
+
+
+def plain_search(model, sentence, width, alpha, limit, groups=1, strength=0.0):
+    """Beam search for one sentence with lists, always run to the limit, in the format of `Random.best`.
+
+    Several groups are those of Vijayakumar et al. 2016, equation 3: a group keeps the best hypotheses under the penalty
+    of this position; earlier penalties do not count. Each group is a beam of `width`; one of 1 is greedy search.
+    """
+    alive, finished = [[(0.0, ())] for _ in range(groups)], [[] for _ in range(groups)]
+    for length in range(1, limit + 1):
+        taken = []
+        for group in range(groups):
+            extended = []
+            for log_prob, tokens in alive[group]:
+                for token, following in enumerate(model.log_probs(sentence, tokens)):
+                    penalty = strength * taken.count(token)
+                    extended.append((log_prob + following - penalty, log_prob + following, (*tokens, token)))
+            extended = sorted(extended, reverse=True)[: 2 * width if width > 1 else 1]
+            ended = [each[1:] for each in extended if each[2][-1] == EOS or length == limit]
+            found = [(score(log_prob, length, alpha), log_prob, tokens) for log_prob, tokens in ended]
+            finished[group] = sorted(finished[group] + found, reverse=True)[:width]
+            alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < limit][:width]
+            # If too few hypotheses continue, those that have ended count as chosen by the group.
+            taken += [tokens[-1] for _, tokens in [*alive[group], *ended][:width]]
+    return sorted(itertools.chain(*finished), reverse=True)
+
+
+def constrained(options):
+    """Returns options of `beam_search` with constraints for `min_lengths`, `no_repeat_ngram_size` and `prefixes`."""
+    options, inputs, constraints = dict(options), {}, []
+    if "min_lengths" in options:
+        inputs["min_lengths"] = options.pop("min_lengths")
+        constraints.append(MinLength())
+    if size := options.pop("no_repeat_ngram_size", 0):
+        constraints.append(NoRepeatNgram(size))
+    if "prefixes" in options:
+        inputs["prefixes"] = options.pop("prefixes")
+        constraints.append(Prefix(options.pop("never", (0,))))
+        options["never"] = ()
+    return options | {"constraints": tuple(constraints), "constraint_inputs": inputs}
 
 
 def log_softmax(logits):

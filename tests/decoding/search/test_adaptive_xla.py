@@ -45,14 +45,6 @@ def test_a_shape_is_compiled_in_the_background_when_it_has_taken_long_enough(mod
     assert_same(searcher(INPUTS, LIMITS), expected)
 
 
-@pytest.mark.slow
-def test_a_shape_that_is_seen_seldom_is_not_compiled(model):
-    searcher = AdaptiveSearcher(model, BeamSearch(30, 2, 0.6), 64, seconds=1e9)
-    for _ in range(3):
-        searcher(INPUTS, LIMITS)
-    assert not searcher.is_compiled(INPUTS)
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(("threads", "cores", "compiles"), [(1, {0, 1}, False), (1, {0}, True), (2, {0, 1}, True)])
 def test_large_batches_are_compiled_unless_that_ends_the_parallel_search(model, monkeypatch, threads, cores, compiles):
@@ -84,9 +76,12 @@ def test_batches_are_searched_at_the_same_time(model):
 
 
 @pytest.mark.slow
-def test_samples_do_not_depend_on_when_a_search_is_compiled(model, tmp_path):
-    vocabulary = word_vocabulary(tmp_path)
-    translator = Translator(model, vocabulary, DecodeHParams(extra_length=3), warn=print)
+def test_a_shape_that_is_seen_seldom_and_samples_are_not_compiled(model, tmp_path):
+    searcher = AdaptiveSearcher(model, BeamSearch(30, 2, 0.6), 64, seconds=1e9)
+    for _ in range(3):
+        searcher(INPUTS, LIMITS)
+    assert not searcher.is_compiled(INPUTS)
+    translator = Translator(model, word_vocabulary(tmp_path), DecodeHParams(extra_length=3), warn=print)
     translator.sample(WORDS[:2], num_samples=2)
     (searcher,) = translator.engine._searchers.values()
     assert isinstance(searcher, Searcher)

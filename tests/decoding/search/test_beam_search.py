@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.beams import beam_search
-from support.random_model import EOS, Random, log_softmax, score
+from support.random_model import EOS, Random, log_softmax, plain_search
+
+from t2t_lite.decoding.search.length_penalty import length_penalty
 
 EMPTY = -1e9  # score of a slot without hypothesis
 
@@ -56,33 +58,6 @@ class History:
         return beam_search(step, state, batch_size, self.vocab_size, beam_size=beam_size, **options)
 
 
-def greedy(model, sentence, alpha):
-    """The output of always taking the best token, as a list with one element, in the format of `Random.best`."""
-    tokens, log_prob = (), 0.0
-    while len(tokens) < model.length and EOS not in tokens:
-        following = model.log_probs(sentence, tokens)
-        tokens, log_prob = (*tokens, int(np.argmax(following))), log_prob + np.max(following)
-    return [(score(log_prob, len(tokens), alpha), log_prob, tokens)]
-
-
-def plain_beam_search(model, sentence, beam_size, alpha, limit):
-    """Beam search for one sentence with plain lists, always run to the limit, in the format of `Random.best`."""
-    alive, finished = [(0.0, ())], []
-    for length in range(1, limit + 1):
-        extended = []
-        for log_prob, tokens in alive:
-            following = model.log_probs(sentence, tokens)
-            extended += [(log_prob + following[token], (*tokens, token)) for token in range(model.vocab_size)]
-        alive = []
-        for log_prob, tokens in sorted(extended, reverse=True)[: 2 * beam_size]:
-            if tokens[-1] == EOS or length == limit:
-                finished.append((score(log_prob, length, alpha), log_prob, tokens))
-            else:
-                alive.append((log_prob, tokens))
-        alive, finished = alive[:beam_size], sorted(finished, reverse=True)[:beam_size]
-    return finished
-
-
 def assert_sentence(result, sentence, expected):
     """The result of a sentence is the list `expected` of (score, log_prob, tokens), then empty slots."""
     result = [part[sentence].numpy() for part in result]
@@ -116,7 +91,7 @@ def test_one_beam_is_greedy_search(alpha):
     model = Random(sentences=20, vocab_size=6, length=8)
     result = model.search(1, alpha=alpha)
     for sentence in range(20):
-        assert_sentence(result, sentence, greedy(model, sentence, alpha))
+        assert_sentence(result, sentence, plain_search(model, sentence, 1, alpha, 8))
     assert len(set(result.lengths.numpy().ravel())) > 3  # the comparison saw early and late ends
 
 
@@ -126,7 +101,7 @@ def test_state_follows_its_hypothesis(alpha, beam_size):
     model = History(sentences=12, vocab_size=7, max_length=9)
     result = model.search(beam_size, alpha=alpha)
     for sentence in range(12):
-        assert_sentence(result, sentence, plain_beam_search(model, sentence, beam_size, alpha, 9))
+        assert_sentence(result, sentence, plain_search(model, sentence, beam_size, alpha, 9))
 
 
 @pytest.mark.parametrize("vocab_size", [512, 509])  # divisible into blocks, and prime
@@ -136,11 +111,7 @@ def test_large_vocabulary(vocab_size, beam_size):
     model.table[:, EOS] += 5
     result = model.search(beam_size)
     for sentence in range(5):
-        if beam_size == 1:
-            expected = greedy(model, sentence, 0.6)
-        else:
-            expected = plain_beam_search(model, sentence, beam_size, 0.6, 5)
-        assert_sentence(result, sentence, expected)
+        assert_sentence(result, sentence, plain_search(model, sentence, beam_size, 0.6, 5))
 
 
 @pytest.mark.slow
@@ -164,7 +135,7 @@ def test_early_stop_changes_nothing(alpha):
     result = model.search(4, alpha=alpha)
     assert model.positions_run < 40
     for sentence in range(6):
-        assert_sentence(result, sentence, plain_beam_search(model, sentence, 4, alpha, 40))
+        assert_sentence(result, sentence, plain_search(model, sentence, 4, alpha, 40))
 
 
 def test_forced_end_at_the_limit():
@@ -174,7 +145,7 @@ def test_forced_end_at_the_limit():
     np.testing.assert_array_equal(result.lengths, [[6] * 4, [2] * 4, [1] * 4])
     assert EOS not in result.ids.numpy()
     for sentence, limit in enumerate([6, 2, 1]):
-        assert_sentence(result, sentence, plain_beam_search(model, sentence, 4, 0.6, limit))
+        assert_sentence(result, sentence, plain_search(model, sentence, 4, 0.6, limit))
 
 
 @pytest.mark.parametrize("masked", [-1e9, -np.inf])
@@ -225,3 +196,10 @@ def test_wrong_vocabulary_size_is_refused():
     model.vocab_size = 6
     with pytest.raises(ValueError, match="shape"):
         tf.function(lambda: model.search(2))()
+
+
+@pytest.mark.parametrize(("length", "alpha", "expected"), [(1, 0.6, 1), (7, 1.0, 2), (19, 0.5, 2), (9, 0.0, 1)])
+def test_the_length_penalty_is_the_same_for_numbers_arrays_and_tensors(length, alpha, expected):
+    for kind in (int, np.array, tf.constant):
+        np.testing.assert_allclose(length_penalty(kind(length), alpha), expected, rtol=1e-6)
+    assert length_penalty(tf.constant(length), alpha).dtype == tf.float32

@@ -148,6 +148,8 @@ def test_places_are_the_tokens_of_all_phrases():
     assert phrase_places([]) == ([], [], [])
 
 
-def test_a_search_with_phrases_has_one_group():
-    with pytest.raises(ValueError, match="one group"):
+def test_a_search_with_phrases_has_one_group_and_no_other_guide():
+    with pytest.raises(ValueError, match="a search with phrases must have one group"):
         BeamSearch(VOCAB, 4, 0.6, groups=2, constraints=(Phrases(NO, NO),))
+    with pytest.raises(ValueError, match="one constraint can guide"):
+        BeamSearch(VOCAB, 4, 0.6, constraints=(Phrases(NO, NO), Phrases(NO, ENDS)))

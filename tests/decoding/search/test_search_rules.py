@@ -1,74 +1,66 @@
 """Options of a search: length limits, prefixes, no repeats, coverage, groups, samples."""
 
 import dataclasses
-import itertools
 from typing import ClassVar
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from support.beams import beam_search
-from support.random_model import EOS, LENGTH, SENTENCES, SOURCE, VOCAB, WIDE, Random, assert_finds
+from support.random_model import EOS, LENGTH, SENTENCES, SOURCE, VOCAB, WIDE, Random, assert_finds, plain_search
 
 from t2t_lite.decoding.search.beam_search import BeamSearch, Sampling, sample_tokens
 from t2t_lite.decoding.search.beam_state import SearchInputs
-from t2t_lite.decoding.search.constraints import GuidingConstraint
 from t2t_lite.decoding.search.scorer_terms import coverage_penalty
 
 
-def test_an_output_is_not_shorter_than_the_minimum_length():
-    model = Random()
-    least = [1, 3, 4]
-    result = model.search(min_lengths=tf.constant(least))
-    for sentence in range(SENTENCES):
-        assert_finds(result, sentence, model.best(sentence, lambda tokens, least=least[sentence]: len(tokens) >= least))
-
-
-@pytest.mark.parametrize("least", [1, 3])
-def test_no_output_has_fewer_tokens_before_its_end_than_the_search_says(least):
-    model = Random()
-    result = model.search(min_length=least)
-    for sentence in range(SENTENCES):
-        allowed = lambda tokens: tokens.index(EOS) >= least if EOS in tokens else True  # noqa: E731
-        assert_finds(result, sentence, model.best(sentence, allowed))
-    sampled = model.search(4, min_length=least, **RULES["sampling"])
-    assert not (sampled.ids[:, :, :least].numpy() == EOS).any()
-    # A prefix counts, and obeys no rule itself.
-    given = model.search(4, min_length=least, prefixes=tf.constant([[EOS]] * SENTENCES))
-    assert (given.ids[:, 0, 0].numpy() == EOS).all()
-
-
-def test_an_output_begins_with_its_prefix():
-    model = Random()
-    prefixes = [(2, 3), (0, 0), (3, 0)]  # 0 is padding: nothing, and one token
-    result = model.search(prefixes=tf.constant(prefixes))
-    for sentence, prefix in enumerate([(2, 3), (), (3,)]):
-        expected = model.best(sentence, lambda tokens, prefix=prefix: tokens[: len(prefix)] == prefix)
-        assert_finds(result, sentence, expected)
-
-
-@pytest.mark.parametrize("rule", [{"no_repeat_ngram_size": 1}, {"min_lengths": tf.fill([SENTENCES], 4)}])
-def test_a_prefix_overrides_the_other_rules(rule):
-    # A prefix may repeat itself; the tokens after it obey the rules, and the prefix is not forbidden.
-    result = Random().search(4, prefixes=tf.constant([[2, 2]] * SENTENCES), **rule)
-    assert (result.ids[:, 0, :2].numpy() == 2).all() and (result.log_probs[:, 0].numpy() > -1e8).all()
-    if "no_repeat_ngram_size" in rule:
-        assert not (result.ids[:, :, 2:].numpy() == 2).any()
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_n_gram_is_repeated(size):
-    model = Random(length=6, vocab_size=3)
-
-    def allowed(tokens):
+def without_repeats(size):
+    def allowed(sentence, tokens):
         grams = [tokens[i : i + size] for i in range(len(tokens) - size + 1)]
         return len(set(grams)) == len(grams)
 
-    result = model.search(no_repeat_ngram_size=size)
+    return allowed
+
+
+LEAST, PREFIXES = (1, 3, 4), ((2, 3), (), (3,))
+# Rules of a search, and which outputs they allow a sentence.
+RULES = {
+    "min_lengths": ({"min_lengths": tf.constant(LEAST)}, lambda sentence, tokens: len(tokens) >= LEAST[sentence]),
+    "min_length 1": ({"min_length": 1}, lambda sentence, tokens: EOS not in tokens[:1]),
+    "min_length 3": ({"min_length": 3}, lambda sentence, tokens: EOS not in tokens[:3]),
+    "prefixes": (
+        {"prefixes": tf.constant([[2, 3], [0, 0], [3, 0]])},  # 0 is padding
+        lambda sentence, tokens: tokens[: len(PREFIXES[sentence])] == PREFIXES[sentence],
+    ),
+    "no token twice": ({"no_repeat_ngram_size": 1}, without_repeats(1)),
+    "no pair twice": ({"no_repeat_ngram_size": 2}, without_repeats(2)),
+    "no triple twice": ({"no_repeat_ngram_size": 3}, without_repeats(3)),
+    "no padding": ({"never": (0,)}, lambda sentence, tokens: 0 not in tokens),
+    "forbidden tokens": ({"never": (0, 2)}, lambda sentence, tokens: not {0, 2} & {*tokens}),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_wide_beam_finds_all_outputs_that_a_rule_allows_best_first(name):
+    rules, allowed = RULES[name]
+    model = Random(length=6, vocab_size=3) if "twice" in name else Random()
+    if "never" in rules:
+        model.logits[:, :, :, list(rules["never"])] += 3.0  # a search would find them
+    result = model.search(**rules)
     for sentence in range(SENTENCES):
-        expected = model.best(sentence, allowed)
-        assert len(expected) < len(list(model.outputs()))
+        expected = model.best(sentence, lambda tokens, sentence=sentence: allowed(sentence, tokens))
         assert_finds(result, sentence, expected)
+
+
+def test_a_prefix_overrides_the_other_rules():
+    prefix = {"prefixes": tf.constant([[2, 2]] * SENTENCES)}
+    for rule in ({"no_repeat_ngram_size": 1}, {"min_lengths": tf.fill([SENTENCES], 4)}, {"never": (0, 2)}):
+        result = Random().search(4, **prefix, **rule)
+        assert (result.ids[:, 0, :2].numpy() == 2).all() and (result.log_probs[:, 0].numpy() > -1e8).all()
+        if "min_lengths" not in rule:  # the tokens after it obey the rule
+            assert not (result.ids[:, 0, 2:].numpy() == 2).any()
+    given = Random().search(4, min_length=3, prefixes=tf.constant([[EOS]] * SENTENCES))
+    assert (given.ids[:, 0, 0].numpy() == EOS).all()
 
 
 def test_the_coverage_penalty_sums_the_attention_to_each_source_token():
@@ -130,70 +122,16 @@ class AtMost:
         return -tf.cast(extended, tf.float32)
 
 
-class ManyThrees(AtMost, GuidingConstraint):
-    def proposals(self, logits, state, inputs):
-        return tf.fill([*state.last.shape, 1], 3)
-
-    def extended(self, state, candidates, attention, inputs):
-        return tf.cast(candidates.tokens == 3, tf.int32)
-
-    def kept(self, merits, extended, inputs, width):
-        return tf.math.top_k(merits + 1e3 * tf.cast(extended, tf.float32), width)[1]
-
-
-def search_with(model, rule, **options):
-    options = {"alpha": 0.6, "max_length": LENGTH, "never": (), "constraints": (rule,)} | options
-    return beam_search(model.step(), (), SENTENCES, VOCAB, **options)
-
-
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_constraint_may_keep_data_about_hypotheses(groups):
     model = Random()
-    result = search_with(model, AtMost(1), beam_size=WIDE * groups, groups=groups)
+    options = {"beam_size": WIDE * groups, "alpha": 0.6, "max_length": LENGTH, "never": (), "groups": groups}
+    result = beam_search(model.step(), (), SENTENCES, VOCAB, **options, constraints=(AtMost(1),))
     for sentence in range(SENTENCES):
         allowed = model.best(sentence, lambda tokens: tokens.count(2) <= 1, lambda tokens: -tokens.count(2))
         assert_finds(result, sentence, [each for each in allowed for _ in range(groups)])
-
-
-def test_a_constraint_may_add_extensions_and_choose_those_that_stay_alive():
-    model = Random()
-    model.logits[..., 3] -= 50  # a search would not extend by this token
-    model.logits[..., EOS] = -1e9
-    rule = ManyThrees(9)
-    assert (search_with(model, rule, beam_size=1).ids[:, 0, : LENGTH - 1].numpy() == 3).all()  # the last one ends
-    with pytest.raises(ValueError, match="a search with twos must have one group"):
-        search_with(model, rule, beam_size=4, groups=2)
-    for rules, message in (((rule, ManyThrees(1)), "one constraint can guide"), ((AtMost(1), AtMost(2)), "of its own")):
-        with pytest.raises(ValueError, match=message):
-            search_with(model, rule, beam_size=4, constraints=rules)
-
-
-def plain_diverse_search(model, sentence, width, groups, strength):
-    """Vijayakumar et al. 2016, equation 3, with lists: [(log_prob, tokens)] of all groups, each best first by score.
-
-    A group keeps the best hypotheses under the penalty of this position; earlier penalties do not count.
-    """
-
-    def score(hypothesis):
-        log_prob, tokens = hypothesis
-        return log_prob / ((5 + len(tokens)) / 6) ** 0.6
-
-    alive, finished = [[(0.0, ())] for _ in range(groups)], [[] for _ in range(groups)]
-    for length in range(1, model.length + 1):
-        taken = []
-        for group in range(groups):
-            extended = []
-            for _, tokens in alive[group]:
-                for token in range(model.vocab_size):
-                    longer = model.log_prob(sentence, (*tokens, token))
-                    extended.append((longer - strength * taken.count(token), longer, (*tokens, token)))
-            extended = sorted(extended, reverse=True)[: 2 * width if width > 1 else 1]
-            ended = [each[1:] for each in extended if each[2][-1] == EOS or length == model.length]
-            finished[group] = sorted(finished[group] + ended, key=score, reverse=True)[:width]
-            alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < model.length][:width]
-            # If too few hypotheses continue, those that have ended count as chosen by the group.
-            taken += [tokens[-1] for _, tokens in [*alive[group], *ended][:width]]
-    return sorted(itertools.chain(*finished), key=score, reverse=True)
+    with pytest.raises(ValueError, match="of its own"):
+        BeamSearch(VOCAB, 4, 0.6, constraints=(AtMost(1), AtMost(2)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -202,59 +140,33 @@ def test_groups_find_what_a_plain_diverse_search_finds(width, groups, strength, 
     model = Random(sentences=3, vocab_size=7, length=4, seed=seed, spread=1.0)
     result = model.search(width * groups, groups=groups, diversity_strength=strength)
     for sentence in range(3):
-        expected = plain_diverse_search(model, sentence, width, groups, strength)
-        found = [
-            tuple(ids[:length].tolist())
-            for ids, length in zip(result.ids[sentence].numpy(), result.lengths[sentence].numpy())
-        ]
-        assert sorted(found) == sorted(tokens for _, tokens in expected)
-        np.testing.assert_allclose(
-            sorted(result.log_probs[sentence].numpy()), sorted(log_prob for log_prob, _ in expected), atol=1e-4
-        )
+        expected = plain_search(model, sentence, width, 0.6, 4, groups, strength)
+        rows = zip(result.ids[sentence].numpy(), result.lengths[sentence].numpy())
+        assert sorted(tuple(ids[:length]) for ids, length in rows) == sorted(tokens for *_, tokens in expected)
+        log_probs = sorted(log_prob for _, log_prob, _ in expected)
+        np.testing.assert_allclose(sorted(result.log_probs[sentence].numpy()), log_probs, atol=1e-4)
 
 
-# Tokens that outputs never contain.
+NARROW = {
+    "greedy": {"beam_size": 1},
+    "groups": {"groups": 2, "diversity_strength": 0.5, "beam_size": 4},
+    "sampling": {"groups": 4, "sampling": Sampling(0.8, 3, 0.9), "uniforms": tf.fill([SENTENCES, 4, LENGTH], 0.6)},
+    "prefixes": {"prefixes": tf.constant([[3], [3], [0]]), "beam_size": 4},
+}
 
 
-@pytest.mark.parametrize("never", [(0,), (0, 2)])
-@pytest.mark.parametrize(
-    "rules",
-    [
-        {},
-        {"beam_size": 1},
-        {"groups": 2, "diversity_strength": 0.5, "beam_size": 4},
-        {"beam_size": 4, "groups": 4, "sampling": Sampling(1.0), "uniforms": tf.fill([SENTENCES, 4, LENGTH], 0.3)},
-        {"prefixes": tf.constant([[3], [3], [0]])},
-    ],
-    ids=["all", "greedy", "groups", "sampling", "prefixes"],
-)
-def test_forbidden_tokens_are_in_no_output_and_do_not_change_other_scores(never, rules):
+@pytest.mark.parametrize("rules", NARROW.values(), ids=NARROW)
+def test_forbidden_tokens_and_early_ends_are_in_no_output_and_do_not_change_other_scores(rules):
     model = Random()
-    # The tokens are probable everywhere, so a search would find them.
-    model.logits[:, :, :, list(never)] += 3.0
-    result = model.search(**({"never": never} | rules))
+    model.logits[:, :, :, [0, 2]] += 3.0
+    result = model.search(**({"beam_size": 4, "never": (0, 2), "min_length": 2} | rules))
     for sentence in range(SENTENCES):
-        exists = result.log_probs[sentence].numpy() > -1e8
-        assert exists.any()
-        for place in np.flatnonzero(exists):
+        exists = np.flatnonzero(result.log_probs[sentence].numpy() > -1e8)
+        assert len(exists)
+        for place in exists:
             tokens = tuple(result.ids[sentence, place, : result.lengths[sentence, place]].numpy().tolist())
-            assert not set(tokens) & set(never)
+            assert not {0, 2} & {*tokens} and EOS not in tokens[:2]
             np.testing.assert_allclose(result.log_probs[sentence, place], model.log_prob(sentence, tokens), atol=1e-4)
-    if not rules:  # the exhaustive search over the other tokens
-        for sentence in range(SENTENCES):
-            assert_finds(result, sentence, model.best(sentence, lambda tokens: not set(tokens) & set(never)))
-
-
-def test_a_prefix_may_contain_forbidden_tokens():
-    model = Random()
-    result = model.search(never=(0, 2), prefixes=tf.constant([[2, 3], [2, 0], [0, 0]]))
-    for sentence, prefix in enumerate(((2, 3), (2,), ())):
-        rest = [
-            tuple(ids[:length].tolist())[len(prefix) :]
-            for ids, length, log_prob in zip(*(part[sentence].numpy() for part in result[:3]))
-            if log_prob > -1e8
-        ]
-        assert rest and not any({0, 2} & set(tokens) for tokens in rest)
 
 
 def samples_of(model, count, sampling, seed=0):
@@ -265,19 +177,15 @@ def samples_of(model, count, sampling, seed=0):
 
 @pytest.mark.heavy
 def test_samples_have_the_probabilities_of_the_model():
-    model, count = Random(sentences=1, length=2), 4000
-    search = samples_of(model, 100, Sampling(1.0))
-    many = Random(sentences=1, length=2)
+    model, many = (Random(sentences=1, length=2) for _ in range(2))
     many.logits, many.attention = (np.repeat(table, 40, axis=0) for table in (model.logits, model.attention))
     result = samples_of(many, 100, Sampling(1.0))
-    assert search.ids.shape == (1, 100, 2)
+    assert result.ids.shape == (40, 100, 2)
     tokens, counts = np.unique(result.ids.numpy().reshape(-1, 2), axis=0, return_counts=True)
     for output in model.outputs():
-        expected = np.exp(model.log_prob(0, output))
-        padded = (*output, 0)[:2]
-        found = counts[(tokens == padded).all(1)].sum() / count
         if output == (EOS,) or 0 not in output:
-            assert abs(found - expected) < 0.03
+            found = counts[(tokens == (*output, 0)[:2]).all(1)].sum() / 4000
+            assert abs(found - np.exp(model.log_prob(0, output))) < 0.03
 
 
 def test_samples_report_the_log_probabilities_of_the_model():
@@ -324,22 +232,19 @@ def test_both_ends_of_the_uniform_range_give_a_valid_token():
     np.testing.assert_array_equal(sample_tokens(logits, tf.constant([0.0, 1.0 - 2**-24]), Sampling(1.0)), [1, 2])
 
 
-RULES = {
-    "min_lengths": {"min_lengths": tf.constant([1, 3, 4])},
+COMPILED = NARROW | {
+    "min_lengths": {"min_lengths": tf.constant(LEAST)},
     "min_length": {"min_length": 2},
-    "prefixes": {"prefixes": tf.constant([[2, 3], [0, 0], [3, 0]])},
     "no_repeat_ngram_size": {"no_repeat_ngram_size": 2},
     "coverage": {"coverage_beta": 0.5, "source_mask": tf.ones([SENTENCES, SOURCE], tf.bool)},
-    "groups": {"groups": 2, "diversity_strength": 0.5},
-    "sampling": {"groups": 4, "sampling": Sampling(0.8, 3, 0.9), "uniforms": tf.fill([SENTENCES, 4, LENGTH], 0.6)},
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
-def test_compiled_equals_uncompiled(rule):
+@pytest.mark.parametrize("rules", COMPILED.values(), ids=COMPILED)
+def test_compiled_equals_uncompiled(rules):
     model = Random()
-    search = lambda: model.search(4, **RULES[rule])  # noqa: E731
+    search = lambda: model.search(**({"beam_size": 4} | rules))  # noqa: E731
     expected = search()
     found = tf.function(search, jit_compile=True, autograph=False)()
     np.testing.assert_array_equal(found.ids, expected.ids)
