@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
-LINES = 40_960
+LINES = 40_961
 # Imports inside functions of our own modules, TensorFlow, Keras and NumPy, where a light module calls a heavy one after
 # its checks. The number may only sink.
 IMPORTS_IN_FUNCTIONS = 83

@@ -130,7 +130,8 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
 
 
 def _shards(pattern: str, folder: str) -> list[Shard]:
-    (matched,) = FileSystems.match([pattern])
+    # Beam finds nothing for a pattern that begins with a wildcard.
+    (matched,) = FileSystems.match([f"./{pattern}" if pattern[0] in "*?[" else pattern])
     sources = sorted(found.path for found in matched.metadata_list)
     if not sources:
         raise UserError(f"--decode_from_file={pattern}: there are no such files")
