@@ -33,7 +33,8 @@ from t2t_lite.training.options import TrainOptions
 from t2t_lite.visualization.figures import check_plot_file
 
 if TYPE_CHECKING:
-    from t2t_lite.benchmark.training import TrainingCost, TrainingData
+    from t2t_lite.benchmark.process import TrainingData
+    from t2t_lite.benchmark.training import TrainingCost
     from t2t_lite.report.reading import StoredRun
 
 # Default data sizes. The paper does not report average sentence lengths, so these (in tokens, including the end symbol)
@@ -371,14 +372,13 @@ def _show_training(arguments: argparse.Namespace) -> None:
     problem = get_problem(arguments.problem) if arguments.problem else None
     data_dir = Path(arguments.data_dir) if arguments.data_dir else None
     manifest = check_data(data_dir, problem) if data_dir and problem else None
-    import_tensorflow()
-    from t2t_lite.benchmark import process, training
+    from t2t_lite.benchmark import process
 
     if manifest is not None:
-        data = training.TrainingData(manifest, problem, data_dir)
+        data = process.TrainingData(manifest, problem, data_dir)
     else:
         sizes = (arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
-        data = training.random_data(*sizes)
+        data = process.random_data(*sizes)
     data.check(hparams)
     if arguments.json_file is not None:
         files = data_dir.iterdir() if data_dir else ()

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
-LINES = 40_961
+LINES = 40_971
 # Imports inside functions of our own modules, TensorFlow, Keras and NumPy, where a light module calls a heavy one after
 # its checks. The number may only sink.
 IMPORTS_IN_FUNCTIONS = 83
@@ -52,7 +52,7 @@ LOADED = {
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),
     "tensorflow": (
         *("data", "runs", "decoding", "parsing", "training", "exporting", "importing", "benchmark"),
-        *("data.vocab.in_graph", "reproduce.table_1"),
+        "data.vocab.in_graph",
     ),
 }
 FOLDERS = {"t2t_lite": "t2t_lite"} | {name: f"t2t_lite.{name}" for name in ("problems", "hparams", "bin")}

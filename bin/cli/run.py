@@ -315,7 +315,8 @@ class CommandParser(argparse.ArgumentParser):
     def _check_combined(self, arguments: argparse.Namespace) -> None:
         """Exits with status 2 if a flag is given without one that it needs, or with one that it excludes."""
         flags = {action.dest: f"--{about.flag or action.dest}" for action, about in self._declared}
-        given = [each for each in self._declared if getattr(arguments, each[0].dest) != each[0].default]
+        values = ((each, getattr(arguments, each[0].dest)) for each in self._declared)
+        given = [each for each, value in values if value and value != each[0].default]  # --flag= is like no flag
         names = {action.dest for action, _ in given}
         for action, about in given:
             if other := next((name for name in about.excludes if name in names), None):

@@ -16,6 +16,7 @@ from t2t_lite.display import format_duration
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder
 from t2t_lite.parsing.parser import Parser
+from t2t_lite.reproduce import table_1
 from t2t_lite.reproduce.figures import FIGURE_EXTENSIONS, Choices, sentence_for
 from t2t_lite.reproduce.figures import draw_figure as draw
 from t2t_lite.reproduce.paper import DEVICE, NUM_DEVICES
@@ -28,8 +29,6 @@ from t2t_lite.visualization.figures import check_html, check_matplotlib
 
 def measure_table_1(arguments: argparse.Namespace) -> None:
     """Measures the layers of table 1 until the time is up, and writes the table."""
-    from t2t_lite.reproduce import table_1
-
     folder = Path(arguments.output_dir)
     left = [name for name in table_1.LAYERS if name not in table_1.read(folder / table_1.FILE.format(arguments.scale))]
     if arguments.dry_run:

@@ -5,7 +5,6 @@ python -m dev.accelerator.tensorflow_steps REQUEST.pickle RESULT.pickle
 This is one of several processes that measure together, see `measured_in_processes`.
 """
 
-import dataclasses
 import json
 import os
 import pickle
@@ -20,9 +19,7 @@ import numpy as np
 
 from dev.accelerator.batches import LONGEST, MEAN_LENGTH, random_batch
 from dev.accelerator.cases import Case
-from t2t_lite.benchmark.process import in_a_process
-from t2t_lite.benchmark.training import TrainingData, random_data
-from t2t_lite.config import HParams
+from t2t_lite.benchmark.process import TrainingData, in_a_process, random_data
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
 from t2t_lite.system.tensorflow import prepare_process
@@ -80,22 +77,12 @@ def products(size: int) -> dict[str, float]:
     return rates
 
 
-@dataclasses.dataclass(frozen=True)
 class PaddedData(TrainingData):
-    """The random batches of all backends, see `random_batch`."""
-
-    devices: int = 1  # number of devices, which divides the number of rows
+    """The lengths of the random batches of all backends, see `random_batch`."""
 
     def mean_lengths(self) -> tuple[float, float]:
         """See the base class."""
         return MEAN_LENGTH, MEAN_LENGTH
-
-    def batches(self, hparams: HParams, seed: int) -> "tf.data.Dataset":
-        """See the base class; the batch is the same as under JAX, whatever the seed."""
-        import tensorflow as tf
-
-        batch = random_batch(hparams.batch_tokens, self.vocab_sizes()[1], self.devices)
-        return tf.data.Dataset.from_tensors(batch).repeat()
 
 
 class StepRequest(NamedTuple):
@@ -129,9 +116,11 @@ def _time_steps(request: StepRequest, machine: Machine) -> dict[str, Any]:
     )
     hparams, compiled, _ = resolve_auto(strategy, hparams, request.xla_compile)
     hparams = hparams.replace(**({} if case.dropout else _NO_DROPOUT))
-    data = PaddedData(random_data(request.vocab_size, LONGEST, LONGEST).manifest, devices=devices)
+    data = PaddedData(random_data(request.vocab_size, LONGEST, LONGEST).manifest)
+    batch = random_batch(hparams.batch_tokens, request.vocab_size, devices)  # the same as under JAX
     options = TrainOptions(xla_compile=compiled, free_bytes=memory)
-    cost = measure_training(hparams, data, strategy, options, _STEPS)
+    batches = tf.data.Dataset.from_tensors(batch).repeat()
+    cost = measure_training(hparams, data, strategy, options, _STEPS, batches=batches)
     same = ("step_seconds", "target_tokens_per_second", "utilisation_by_6_parameters", "utilisation_by_counted_flops")
     return {
         **{name: cost.figures[name] for name in (*same, "compile_seconds", "parameters")},

@@ -1,6 +1,10 @@
-"""Runs measurements in separate processes, so that earlier measurements leave no memory or threads behind."""
+"""Runs measurements in separate processes, so that earlier measurements leave no memory or threads behind.
+
+And the data of a training to measure, which such a process gets; it needs no TensorFlow.
+"""
 
 import concurrent.futures
+import dataclasses
 import multiprocessing
 import os
 import subprocess
@@ -10,6 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from t2t_lite.config import HParams
+from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry
+from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.system.tensorflow import prepare_process
 
@@ -62,3 +69,38 @@ def _run(command: list[str], cache: str) -> tuple[int, str, WholeCommand]:
         lines = output.read().split("\n")[:-1]
         last = (messages.read().splitlines() or [""])[-1]
         return process.returncode, last, WholeCommand(seconds, usage.ru_maxrss * 1024, lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
+    """The data on which training is measured: those of a problem, or random ids."""
+
+    manifest: Manifest  # has the vocabulary sizes and the sentence lengths
+    # problem, data_dir: the problem and its data folder; None: random ids.
+    problem: Problem | None = None
+    data_dir: Path | None = None
+
+    def check(self, hparams: HParams) -> None:
+        if self.problem is not None:
+            self.problem.check_hparams(hparams)
+        self.manifest.check_lengths(hparams)
+
+    def vocab_sizes(self) -> tuple[int, int]:
+        of_inputs, of_targets = self.manifest.vocabularies
+        return self._in_direction((of_inputs["size"], of_targets["size"]))
+
+    def mean_lengths(self) -> tuple[float, float]:
+        return self._in_direction(
+            (self.manifest.mean_length("train", "inputs"), self.manifest.mean_length("train", "targets"))
+        )
+
+    def _in_direction(self, pair: tuple[T, T]) -> tuple[T, T]:
+        return pair if self.problem is None else self.problem.in_direction(pair)
+
+
+def random_data(vocab_size: int, source_length: int, target_length: int) -> TrainingData:
+    """Returns data with random ids: sentences of the given lengths without padding. `vocab_size` must be at least 2."""
+    lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
+    split = SplitEntry(examples=1, plan="", shards={}, dropped={}, lengths=lengths)
+    vocabulary = VocabularyEntry(file="", sha256="", size=vocab_size)
+    return TrainingData(Manifest("random ids", vocabulary, {"train": split, "dev": split}, {}))

@@ -10,17 +10,16 @@ import statistics
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.benchmark.process import TrainingData
 from t2t_lite.config import HParams
 from t2t_lite.cost import cost_of
-from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry
 from t2t_lite.data.pipeline import epochs, reading_shards, window_size
-from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import cpu_threads
 from t2t_lite.training.devices import device_memory, make_strategy, matmul_gflops, peak_flops, resolve_auto
@@ -28,74 +27,6 @@ from t2t_lite.training.micro_batching import DistributedBatch, bound_micro_batch
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.reports import memory_in_use
 from t2t_lite.training.step import TrainStep, build_model
-
-_T = TypeVar("_T")
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingData:
-    manifest: Manifest  # has the vocabulary sizes and the sentence lengths
-    # problem, data_dir: the problem and its data folder; None: random ids.
-    problem: Problem | None = None
-    data_dir: Path | None = None
-
-    def check(self, hparams: HParams) -> None:
-        if self.problem is not None:
-            self.problem.check_hparams(hparams)
-        self.manifest.check_lengths(hparams)
-
-    def vocab_sizes(self) -> tuple[int, int]:
-        of_inputs, of_targets = self.manifest.vocabularies
-        return self._in_direction((of_inputs["size"], of_targets["size"]))
-
-    def mean_lengths(self) -> tuple[float, float]:
-        return self._in_direction(
-            (self.manifest.mean_length("train", "inputs"), self.manifest.mean_length("train", "targets"))
-        )
-
-    def batches(self, hparams: HParams, seed: int) -> tf.data.Dataset:
-        """Returns an endless `tf.data.Dataset` of global batches {"inputs", "targets"}, int32 [rows, length]."""
-        if self.problem is not None and self.data_dir is not None:
-            return epochs(
-                self.problem,
-                self.data_dir,
-                batch_tokens=hparams.batch_tokens,
-                batch_by=hparams.batch_by,
-                max_length=hparams.max_length,
-                bpe_dropout=hparams.bpe_dropout,
-                pair_concatenation=hparams.pair_concatenation,
-                seed=seed,
-            )
-        lengths = {side: int(length) for side, length in zip(("inputs", "targets"), self.mean_lengths())}
-        rows = max(round(hparams.batch_tokens / lengths["targets"]), 1)
-        generator = np.random.default_rng(seed)
-        batch = {
-            side: generator.integers(1, size, (rows, lengths[side]), np.int32)
-            for side, size in zip(lengths, self.vocab_sizes())
-        }
-        # Repeat one batch: this costs nothing, and the ids in a batch do not affect the time of a step.
-        return tf.data.Dataset.from_tensors(batch).repeat()
-
-    def round_of_batches(self, batch_tokens: int) -> int:
-        pairs = window_size(self.manifest.splits["train"]["examples"])
-        return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)
-
-    def reading(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context for reading batches, in which damaged files raise a UserError."""
-        if self.problem is None or self.data_dir is None:
-            return contextlib.nullcontext()
-        return reading_shards(self.problem.data_name, self.data_dir)
-
-    def _in_direction(self, pair: tuple[_T, _T]) -> tuple[_T, _T]:
-        return pair if self.problem is None else self.problem.in_direction(pair)
-
-
-def random_data(vocab_size: int, source_length: int, target_length: int) -> TrainingData:
-    """Returns data with random ids: sentences of the given lengths without padding. `vocab_size` must be at least 2."""
-    lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
-    split = SplitEntry(examples=1, plan="", shards={}, dropped={}, lengths=lengths)
-    vocabulary = VocabularyEntry(file="", sha256="", size=vocab_size)
-    return TrainingData(Manifest("random ids", vocabulary, {"train": split, "dev": split}, {}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,11 +76,13 @@ def measure_training(
     options: TrainOptions,
     num_steps: int = 10,
     warmup_steps: int = 3,
+    batches: tf.data.Dataset | None = None,
 ) -> TrainingCost:
     """Trains a new model for a few steps and measures the last `num_steps`. Writes nothing.
 
     Peak memory counts from the start of the process, so use a separate process for accurate values. Only the options
-    max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed have an effect.
+    max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed have an effect. Without `batches`, they
+    are those of the data.
     """
     data.check(hparams)
     inputs_size, targets_size = data.vocab_sizes()
@@ -157,17 +90,19 @@ def measure_training(
     peak = peak_flops(strategy, hparams.precision, options.peak_tflops)
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     is_compiled = bool(options.xla_compile)
-    with data.reading():
-        batches = distribute_batches(strategy, data.batches(hparams, options.random_seed), micro_batches)
-        about = (batches.element_spec, options.random_seed, is_compiled, micro_batches.num_parallel)
+    damaged = reading_shards(data.problem.data_name, data.data_dir) if data.problem and data.data_dir else None
+    with damaged or contextlib.nullcontext():
+        of_data = batches_of(data, hparams, options.random_seed) if batches is None else batches
+        distributed = distribute_batches(strategy, of_data, micro_batches)
+        about = (distributed.element_spec, options.random_seed, is_compiled, micro_batches.num_parallel)
         train_step = TrainStep(strategy, model, optimizer, *about)
-        first = itertools.islice(batches, warmup_steps + num_steps)
+        first = itertools.islice(distributed, warmup_steps + num_steps)
         steps, skipped = [], 0
         start = time.perf_counter()
         try:
             try_every_graph(train_step, first, is_compiled or micro_batches.static_tokens > 0)
             compile_seconds = time.perf_counter() - start
-            iterator = iter(batches)
+            iterator = iter(distributed)
             for batch in itertools.islice(iterator, warmup_steps):
                 train_step(batch)
             for _ in range(num_steps):
@@ -187,8 +122,8 @@ def measure_training(
         delivered = None  # random ids need no pipeline
         if data.problem is not None:
             # Read a fixed number of batches, not for a fixed time, because all workers must request the same batches.
-            number = max(data.round_of_batches(hparams.batch_tokens), num_steps)
-            iterator = iter(batches)
+            number = max(round_of_batches(data, hparams.batch_tokens), num_steps)
+            iterator = iter(distributed)
             next(iterator)  # excludes the setup; the batches below still include reading and sorting a window
             start = time.perf_counter()
             read = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
@@ -219,6 +154,36 @@ def measure_training(
         "peak_memory_bytes": memory,  # up to the last step: the maximum over all GPUs; without GPUs, of the process
     }
     return TrainingCost(figures, steps, describe_machine(strategy))
+
+
+def batches_of(data: TrainingData, hparams: HParams, seed: int) -> tf.data.Dataset:
+    """Returns an endless `tf.data.Dataset` of global batches {"inputs", "targets"}, int32 [rows, length]."""
+    if data.problem is not None and data.data_dir is not None:
+        return epochs(
+            data.problem,
+            data.data_dir,
+            batch_tokens=hparams.batch_tokens,
+            batch_by=hparams.batch_by,
+            max_length=hparams.max_length,
+            bpe_dropout=hparams.bpe_dropout,
+            pair_concatenation=hparams.pair_concatenation,
+            seed=seed,
+        )
+    lengths = {side: int(length) for side, length in zip(("inputs", "targets"), data.mean_lengths())}
+    rows = max(round(hparams.batch_tokens / lengths["targets"]), 1)
+    generator = np.random.default_rng(seed)
+    batch = {
+        side: generator.integers(1, size, (rows, lengths[side]), np.int32)
+        for side, size in zip(lengths, data.vocab_sizes())
+    }
+    # Repeat one batch: this costs nothing, and the ids in a batch do not affect the time of a step.
+    return tf.data.Dataset.from_tensors(batch).repeat()
+
+
+def round_of_batches(data: TrainingData, batch_tokens: int) -> int:
+    """Returns the number of batches in an epoch or, of a large one, in a window."""
+    pairs = window_size(data.manifest.splits["train"]["examples"])
+    return math.ceil(pairs * data.mean_lengths()[1] / batch_tokens)
 
 
 def try_every_graph(

@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from t2t_lite.benchmark import layers
-from t2t_lite.benchmark.layers import PATH_LENGTHS, PATH_NEIGHBORHOOD_SIZE, path_length
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 from t2t_lite.reproduce.tables import Column, Grid
@@ -13,6 +11,9 @@ from t2t_lite.reproduce.tables import Column, Grid
 # The longest measured sequence at each scale, and r of local attention.
 MAX_LENGTHS = {"tiny": 512, "small": 2048, "paper": 8192}
 NEIGHBORHOOD_SIZE = 64
+# Where path lengths are measured, as by t2t-lite-benchmark --layers: n, and r of local attention.
+PATH_LENGTHS = (32, 64, 128, 256)
+PATH_NEIGHBORHOOD_SIZE = 16
 # The names, sequential operations and path lengths in the table.
 LAYERS = {
     "full": ("Self-attention", "O(1)", "O(1)"),
@@ -41,7 +42,9 @@ def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], s
 
 
 def _measured(name: str, max_length: int) -> dict[str, object]:
-    figures: dict[str, object] = {"path": [path_length(name, n, PATH_NEIGHBORHOOD_SIZE) for n in PATH_LENGTHS]}
+    from t2t_lite.benchmark import layers
+
+    figures: dict[str, object] = {"path": [layers.path_length(name, n, PATH_NEIGHBORHOOD_SIZE) for n in PATH_LENGTHS]}
     if name not in layers.CASES:  # a dilated convolution does the same work as any other
         return figures
     sweep = layers.measure(name, NEIGHBORHOOD_SIZE, [n for n in layers.LENGTHS if n <= max_length])

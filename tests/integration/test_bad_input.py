@@ -155,6 +155,12 @@ def test_a_wrong_command_line_is_refused(refused, monkeypatch, tmp_path, line, s
     assert said in refused(name, *needed, *flags, status=2)
 
 
+def test_a_flag_without_a_value_is_like_no_flag():
+    empty = ("checkpoint_path", "prefix_file", "query", "runner", "draw_trees", "alignments")
+    flags = ["--export_dir=e", *(f"--{name}=" for name in empty)]
+    assert decoder_command.make_parser().parse_args(flags).export_dir == "e"
+
+
 def test_lists_of_settings_and_files_given_again_add_up(refused, command, tmp_path):
     given = trainer_command.make_parser().parse_args(["--hparams=num_heads=2", "--hparams", "max_length=9"])
     assert given.hparams == "num_heads=2,max_length=9"
