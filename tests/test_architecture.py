@@ -4,9 +4,13 @@ Imports are read from the source with `ast`; tests/system/test_import_hook.py tr
 """
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
+
+from t2t_lite.metric import figure_name
+from t2t_lite.registry import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
@@ -54,6 +58,16 @@ LOADED = {
         *("data", "runs", "decoding", "parsing", "training", "exporting", "importing", "benchmark"),
         "data.vocab.in_graph",
     ),
+}
+# The packages of others that modules of a room import at their top; all else is imported inside functions.
+PACKAGES = {
+    "data": {"pyarrow", "sentencepiece"},
+    "scoring": {"sacrebleu"},
+    "serving": {
+        *("babel", "fastapi", "fastapi_offline", "prometheus_client", "pydantic", "python_multipart", "ray"),
+        *("sentencex", "starlette", "uvicorn"),
+    },
+    "bin": {"apache_beam", "rich"},
 }
 FOLDERS = {"t2t_lite": "t2t_lite"} | {name: f"t2t_lite.{name}" for name in ("problems", "hparams", "bin")}
 
@@ -180,6 +194,21 @@ def test_the_table_names_only_what_exists_and_once():
     assert {place for place in LEVEL_OF if f"t2t_lite.{place}" not in TREES} == set()
 
 
+def test_packages_are_imported_at_the_top_only_where_the_table_says():
+    found = {}
+    for name in TREES:
+        ours = {*LEVELS, "tensorflow_text", "tensorflow_datasets", "t2t_lite", *sys.stdlib_module_names}
+        if packages := {module.split(".")[0] for module in imports_at_loading(name)} - ours:
+            found.setdefault(room(name), set()).update(packages)
+    assert found == PACKAGES
+
+
+def test_the_base_needs_only_the_standard_library():
+    base = [name for name in TREES if room(name) in ORDER[: ORDER.index("display") + 1]]
+    packages = {module.split(".")[0] for name in base for module in imports_at_loading(name)}
+    assert packages - sys.stdlib_module_names == {"t2t_lite"}
+
+
 def test_only_commands_call_through_the_front_door():
     names = {
         (name, node.attr)
@@ -206,6 +235,20 @@ def test_the_search_imports_no_model_and_no_vocabulary(name):
     ours = {module for module in imports(name) if is_within(module, "t2t_lite")}
     allowed = ("decoding.search", "layers.beam_ancestry", "arrays")
     assert [one for one in ours if not any(is_within(one, f"t2t_lite.{each}") for each in allowed)] == []
+
+
+def test_no_part_compares_with_the_name_of_a_metric():
+    # What differs between metrics is a fact of their registration, so that plug-ins can add metrics.
+    names = {*METRICS, *map(figure_name, METRICS)}
+    found = [
+        (name, node.lineno)
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare | ast.match_case)
+        for part in ast.walk(node if isinstance(node, ast.Compare) else node.pattern)
+        if isinstance(part, ast.Constant) and part.value in names
+    ]
+    assert found == []
 
 
 def test_only_commands_print():

@@ -179,10 +179,6 @@ def because(second):
     return clause("I", "laugh"), "because", second
 
 
-def asked(word, german):
-    return Phrase(word, german)
-
-
 MAN = the("man")
 SENTENCES = [
     (
