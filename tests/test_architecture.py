@@ -50,7 +50,7 @@ LOADED = {
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
         "benchmark.engines",
         *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs")),
-        "bin.reproduce.making",
+        "bin.reproduce.results",
     ),
     # They run on every backend of Keras.
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),

@@ -74,16 +74,16 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
     cli.load_plugins(arguments)
-    from t2t_lite.bin.reproduce import making
+    from t2t_lite.bin.reproduce import results
 
     if arguments.figure:
-        making.draw_figure(arguments)
+        results.draw_figure(arguments)
     elif arguments.table == "1":
-        making.measure_table_1(arguments)
+        results.measure_table_1(arguments)
     else:
         given = {name: value for name, value in vars(arguments).items() if value is not None}
         parts = ({name: given[name] for name in names if name in given} for names in (DATA, DEVICES, TREES))
-        making.train_and_write(arguments, *parts)
+        results.train_and_write(arguments, *parts)
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
