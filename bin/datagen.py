@@ -11,7 +11,7 @@ import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
 from t2t_lite.data.generation.options import GenerateOptions
-from t2t_lite.data.generation.text_checks import ENTITY, INVISIBLE, REPEATED, TAG, TextChecks, in_split
+from t2t_lite.data.generation.text_checks import ENTITY, INVISIBLE, NUMBER, REPEATED, TAG, TextChecks, in_split
 from t2t_lite.data.manifest import mean, quantile
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.errors import UserError
@@ -30,12 +30,13 @@ _SHOWN = 0.995
 _MAX_BINS = 60
 _MAX_TOKENS_PER_WORD = 10
 MANY_DROPPED = 0.1  # share of all pairs
-# What to do about what is left of web pages, by kind of finding.
+# What to do about a finding, by its kind.
 _REMEDIES = {
     ENTITY: "HTML entities are kept as they are: decode them in all files, for example with Python's html.unescape.",
     TAG: "Tags are kept as they are: remove them from all files, unless the model is to read and write them.",
     INVISIBLE: "Invisible characters make other tokens of the same words; remove them from all files: "
     r"LC_ALL=C sed 's/\xE2\x80\x8B\|\xE2\x81\xA0\|\xEF\xBB\xBF//g'",
+    NUMBER: "Every source is only a number. If these are line numbers or IDs, remove the column: cut -f2-",
 }
 
 

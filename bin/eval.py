@@ -2,14 +2,16 @@
 
 import argparse
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.evaluation.options import EvalOptions
-from t2t_lite.files import as_json
+from t2t_lite.files import as_json, split_paths
 from t2t_lite.options import option
+from t2t_lite.runs.checkpoint_files import existing
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.runs.tuned_settings import FILE, forget
 from t2t_lite.system.machine import keep_compiled
@@ -17,6 +19,7 @@ from t2t_lite.system.machine import keep_compiled
 if TYPE_CHECKING:
     from t2t_lite.data.problem import Problem
     from t2t_lite.evaluation.comparison import Comparison
+    from t2t_lite.evaluation.evaluate import EvalRequest
     from t2t_lite.evaluation.stored import SplitScores
 
 
@@ -26,7 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 class Flags(cli.RunFlags):
     output_dir: cli.Paths | None = option(
-        None, "the run directory; several are compared with the first", required=True, metavar="RUN[,RUN,...]"
+        None,
+        "the run directory; several are compared with the first, as are several checkpoints of one run: "
+        "--checkpoint_path=ckpt-1000,ckpt-2000",
+        required=True,
+        metavar="RUN[,RUN,...]",
     )
     options: type[EvalOptions] = EvalOptions
     json: bool = option(False, "print one JSON object instead of the reports")
@@ -87,28 +94,44 @@ def _run(flags: Sequence[str]) -> None:
         else:
             print("\n".join(each.report() for each in reports), end="")
         return
-    from t2t_lite.decoding.loading import open_model
     from t2t_lite.evaluation import evaluate, stored
 
+    requests = _requests(parser, arguments)
     scores: list[SplitScores] = []
-    problems: list[Problem] = []
-    options = EvalOptions(**cli.given(arguments, EvalOptions))
-    for run in arguments.output_dir:
-        source = open_model(run, options.checkpoint_path, options.decode_hparams)
-        cli.warn(f"using {source}")
-        request = evaluate.make_request(source, options)
-        problems.append(request.problem)
+    for request in requests:
+        cli.warn(f"using {request.source}")
         scores.append(evaluate.score(request))
         told = "scored the stored outputs again in" if scores[-1].scored_now else "answered from"
         cli.warn(f"{'wrote' if scores[-1].decoded_now else told} {scores[-1].path}")
+    problem = requests[0].problem
     if arguments.json:
         runs = [{"path": str(each.path), "decoded_now": each.decoded_now, **each.content} for each in scores]
-        comparison = _compared(scores, problems[0])
+        comparison = _compared(scores, problem)
         print(as_json({"runs": runs, "comparison": comparison.to_json() if comparison else None}))
         return
     print("\n".join(stored.evaluation_report(each) for each in scores), end="")
-    if comparison := _compared(scores, problems[0]):
+    if comparison := _compared(scores, problem):
         print(f"\n{comparison.report()}", end="")
+
+
+def _requests(parser: cli.CommandParser, arguments: argparse.Namespace) -> "list[EvalRequest]":
+    """Returns what to evaluate, a request for each run or checkpoint, after all checks."""
+    from t2t_lite.decoding.loading import open_model
+    from t2t_lite.evaluation import evaluate
+
+    options = EvalOptions(**cli.given(arguments, EvalOptions))
+    checkpoints: list[str | PathLike | None] = [options.checkpoint_path]
+    if options.checkpoint_path is not None and not existing(Path(options.checkpoint_path)):
+        checkpoints = [*split_paths(str(options.checkpoint_path))]
+    if len(checkpoints) > 1 < len(arguments.output_dir):
+        parser.error("several checkpoints can be compared in one run directory only; pass one --output_dir")
+    requests = []
+    for run in arguments.output_dir:
+        for checkpoint in checkpoints:
+            source = open_model(run, checkpoint, options.decode_hparams)
+            requests.append(evaluate.make_request(source, options))
+    evaluate.check_comparable(requests)
+    return requests
 
 
 def _compared(scores: Sequence["SplitScores"], problem: "Problem") -> "Comparison | None":

@@ -67,13 +67,16 @@ class TextPairs(Problem):
         "symbols": "texts that are always one token, separated by commas, such as tags before the sources: <2de>,<2fr>",
         **LANGUAGES,
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
+        "allow_unequal": "drop the last lines of a file that has more lines than the file of its translations",
     }
-    switches = frozenset({"drop_duplicates"})
+    switches = frozenset({"drop_duplicates", "allow_unequal"})
     file_lists = frozenset(_FILES)
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
-        self._drops = parse_switch("drop_duplicates", options.pop("drop_duplicates", "False"))
+        self._drops, self._allow_unequal = (
+            parse_switch(name, options.pop(name, "False")) for name in ("drop_duplicates", "allow_unequal")
+        )
         super().__init__(is_reversed, **options)
         numbers = {name: options.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
@@ -85,6 +88,8 @@ class TextPairs(Problem):
         }
         if self._drops:
             self.options["drop_duplicates"] = "True"
+        if self._allow_unequal:
+            self.options["allow_unequal"] = "True"
         self._symbols = tuple(filter(None, map(str.strip, options.get("symbols", "").split(","))))
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
@@ -209,7 +214,7 @@ class TextPairs(Problem):
                     f"`{split}_source` has {len(sources)} files and `{split}_target` {len(targets)}; pass one "
                     f"file of translations for each source file, in the same order"
                 )
-            parts = [read_any_parallel(*files) for files in zip(sources, targets)]
+            parts = [read_any_parallel(*files, self._allow_unequal) for files in zip(sources, targets)]
         pairs = itertools.chain.from_iterable(parts)
         return self._without_repeated(pairs) if split == "train" and self._drops else pairs
 

@@ -4,6 +4,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
+_FEW = 8  # up to this number, all known names are listed
+
 
 class UserError(Exception):
     """An error that the user can fix. The message is one line: what is wrong, where, and what to do.
@@ -21,10 +23,11 @@ class UserError(Exception):
         self.status = status
 
 
-def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:
+def nearest(name: str, known: Iterable[str], is_registered: bool = False) -> str:
     """Returns a hint such as "; did you mean 'a' or 'b'?" for a mistyped name.
 
-    If no name is close, the hint lists all known names, the most similar ones first.
+    If no name is close, the hint has all known names, or the three most similar ones of many. For a name that
+    `is_registered`, it also says how to list all, and that plug-ins register names.
     """
     words = set(_words(name))
 
@@ -33,12 +36,14 @@ def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:
         return difflib.SequenceMatcher(None, name, other).ratio() + len(words & theirs) / max(1, len(words | theirs))
 
     known = sorted(known)
-    first = sorted(known, key=in_common, reverse=True)[:5]
-    known = [*first, *(other for other in known if other not in first)]
-    close = difflib.get_close_matches(name, known, n=how_many, cutoff=0.55)
-    if close:
-        return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
-    return f"; known: {', '.join(known)}" if known else ""
+    first = sorted(known, key=in_common, reverse=True)
+    listing = "; t2t-lite-trainer --registry_help lists all" if is_registered and len(known) > _FEW else ""
+    if close := difflib.get_close_matches(name, [*first[:5], *known], n=3, cutoff=0.55):
+        return f"; did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?{listing.removeprefix(';')}"
+    plugin = ". If a plug-in registers it, pass `t2t_usr_dir`" if is_registered else ""
+    if len(known) > _FEW:
+        return f"; the nearest are {', '.join(map(repr, first[:3]))}{listing}{plugin}"
+    return f"; known: {', '.join(first)}{plugin}" if known else plugin
 
 
 def _words(name: str) -> list[str]:

@@ -181,9 +181,7 @@ def metric_named(name: str, argument: str) -> str:
         return name
     if metric := _metric_with(name):
         return metric
-    hint = nearest(name, {*METRICS, *map(figure_name, METRICS)})
-    if hint.startswith("; known"):
-        hint += ". If a plug-in registers it, pass `t2t_usr_dir`"
+    hint = nearest(name, {*METRICS, *map(figure_name, METRICS)}, is_registered=True)
     given = argument if "=" in argument else f"{argument}={name}"
     raise UserError(f"`{given}` is unknown{hint}", status=2)
 

@@ -113,9 +113,16 @@ def _import(load: Callable[[], object], what: str) -> None:
     except UserError:
         raise
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "tensor2tensor":
-            raise UserError(_with_traceback(what)) from error
+        missing = (error.name or "").split(".")[0]
         frame = traceback.extract_tb(error.__traceback__)[-1]
+        if missing != "tensor2tensor":
+            beside = Path(frame.filename).with_name(missing)
+            if beside.is_dir() or beside.with_suffix(".py").exists():
+                raise UserError(
+                    f"{what} cannot be imported: {frame.filename}, line {frame.lineno}, imports {missing}, a file "
+                    f"beside it, as if it were installed; write: from . import {missing}"
+                ) from error
+            raise UserError(_with_traceback(what)) from error
         raise UserError(
             f"{what} was written for tensor2tensor ({frame.filename}, line {frame.lineno}), which does not run on "
             f"current TensorFlow. To port a problem, derive it from t2t_lite.data.problem.Problem, let "

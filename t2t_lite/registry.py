@@ -178,9 +178,7 @@ class Registry:
     def check(self, name: str) -> None:
         """Raises UserError, with the nearest names, if `name` is unknown. Does not import lazy entries."""
         if name not in self:
-            hint = alias_hint(self.flag, name) or nearest(name, self._entries)
-            if hint.startswith("; known"):
-                hint += ". If a plug-in registers it, pass `t2t_usr_dir`"
+            hint = alias_hint(self.flag, name) or nearest(name, self._entries, is_registered=True)
             raise UserError(f"unknown {self.kind} '{name}' (`{self.flag}`){hint}", status=2)
 
     def __getitem__(self, name: str) -> Entry:

@@ -20,7 +20,7 @@ from rich import progress
 from t2t_lite.bin import cli
 from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter, attention_picture
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines
+from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines, unpacked
 from t2t_lite.decoding.ctranslate2_engine import check_settings
 from t2t_lite.decoding.export_dir import check_loadable
 from t2t_lite.decoding.loading import ModelSource, open_model
@@ -106,7 +106,7 @@ def decode_interactively(translator: Translator | Parser) -> None:
 
 def _lines() -> Iterator[str]:
     if not sys.stdin.isatty():
-        yield from lenient_lines(sys.stdin.buffer, "standard input", cli.warn)
+        yield from _standard_input()
         return
     while True:
         try:
@@ -115,6 +115,12 @@ def _lines() -> Iterator[str]:
             return
         except UnicodeDecodeError:
             cli.warn("the line was not UTF-8; set the terminal to UTF-8")
+
+
+def _standard_input() -> Iterator[str]:
+    stream: Any = sys.stdin.buffer  # a BufferedReader
+    with unpacked(stream, "standard input") as content:
+        yield from lenient_lines(content, "standard input", cli.warn)
 
 
 @contextlib.contextmanager
@@ -196,7 +202,7 @@ def decode(
         }
         resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by)
     else:
-        lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", cli.warn))
+        lines = ((line,) for line in _standard_input())
         with contextlib.ExitStack() as stack:
             output = sys.stdout
             if targets:

@@ -1,4 +1,4 @@
-"""Reads text files, plain or gzip, one sentence per line: strictly for training data, leniently for other input.
+"""Reads text files, plain or compressed, one sentence per line: strictly for training data, leniently for other input.
 
 Also says how texts are compared, to find repeated ones.
 """
@@ -6,15 +6,15 @@ Also says how texts are compared, to find repeated ones.
 import codecs
 import contextlib
 import functools
-import gzip
 import hashlib
+import importlib
 import itertools
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from t2t_lite.data.problem import Example, Unusable, WithMore
 from t2t_lite.errors import UserError
@@ -24,7 +24,28 @@ MAX_BYTES = 2**20
 # Hashes use only this many characters of a text, and samples keep no more, to limit memory.
 COMPARED_CHARACTERS = 2000
 REPEATED = "a repeated pair"
-_GZIP = b"\x1f\x8b"  # the first bytes of gzip files
+
+
+class _Format(NamedTuple):
+    """A format of compressed files."""
+
+    name: str
+    module: str  # of the standard library
+    mark: bytes  # the first bytes
+
+
+_FORMATS = {
+    ".gz": _Format("gzip", "gzip", b"\x1f\x8b"),
+    ".bz2": _Format("bzip2", "bz2", b"BZh"),
+    ".xz": _Format("xz", "lzma", b"\xfd7zXZ\0"),
+}
+# The first bytes of other compressed files, and the programs that unpack them.
+_UNPACKED_BY = {b"\x28\xb5\x2f\xfd": "zstd -d", b"PK\3\4": "unzip", b"7z\xbc\xaf": "7z x", b"\4\x22\x4d\x18": "lz4 -d"}
+# Formats that are not a text per line, by the ending of the name: the format, and how to convert it.
+_TO_TSV = r"""python -c 'import csv, sys; [print(*row, sep="\t") for row in csv.reader(sys.stdin)]'"""
+_JSON = "JSON", "write its fields as text, such as: jq -r '[.FIELD, .FIELD] | @tsv'"
+_CSV = "CSV", f"convert it to tab-separated columns: {_TO_TSV}"
+_NOT_LINES = {".json": _JSON, ".jsonl": _JSON, ".ndjson": _JSON, ".csv": _CSV}
 # UTF-32 first, because its mark begins with that of UTF-16.
 _OTHER_ENCODINGS = {
     "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
@@ -105,26 +126,53 @@ def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> 
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
-    """Opens a file for reading bytes. Recognises gzip by content, not by name; refuses UTF-16 and UTF-32."""
+    """Opens a text file for reading bytes, see `unpacked`. Refuses JSON and CSV by their names."""
+    plain = Path(path.name.removesuffix(path.suffix) if path.suffix in _FORMATS else path.name)
+    if refused := _NOT_LINES.get(plain.suffix.lower()):
+        raise UserError(f"{path} is {refused[0]}, but a file must have one sentence per line; {refused[1]}")
     try:
-        with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open(path, "rb"))
-            start = file.peek(4)[:4]
-            if path.suffix == ".gz" or start.startswith(_GZIP):
-                file = stack.enter_context(gzip.open(file))
-                start = b"" if path.suffix == ".gz" and not start.startswith(_GZIP) else file.peek(4)[:4]
-            for encoding, marks in _OTHER_ENCODINGS.items():
-                if start.startswith(marks):
-                    raise UserError(f"{path} is in {encoding}; convert it: iconv -f {encoding} -t UTF-8")
-            yield file
+        with open(path, "rb") as file, unpacked(file, str(path)) as content:
+            yield content
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
     except IsADirectoryError as error:
         raise UserError(f"{path} is a directory; pass a file") from error
     except PermissionError as error:
         raise UserError(f"no permission to read {path}; change its permissions, or pass another file") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is a damaged gzip file ({error}); download or write it again") from error
+
+
+@contextlib.contextmanager
+def unpacked(file: BufferedReader, name: str) -> Iterator[BufferedIOBase]:
+    """Opens the content of a file: that of gzip, bzip2 and xz, recognised by the first bytes, or else the file itself.
+
+    Refuses other compressed files, UTF-16 and UTF-32, and text whose lines end with CR only.
+    """
+    content, start = file, file.peek(6)
+    if program := next((program for mark, program in _UNPACKED_BY.items() if start.startswith(mark)), None):
+        raise UserError(f"{name} is compressed, but not with gzip, bzip2 or xz; unpack it first: {program}")
+    of_name = _FORMATS.get(Path(name).suffix) if start else None
+    form = next((form for form in _FORMATS.values() if start.startswith(form.mark)), of_name)
+    damaged: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    try:
+        module = importlib.import_module(form.module) if form else None
+    except ImportError as error:
+        raise UserError(f"{name}: this Python was built without {error.name}; unpack the file first") from error
+    try:
+        with contextlib.ExitStack() as stack:
+            if module:
+                damaged = (*damaged, getattr(module, "LZMAError", EOFError))
+                content = stack.enter_context(module.open(file))
+                start = content.peek(6)
+            for encoding, marks in _OTHER_ENCODINGS.items():
+                if start.startswith(marks):
+                    raise UserError(f"{name} is in {encoding}; convert it: iconv -f {encoding} -t UTF-8")
+            if b"\r" in start[:-1] and b"\n" not in start:
+                raise UserError(f"the lines of {name} end with CR only, as on old Macs; convert it: tr '\\r' '\\n'")
+            yield content
+    except damaged as error:
+        if not form or getattr(error, "errno", None) is not None:  # an error of the system
+            raise
+        raise UserError(f"{name} is a damaged {form.name} file ({error}); download or write it again") from error
 
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
@@ -144,30 +192,50 @@ def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
         )
 
 
-def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
+def read_any_parallel(inputs: Path, targets: Path, allow_unequal: bool = True) -> Iterator[Example]:
     """Yields the pairs in two files with one sentence per line, one pair for each line of the longer file.
 
-    A line that is not UTF-8 or is missing from the shorter file becomes an `Unusable` with the reason.
+    A line that is not UTF-8 or is missing from the shorter file becomes an `Unusable` with the reason. If lines are
+    missing, the end is a UserError unless `allow_unequal`.
     """
     missing = Unusable("a line that the other file does not have")
+    count = lacking = 0
+    more, fewer = inputs, targets
     for pair in itertools.zip_longest(_any_lines(inputs), _any_lines(targets), fillvalue=missing):
+        count += 1
+        if pair[0] is missing or pair[1] is missing:
+            lacking += 1
+            more, fewer = (inputs, targets) if pair[1] is missing else (targets, inputs)
         yield Example(*pair)
+    if lacking and not allow_unequal:
+        raise UserError(
+            f"{more} has {count:,} lines, but {fewer} has {count - lacking:,}; line n of one must be the translation "
+            f"of line n of the other: correct the files, or pass `allow_unequal` to drop the last lines of the longer"
+        )
 
 
 def read_tsv(path: Path) -> Iterator[Example]:
     """Yields the pairs in a file that has inputs, a tab and targets on each line.
 
     If a line has more columns, the first two are used and the targets become `WithMore`. A line that has only one
-    column or is not UTF-8 becomes a pair with an `Unusable`, which contains the reason.
+    column or is not UTF-8 becomes a pair with an `Unusable`, which contains the reason. If no line has a tab, the end
+    is a UserError.
     """
+    first, has_pairs = "", False
     for line in _any_lines(path):
         columns = line.split("\t")
+        first = first or line
         if isinstance(line, Unusable):
             yield Example(line, line)
         elif len(columns) < 2:
             yield Example(line, Unusable("a line without a tab"))
         else:
+            has_pairs = True
             yield Example(columns[0], columns[1] if len(columns) == 2 else WithMore(columns[1]))
+    if first and not has_pairs:
+        form, remedy = _JSON if re.match(r"\[?\s*\{", first) else _CSV if "," in first else ("", "")
+        looks = f", and it looks like {form}; {remedy}" if form else "; separate the two sides with a tab"
+        raise UserError(f"no line of {path} has a tab{looks}")
 
 
 def _any_lines(path: Path) -> Iterator[str]:

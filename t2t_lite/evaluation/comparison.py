@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite.data.problem import Problem
-from t2t_lite.errors import UserError
 from t2t_lite.evaluation.stored import SplitScores, format_interval, format_p_value, table
 from t2t_lite.files import as_json, write_text
 from t2t_lite.metric import (
@@ -143,19 +142,13 @@ def compare_texts(
 
 
 def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> Comparison:
-    """Compares runs that were evaluated on the same split with the first run, whose problem is `problem`."""
-    first, *others = scores
-    for other in others:
-        if other.reference_digests != first.reference_digests:
-            raise UserError(
-                f"{other.output_dir} and {first.output_dir} have different references for the split '{first.split}'; "
-                f"compare runs on the same data, or pass its folder with `data_dir`"
-            )
-    if not problem.has_inputs:
-        raise UserError(f"'{problem.name}' has no outputs to compare; pass one run directory")
+    """Compares runs or checkpoints with the first of them, whose problem is `problem`; see `check_comparable`."""
+    first = scores[0]
     names = [one.output_dir.resolve().name for one in scores]
     if len(set(names)) < len(names):
         names = [str(one.output_dir) for one in scores]
+    if len(set(names)) < len(names):
+        names = [Path(one.content["checkpoint"]["path"]).name for one in scores]
     known = [{figure.metric for figure in one.figures} for one in scores]
     metrics = [each.metric for each in first.figures if each.metric and all(each.metric in other for other in known)]
     several = METRICS.fact(problem.metric, "several_references", False)

@@ -248,6 +248,24 @@ def make_request(source: ModelSource, options: EvalOptions) -> EvalRequest:
     return request
 
 
+def check_comparable(requests: Sequence[EvalRequest]) -> None:
+    """Raises UserError unless the outputs of all requests can be compared with those of the first one."""
+    first, *others = requests
+    if others and not first.problem.has_inputs:
+        raise UserError(f"'{first.problem.name}' has no outputs to compare; pass one run directory")
+    for number, each in enumerate(requests):
+        requested_metrics(each.options.metrics, each.problem)
+        if each.folder in [other.folder for other in requests[:number]]:
+            raise UserError(f"{each.source.selection.path} is given twice; a comparison needs different checkpoints")
+    references = [[file_sha256(path) for path in each.references] for each in requests]
+    for other, its in zip(others, references[1:]):
+        if its != references[0]:
+            raise UserError(
+                f"{other.source.run_dir.path} and {first.source.run_dir.path} have different references for the split "
+                f"'{first.options.split}'; compare runs on the same data, or pass its folder with `data_dir`"
+            )
+
+
 class _Outputs(NamedTuple):
     hypotheses: list[str]  # [] if the problem has no outputs, or without decoding
     only_trees: list[str]  # the outputs of a search among well-formed trees only; [] if there was none

@@ -50,6 +50,7 @@ from t2t_lite.data.pipeline import write_index
 from t2t_lite.data.problem import SIDES, SPLITS, Example, Problem
 from t2t_lite.data.text_files import read_lines, without_tags
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, partial_path, split_paths, written_whole
 from t2t_lite.system.machine import num_cores
@@ -496,9 +497,15 @@ def check_vocab_file(problem: Problem) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in filter(None, _imported(problem)):
             try:
-                import_vocabulary(Path(name), Path(folder) / "vocabulary")
+                import_vocabulary(Path(name), copied := Path(folder) / "vocabulary")
             except UserError as error:
                 raise UserError(f"`vocab_file={problem.vocab_file}`: {error}") from error
+            tokens = open_vocabulary(copied).tokens()
+            if twice := [token for token in tokens[:3] if tokens.count(token) > 1]:
+                LOG.warning(
+                    f"{name} has the names of the symbols {' and '.join(twice)} a second time: models with it "
+                    f"cannot be exported for CTranslate2; for that, make a vocabulary whose words are others"
+                )
 
 
 def _imported(problem: Problem) -> list[str]:

@@ -130,6 +130,7 @@ SWAPPED_MARGIN = 0.3
 _LINES = 5  # number of example lines to show
 ENTITY, TAG = "an HTML entity, such as &amp;", "an HTML or XML tag, such as <br>"
 INVISIBLE = "an invisible character (U+200B, U+2060 or U+FEFF)"
+NUMBER = "the source is only a number"
 # What is left of web pages: for each kind, the function that returns the first in a text.
 _MARKUP = {ENTITY: find_entity, TAG: find_tag, INVISIBLE: find_invisible}
 
@@ -171,6 +172,7 @@ class TextChecks:
         self._distinct = _DistinctCount()
         self._swapped = Finding("the sides seem to be swapped", dropped=False)
         self._more_columns = Finding("more than two columns: the first two are used", dropped=False)
+        self._numbers = Finding(NUMBER, dropped=False)
         self._markup = {kind: Finding(kind, dropped=False) for kind in _MARKUP}
         self._alignment = LineAlignment()
         self._others = {split: _Split(split, pairs, symbols) for split, pairs in splits.items()}
@@ -192,6 +194,8 @@ class TextChecks:
         self.words["targets"][len(targets.split())] += 1
         if inputs.strip() == targets.strip():
             self._identical.note(self.pairs)
+        if inputs.strip().isdecimal():
+            self._numbers.note(self.pairs, inputs.strip())
         for kind, find in _MARKUP.items():
             if found := find(inputs) or find(targets):
                 self._markup[kind].note(self.pairs, found)
@@ -235,7 +239,12 @@ class TextChecks:
         findings += [self._identical, self._swapped]
         findings += [each.overlap for each in self._others.values() if each.overlap.kind not in self._dropped]
         # Rare defects are listed only if they occur.
-        rare = [self._more_columns, *self._markup.values(), *(each.swapped for each in self._others.values())]
+        rare = [
+            self._more_columns,
+            *([self._numbers] if self._numbers.count == kept else []),
+            *self._markup.values(),
+            *(each.swapped for each in self._others.values()),
+        ]
         return findings + [each for each in rare if each.count]
 
     def stretches_apart(self) -> list[Stretch]:
@@ -447,9 +456,12 @@ def examine_corpus(
     progress = PairProgress(f"{problem.data_name}: counting", say)
     try:
         statistics = corpus_statistics(problem, problem.raw_pairs(files), checks, progress)
-    except UserError:
+    except UserError as error:
         if checks is not None and checks.pairs:
             report(checks)  # the report may show the cause
+            if checks.lines["inputs"] != checks.lines["targets"] and (apart := checks.stretches_apart()):
+                where = f"the lengths of the two sides are uncorrelated from about line {apart[0].first:,} on"
+                raise UserError(f"{error} ({where})") from error
         raise
     if not statistics.pairs:
         raise no_examples(problem, "train")
