@@ -5,6 +5,8 @@ from os import PathLike
 
 from t2t_lite.bin import cli
 from t2t_lite.options import option
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.evaluations import read_evaluations
 from t2t_lite.runs.selection import average_checkpoints
 
 
@@ -45,3 +47,11 @@ def _run(flags: Sequence[str]) -> None:
         checkpoint_path=arguments.checkpoint_path,
     )
     print(f"{path}: average of {len(steps)} checkpoints (steps {', '.join(map(str, steps))}), for inference only")
+    last, _ = list_checkpoints(path.parent)[-1]
+    loss = read_evaluations(path.parent).get(last, {}).get("loss")
+    known = "" if loss is None else f", whose dev loss is {loss:.3f}"
+    print(
+        f"decoder, eval and export use it from now on, unless --checkpoint_path=last asks for ckpt-{last}{known}; "
+        f"t2t-lite-eval computes that of the average"
+    )
+    cli.say_next("eval", f"--output_dir={arguments.output_dir}")

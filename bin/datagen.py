@@ -22,6 +22,7 @@ from t2t_lite.visualization.figures import COLORS, check_plot_file, make_figure,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from t2t_lite.data.generation.generate import GeneratedData
     from t2t_lite.data.inspection import Inspection
 
 _MAX_LENGTHS = (64, 128, 256, 512)
@@ -29,6 +30,8 @@ _MAX_LENGTHS = (64, 128, 256, 512)
 _SHOWN = 0.995
 _MAX_BINS = 60
 _MAX_TOKENS_PER_WORD = 10
+# Sets by the least number of training pairs, see docs/choosing.md.
+_SETS = {100_000: "transformer_base", 15_000: "transformer_multi30k", 0: "transformer_tiny"}
 MANY_DROPPED = 0.1  # share of all pairs
 # What to do about a finding, by its kind.
 _REMEDIES = {
@@ -94,15 +97,16 @@ def _run(flags: Sequence[str]) -> None:
         return
     options = cli.given(arguments, GenerateOptions) | arguments.problem_options
     if not arguments.kind and not arguments.t2t_problem:
-        t2t.generate_data(
+        made = t2t.generate_data(
             arguments.problem, arguments.data_dir, tmp_dir=arguments.tmp_dir, display=GenerationDisplay(), **options
         )
+        _say_next(made)
         return
     if not arguments.kind or not arguments.tmp_dir:
         parser.error("--from=t2t needs --tmp_dir" if arguments.kind else "--t2t_problem needs --from=t2t")
     if others := {name for name, value in options.items() if value} - {"vocab_file"}:
         parser.error(f"--from=t2t uses the shards unchanged; remove --{min(others)}")
-    t2t.import_data(
+    made = t2t.import_data(
         arguments.tmp_dir,
         arguments.data_dir,
         problem=arguments.problem,
@@ -110,6 +114,16 @@ def _run(flags: Sequence[str]) -> None:
         t2t_problem=arguments.t2t_problem or "",
         display=GenerationDisplay(),
     )
+    _say_next(made)
+
+
+def _say_next(made: "GeneratedData") -> None:
+    """Says how to train on the data, with the set that docs/choosing.md suggests for its size."""
+    suggested = next(name for least, name in _SETS.items() if made.pairs["train"] >= least)
+    if get_problem(made.problem).writes_trees:
+        suggested = "transformer_parsing"
+    flags = {"problem": made.problem, "hparams_set": suggested, "data_dir": str(made.data_dir), "output_dir": "RUN"}
+    cli.say_next("trainer", *(f"--{name}={value}" for name, value in flags.items()))
 
 
 def _print_inspection(arguments: argparse.Namespace) -> None:

@@ -112,6 +112,9 @@ def _run(flags: Sequence[str]) -> None:
     print("\n".join(stored.evaluation_report(each) for each in scores), end="")
     if comparison := _compared(scores, problem):
         print(f"\n{comparison.report()}", end="")
+    elif problem.has_inputs:
+        (run,) = arguments.output_dir
+        cli.say_next("decoder", f"--output_dir={run}", "--decode_from_file=IN.txt", "--decode_to_file=OUT.txt")
 
 
 def _requests(parser: cli.CommandParser, arguments: argparse.Namespace) -> "list[EvalRequest]":

@@ -13,9 +13,16 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.datagen import GenerationDisplay
 from t2t_lite.data.problem import get_problem
 from t2t_lite.options import option
-from t2t_lite.runs.run_dir import open_run_dir, wait_for_run_dir
+from t2t_lite.runs.run_dir import open_run_dir, stored_setting, wait_for_run_dir
 from t2t_lite.system.tensorflow import import_tensorflow
-from t2t_lite.training.cluster import is_in_step, is_launched, make_tf_configs, task_of_environment, use_slurm
+from t2t_lite.training.cluster import (
+    is_in_step,
+    is_launched,
+    make_tf_configs,
+    task_of_environment,
+    use_slurm,
+    workers_of_environment,
+)
 from t2t_lite.training.launcher import Launcher
 from t2t_lite.training.options import TrainOptions, check_evaluation
 
@@ -141,6 +148,15 @@ def _train(arguments: argparse.Namespace) -> int:
         **{name: getattr(arguments, name) for name in names},
         **cli.given(arguments, TrainOptions),
     )
+    if workers_of_environment()[1] == 0:  # the chief
+        where = f"{arguments.output_dir}, step {result.step}"
+        if result.signal:
+            cli.warn(f"stopped by {result.signal}: {where}; repeat the command to continue")
+        else:
+            cli.warn(f"done: {where} ({result.ended_by})")
+            usual = int(stored_setting(result.output_dir, "average_checkpoints"))
+            averages = len(result.checkpoints) >= usual > 1 and result.report is None
+            cli.say_next("avg" if averages else "eval", f"--output_dir={arguments.output_dir}")
     return 128 + signal.Signals[result.signal] if result.signal else 0
 
 

@@ -12,8 +12,9 @@ LOG = logging.getLogger("t2t_lite")
 class Display:
     """Shows the progress of data generation and training as lines of the logger "t2t_lite", at level INFO."""
 
-    LINE_SECONDS = 30.0  # between the lines of an evaluation
+    LINE_SECONDS = 30.0  # between lines while nothing else is shown
     _next_line = math.inf
+    _last_step = 0
 
     def say(self, line: str) -> None:
         """Shows a line."""
@@ -33,13 +34,16 @@ class Display:
 
     def start_training(self, first_step: int, last_step: int) -> None:
         """Prepares to show the steps after `first_step`, up to `last_step`."""
+        self._last_step, self._next_line = last_step, time.monotonic() + self.LINE_SECONDS
 
     def after_step(self, step: int) -> None:
-        """Shows that a step is complete."""
+        """Shows that a step is complete, `LINE_SECONDS` after the last line."""
+        self.evaluating(f"step {step}/{self._last_step}")
 
     def report(self, step: int, last_step: int, figures: str, left: str) -> None:
         """Shows a line with the figures of a step and the time left."""
         self.say(f"step {step}/{last_step}  {figures}  {left}")
+        self._next_line = time.monotonic() + self.LINE_SECONDS
 
     def start_evaluation(self) -> None:
         """Prepares for an evaluation."""
@@ -53,6 +57,7 @@ class Display:
 
     def end_evaluation(self) -> None:
         """Ends what `start_evaluation` began."""
+        self._next_line = time.monotonic() + self.LINE_SECONDS
 
     def stopping(self) -> None:
         """Shows that a signal told training to stop. Called in the signal handler."""

@@ -1,6 +1,6 @@
 """The code that all commands share: the parser, argument types and error handling."""
 
-from t2t_lite.bin.cli.display import CommandDisplay, print_table, say, table, warn
+from t2t_lite.bin.cli.display import CommandDisplay, print_table, say, say_next, table, warn
 from t2t_lite.bin.cli.flags import (
     Flags,
     Paths,
@@ -37,6 +37,7 @@ __all__ = [
     "program",
     "run",
     "say",
+    "say_next",
     "table",
     "trust_plugins",
     "truth",

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import inspect
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, get_type_hints
 
@@ -31,6 +32,11 @@ def say(line: str) -> None:
 def warn(line: str) -> None:
     """Prints a message of the library on standard error, see `say`."""
     print(as_flags(line), file=sys.stderr)
+
+
+def say_next(command: str, *flags: str) -> None:
+    """Says on standard error what comes next: a command, given its name without "t2t-lite-"."""
+    print(f"Next: {shlex.join([f't2t-lite-{command}', *flags])}", file=sys.stderr, flush=True)
 
 
 def table(*titles: str, left: int = 1, pad_edge: bool = False) -> "rich.table.Table":
@@ -74,6 +80,7 @@ class CommandDisplay(Display):
         import rich.progress
 
         self._console = rich.console.Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        super().start_training(first_step, last_step)
         if self._console.is_terminal:
             self._bar = rich.progress.Progress(
                 "step {task.completed}/{task.total}",
@@ -88,6 +95,8 @@ class CommandDisplay(Display):
     def after_step(self, step: int) -> None:
         if self._bar:
             self._bar.update(self._task, completed=step)
+        else:
+            super().after_step(step)
 
     def report(self, step: int, last_step: int, figures: str, left: str) -> None:
         if self._bar:
@@ -104,6 +113,7 @@ class CommandDisplay(Display):
             super().evaluating(line)
 
     def end_evaluation(self) -> None:
+        super().end_evaluation()
         if self._bar:
             self._bar.update(self._task, figures=self._figures)
 

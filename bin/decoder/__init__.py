@@ -1,6 +1,7 @@
 """t2t-lite-decoder: translates or parses text with a trained model."""
 
 import argparse
+import importlib.util
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -181,6 +182,10 @@ def _run(flags: Sequence[str]) -> None:
     model = files.chosen_model(arguments)
     _check_trees(arguments, model)
     files.decode(arguments, model, *_files(arguments, model.files))
+    if arguments.decode_to_file and len(arguments.output_dir or ()) == 1:
+        (run,) = arguments.output_dir
+        form = "ctranslate2" if importlib.util.find_spec("ctranslate2") else "keras"
+        cli.say_next("export", f"--output_dir={run}", f"--format={form}", "--export_dir=EXPORT")
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:

@@ -18,7 +18,9 @@ from t2t_lite.errors import UserError
 from t2t_lite.evaluation.stored import SplitScores, figure_table, stored_evaluations
 from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.files import is_pattern
-from t2t_lite.runs.checkpoint_files import checkpoint_digest, checkpoint_step
+from t2t_lite.runs.checkpoint_files import checkpoint_digest, checkpoint_step, list_checkpoints
+from t2t_lite.runs.evaluations import read_evaluations
+from t2t_lite.runs.selection import AVERAGE
 from t2t_lite.system.tensorflow import tensorflow_job
 
 _PACKAGES = {"saved_model": ("tensorflow", "tensorflow-text"), "ctranslate2": ("ctranslate2",), "keras": ("keras",)}
@@ -96,6 +98,15 @@ def export(
     source = open_model(output_dir, checked.checkpoint_path, checked.decode_hparams)
     for line in source.remarks:
         warn(line)
+    if checked.checkpoint_path is None and source.checkpoint.startswith(AVERAGE):
+        step, last = list_checkpoints(source.run_dir.path)[-1]
+        of_last = read_evaluations(source.run_dir.path).get(step, {}).get("loss")
+        of_average = [each.loss for each in stored_evaluations(source.run_dir, "dev", source.selection.path)]
+        losses = ["" if loss is None else f" (dev loss {loss:.3f})" for loss in (next(iter(of_average), None), of_last)]
+        warn(
+            f"exporting {source.checkpoint}{losses[0]}, which decoder, eval and export use by default; "
+            f"`checkpoint_path=last` asks for {last.name}{losses[1]}"
+        )
     return _write(source, checked.format, checked.quantization, export_dir)
 
 
