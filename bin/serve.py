@@ -39,6 +39,11 @@ class Flags(cli.RunFlags):
         unset="the models' own",
         metavar="en-de[,...]",
     )
+    terms: cli.Paths | None = option(
+        None,
+        "a glossary for each model, in order, with TERM<tab>TRANSLATION on each line; none: no glossary",
+        metavar="FILE[,FILE,...]",
+    )
     engine: str | None = option(
         None, "with --output_dir: the engine that decodes", unset="tensorflow", choices=ENGINES, parse=str
     )
@@ -78,6 +83,7 @@ def _run(flags: Sequence[str]) -> None:
         arguments.output_dir,
         arguments.checkpoint_path,
         arguments.engine or "",
+        arguments.terms or (),
     )
     # The access log goes to standard output; uvicorn's messages about clients are hidden.
     handler = logging.StreamHandler(sys.stdout)

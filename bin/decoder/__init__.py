@@ -19,7 +19,8 @@ from t2t_lite.visualization.figures import FORMS, KINDS, check_picture_file
 if TYPE_CHECKING:
     from t2t_lite.decoding.loading import ModelSource
 
-_FOR_FILES = ("prefix_file", "constraint_file", "alignments")
+_FOR_FILES = ("prefix_file", "constraint_file", "alignments", "terms")
+STANDARD_INPUT = Path("/dev/stdin")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,7 +65,10 @@ class Flags(cli.RunFlags):
     decode_interactive: bool = option(
         False,
         "prompt for lines, with a history, and print the time that each one takes",
-        excludes=("score_file", "decode_from_file", "decode_to_file", "draw_attention"),
+        excludes=(
+            *("score_file", "decode_from_file", "decode_to_file", "draw_attention"),
+            *("prefix_file", "constraint_file", "alignments"),
+        ),
     )
     tokenizer: str | None = option(
         None,
@@ -73,12 +77,15 @@ class Flags(cli.RunFlags):
         parse=str,
     )
     prefix_file: PathLike | None = option(
-        None, "start translation n with line n of this file; an empty line means no prefix", needs=("decode_from_file",)
+        None, "start translation n with line n of this file; an empty line means no prefix"
     )
     constraint_file: PathLike | None = option(
         None,
         "include the tab-separated phrases in line n of this file in translation n; an empty line means none",
-        needs=("decode_from_file",),
+    )
+    terms: PathLike | None = option(
+        None,
+        "a glossary with TERM<tab>TRANSLATION on each line: include the translation of each term that occurs in a line",
     )
     score_file: PathLike | None = option(
         None,
@@ -97,7 +104,14 @@ class Flags(cli.RunFlags):
     alignments: PathLike | None = option(
         None,
         "write word alignments, as i-j, to this file (.gz: compressed)",
-        needs=("decode_from_file", "decode_to_file"),
+    )
+    n_best_format: str | None = option(
+        None,
+        "with --decode_hparams=return_beams=True: json: a list for each line (default); text: a line N ||| TEXT ||| "
+        "SCORE for each hypothesis of line N, as in Moses, where N counts from 0",
+        choices=("json", "text"),
+        parse=str,
+        excludes=("score_file", "decode_interactive", "draw_attention", "runner"),
     )
     draw_trees: PathLike | None = option(
         None,
@@ -210,6 +224,8 @@ def _check_trees(arguments: argparse.Namespace, model: "ModelSource") -> None:
             raise UserError(f"--{flag} is not for parsing problems; the model in {model.where} writes trees")
     if arguments.draw_trees and Path(arguments.draw_trees).suffix.lower() in (".png", ".pdf", ".jpg", ".jpeg", ".gif"):
         raise UserError(f"--draw_trees={arguments.draw_trees}: trees can only be drawn as .svg or text", status=2)
+    if arguments.n_best_format and not settings.return_beams:
+        raise UserError("--n_best_format needs --decode_hparams=return_beams=True", status=2)
     if arguments.draw_trees and settings.return_beams:
         raise UserError("--draw_trees draws the best tree of each line; remove return_beams=True", status=2)
 
@@ -221,15 +237,17 @@ def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Pa
         return {f"--{flag}": Path(path) for flag in flags if (path := getattr(arguments, flag)) is not None}
 
     inputs = named("score_file", "decode_from_file", "prefix_file", "constraint_file")
+    if not {"--score_file", "--decode_from_file"} & inputs.keys():
+        inputs = {"standard input": STANDARD_INPUT} | inputs
     targets = named("decode_to_file", "alignments")
-    for path in inputs.values():
+    for path in (inputs | named("terms")).values():
+        if path == STANDARD_INPUT:
+            continue
         if path.is_dir():
             raise UserError(f"{path} is a directory; pass a file")
         if not path.exists():
             raise UserError(f"no such file: {path}")
     picture = named("draw_trees")
     files = {str(file): file for file in of_model}
-    check_outputs(
-        targets | picture | named("draw_attention"), (inputs or {"standard input": Path("/dev/stdin")}) | files
-    )
+    check_outputs(targets | picture | named("draw_attention"), inputs | named("terms") | files)
     return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)

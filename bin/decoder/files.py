@@ -10,7 +10,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -18,17 +18,19 @@ import rich.console
 from rich import progress
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.decoder import STANDARD_INPUT
 from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter, attention_picture
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines, unpacked
 from t2t_lite.decoding.ctranslate2_engine import check_settings
 from t2t_lite.decoding.export_dir import check_loadable
+from t2t_lite.decoding.glossary import Glossary
 from t2t_lite.decoding.loading import ModelSource, open_model
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.exporting.export import exported_run
-from t2t_lite.files import write_text, written_whole
+from t2t_lite.files import file_sha256, write_text, written_whole
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.system.tensorflow import import_for_searches
 from t2t_lite.trees.drawing import draw_svg, text_art
@@ -74,16 +76,17 @@ def waiting_blocks(lines: Iterator[_Line], most: int) -> Iterator[list[_Line]]:
 
 
 def decode_stream(
-    lines: Iterator[tuple[str, ...]], writer: OutputWriter, batch_lines: int | None, output: TextIO
+    lines: Iterator[tuple[str, ...]], writer: OutputWriter, batch_lines: int | None, files: Sequence[TextIO]
 ) -> None:
     first_line = 1
     for block in waiting_blocks(lines, batch_lines or WAITING_LINES):
-        output.writelines(line + "\n" for line in writer.outputs_of(block, first_line)[0])
-        output.flush()
+        for file, texts in zip(files, writer.outputs_of(block, first_line), strict=True):
+            file.writelines(line + "\n" for line in texts)
+            file.flush()
         first_line += len(block)
 
 
-def decode_interactively(translator: Translator | Parser) -> None:
+def decode_interactively(translator: Translator | Parser, **options: Any) -> None:
     """Prompts for lines until the input ends. Prints each translation with its time, and draws trees."""
     draws = isinstance(translator, Parser)
     if sys.stdin.isatty():
@@ -96,7 +99,7 @@ def decode_interactively(translator: Translator | Parser) -> None:
     with _history():
         for number, line in enumerate(_lines(), start=1):
             start = time.perf_counter()
-            (best,) = translator.translate([line], return_scores=True, first_line=number)
+            (best,) = translator.translate([line], return_scores=True, first_line=number, **options)
             seconds = time.perf_counter() - start
             print(best.text, flush=True)
             if draws and best.text:
@@ -179,7 +182,7 @@ def chosen_model(arguments: argparse.Namespace) -> ModelSource:
 
 
 def _check_ctranslate2(arguments: argparse.Namespace, settings: DecodeHParams, layer: int | None = None) -> None:
-    phrases = bool(arguments.constraint_file)
+    phrases = bool(arguments.constraint_file or arguments.terms)
     check_settings(settings, layer, phrases, alignment_layer=arguments.alignment_layer)
 
 
@@ -188,28 +191,32 @@ def decode(
 ) -> None:
     """Decodes with a model that was checked; the files are those that `_files` of the command returns."""
     translator = loaded(model, arguments)
+    terms = {"terms": Glossary(arguments.terms)} if arguments.terms else {}
     if arguments.decode_interactive:
-        decode_interactively(translator)
+        decode_interactively(translator, **terms)
         return
-    writer, resumed_after = OutputWriter(translator, arguments), 0
-    if inputs:
+    writer, resumed_after = OutputWriter(translator, arguments, **terms), 0
+    is_stream = inputs[0] == STANDARD_INPUT or (arguments.alignments and not arguments.decode_to_file)
+    if not is_stream:
         made_by = {
             # A pipe cannot be read again, so such a run cannot be resumed. The time makes it unique.
             "input": None if all(path.is_file() for path in inputs) else time.time(),
             **translator.engine.description(),
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [getattr(arguments, name) for name in _SHAPING],
+            **({"terms": file_sha256(Path(arguments.terms))} if arguments.terms else {}),
+            **({"n_best_format": "text"} if arguments.n_best_format == "text" else {}),
         }
         resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by)
     else:
-        lines = ((line,) for line in _standard_input())
+        lines = read_aligned_lines(inputs, cli.warn)
         with contextlib.ExitStack() as stack:
-            output = sys.stdout
-            if targets:
-                opener: Callable[..., TextIO] = gzip.open if targets[0].suffix == ".gz" else open
-                partial = stack.enter_context(written_whole(targets[0]))
-                output = stack.enter_context(opener(partial, "wt", encoding="utf-8"))
-            decode_stream(lines, writer, arguments.batch_lines, output)
+            files = [] if arguments.decode_to_file else [sys.stdout]
+            for target in targets:
+                opener: Callable[..., TextIO] = gzip.open if target.suffix == ".gz" else open
+                partial = stack.enter_context(written_whole(target))
+                files.append(stack.enter_context(opener(partial, "wt", encoding="utf-8")))
+            decode_stream(lines, writer, arguments.batch_lines, files)
     if isinstance(translator, Parser) and translator.parsed:
         cli.warn((f"after line {resumed_after:,}: " if resumed_after else "") + translator.report())
     if picture:
@@ -238,15 +245,21 @@ def loaded(model: ModelSource, arguments: argparse.Namespace) -> Translator | Pa
 def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterator[tuple[str, ...]]:
     """Yields tuples of corresponding lines of several files, which must have equal numbers of lines."""
     with contextlib.ExitStack() as stack:
-        files = [lenient_lines(stack.enter_context(open_bytes(path)), str(path), warn) for path in paths]
+        enter = stack.enter_context
+        files = [
+            _standard_input() if path == STANDARD_INPUT else lenient_lines(enter(open_bytes(path)), str(path), warn)
+            for path in paths
+        ]
         for number in itertools.count(1):
             row = [next(file, None) for file in files]
             if all(line is None for line in row):
                 return
             whole = tuple(line for line in row if line is not None)
             if len(whole) < len(row):
-                ended = paths[row.index(None)]
-                raise UserError(f"{ended} ends before line {number}; it must have a line for each line of {paths[0]}")
+                ended, first = (
+                    "standard input" if path == STANDARD_INPUT else path for path in (paths[row.index(None)], paths[0])
+                )
+                raise UserError(f"{ended} ends before line {number}; it must have a line for each line of {first}")
             yield whole
 
 

@@ -29,12 +29,12 @@ Line = TypeVar("Line", bound="str | tuple[str, ...]")
 class OutputWriter:
     """Turns blocks of input lines into output lines, and draws their attention. The flags determine the kind of output.
 
-    `_pairs` are the first non-blank lines with their best translations, for a picture; `_num_pairs` is the number of
-    all non-blank lines.
+    `options` are those of all searches, such as the terms of a glossary. `_pairs` are the first non-blank lines with
+    their best translations, for a picture; `_num_pairs` is the number of all non-blank lines.
     """
 
-    def __init__(self, translator: Translator | Parser, arguments: argparse.Namespace) -> None:
-        self._translator = translator
+    def __init__(self, translator: Translator | Parser, arguments: argparse.Namespace, **options: Any) -> None:
+        self._translator, self._options = translator, options
         self._arguments = arguments
         self._pairs: list[tuple[str, str]] = []
         self._num_pairs = 0
@@ -49,7 +49,7 @@ class OutputWriter:
         if self._arguments.score_file:
             return [self._scores([line for (line,) in lines], first_line)]
         texts = [line[0] for line in lines]
-        common = {"first_line": first_line, "on_done": on_done}
+        common = {"first_line": first_line, "on_done": on_done, **self._options}
         if self._arguments.prefix_file:
             common["prefixes"] = [line[1] for line in lines]
         if self._arguments.constraint_file:
@@ -57,6 +57,9 @@ class OutputWriter:
         if self._translator.decode_hparams.return_beams:
             beams = self._translator.n_best(texts, **common)
             outputs = [[json.dumps([hypothesis_dict(each) for each in line], ensure_ascii=False) for line in beams]]
+            if self._arguments.n_best_format == "text":
+                listed = enumerate(beams, start=first_line - 1)
+                outputs = [["\n".join(_moses_line(number, each) for each in line) for number, line in listed]]
             best = [line[0].text for line in beams]
         else:
             best = self._translator.translate(texts, **common)
@@ -126,6 +129,10 @@ def hypothesis_dict(hypothesis: Hypothesis) -> dict[str, str | float | None]:
         "score": round(hypothesis.score, 6) if exists else None,
         "log_prob": round(hypothesis.log_prob, 6) if exists else None,
     }
+
+
+def _moses_line(number: int, hypothesis: Hypothesis) -> str:
+    return f"{number} ||| {one_line(hypothesis.text)} ||| {hypothesis.score:.6f}"
 
 
 class ResumableWriter:

@@ -5,8 +5,6 @@ functions of a `Request` that return a `LineConstraint` or a `LineTerm`. The set
 select them by name.
 """
 
-import re
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +12,7 @@ import numpy as np
 from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.engine import LineConstraint, LineTerm, Request, padded
+from t2t_lite.decoding.glossary import is_in_word
 from t2t_lite.decoding.search.beam_search import BeamSearch, Sampling
 from t2t_lite.decoding.search.beam_state import SearchInputs
 from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram, Prefix
@@ -71,19 +70,18 @@ class PhraseVocabulary:
         self._texts = ["".join(vocabulary.tokens_of([token])) for token in range(vocabulary.size)]
         # A token with a leading blank begins no output, unless the vocabulary puts a blank before the first word.
         blanks = () if vocabulary.starts_with_blank else tuple(text.startswith(" ") for text in self._texts)
-        begins = tuple(_is_in_word(text[:1]) for text in self._texts)
-        ends = tuple(_is_in_word(text[-1:]) for text in self._texts)
+        begins = tuple(is_in_word(text[:1]) or text[:1] == _PART for text in self._texts)
+        ends = tuple(is_in_word(text[-1:]) or text[-1:] == _PART for text in self._texts)
         self._constraint = Phrases(begins, ends, blanks, EOS_ID)
 
     def constraint(self, phrases: Sequence[Sequence[str]], first_line: int = 1) -> LineConstraint:
         """Returns the constraint that makes each line's output contain its phrases as whole words.
 
-        Blank and repeated phrases are ignored.
+        A phrase that is listed twice must occur twice. Blank phrases are ignored.
         """
         rows = []
         for number, line in enumerate(phrases, start=first_line):
-            tokens = [self._tokens(phrase, number) for phrase in dict.fromkeys(map(str.strip, line)) if phrase]
-            rows.append(phrase_places(tokens))
+            rows.append(phrase_places([self._tokens(phrase, number) for phrase in map(str.strip, line) if phrase]))
         inputs = {f"phrase_{name}": [getattr(row, name) for row in rows] for name in Places._fields}
         # Leaves room for other words between the phrases.
         return LineConstraint(self._constraint, inputs, [2 * len(row.tokens) + 1 for row in rows])
@@ -100,11 +98,6 @@ class PhraseVocabulary:
                 f"{self._vocabulary.path.name}, so no output can contain it; remove the phrase"
             )
         return ids
-
-
-def _is_in_word(character: str) -> bool:
-    is_letter = re.fullmatch(r"\w", character) or character == _PART
-    return bool(character) and bool(is_letter or unicodedata.category(character).startswith("M"))
 
 
 def make_beam_search(

@@ -22,6 +22,7 @@ from t2t_lite.decoding.engine import (
     Request,
     check_process,
 )
+from t2t_lite.decoding.glossary import Glossary, Terms
 from t2t_lite.decoding.loading import ModelSource, open_model
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.display import LOG
@@ -37,7 +38,7 @@ Weights: TypeAlias = tuple[np.ndarray, list[str], list[str]]
 # Tokens usually have fewer characters than this, so only the beginning of a long text must be tokenized.
 MAX_TOKEN_CHARACTERS = 64
 # The options of `translate` that are not search settings.
-_OPTIONS = ("prefixes", "first_line", "on_done", "constraints", "phrases", "check", "copy_letterless")
+_OPTIONS = ("prefixes", "first_line", "on_done", "constraints", "phrases", "terms", "check", "copy_letterless")
 _Result = TypeVar("_Result")
 
 
@@ -279,6 +280,7 @@ class Translator:
         on_done: Callable[[int], None] | None = None,
         constraints: Sequence[LineConstraint] | str = (),
         phrases: Sequence[Sequence[str]] | None = None,
+        terms: Terms | None = None,
         check: Callable[[], None] | None = None,
         copy_letterless: bool = False,
         **settings: SettingValue,
@@ -294,7 +296,10 @@ class Translator:
           on_done: called after each batch with its number of translated lines.
           constraints: additional rules about the next token, such as those of a grammar; or names of registered rules,
             "a+b".
-          phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
+          phrases: for each line, the phrases that its translation must contain, as whole words; one that is listed
+            twice, twice. None: no phrases.
+          terms: a `Glossary`, {term: translation}, or a file with TERM<tab>TRANSLATION on each line: the translation
+            of a line that has a term must contain its translation, as a phrase. See `Glossary` for what counts.
           check: called several times a second, in any thread; an exception from it ends the search.
           copy_letterless: whether the translation of a line without a letter of any script, such as "12" or an emoji,
             is the line itself, with score 0, unless it lacks the line's prefix or phrases. The server does so, see
@@ -316,6 +321,7 @@ class Translator:
             on_done=on_done,
             constraints=constraints,
             phrases=phrases,
+            terms=terms,
             check=check,
             copy_letterless=copy_letterless,
             exact_scores=return_scores,
@@ -347,6 +353,7 @@ class Translator:
         on_done: Callable[[int], None] | None = None,
         constraints: Sequence[LineConstraint] | str = (),
         phrases: Sequence[Sequence[str]] | None = None,
+        terms: Terms | None = None,
         copy_letterless: bool = False,
         **settings: SettingValue,
     ) -> list[list[Hypothesis]]:
@@ -364,6 +371,7 @@ class Translator:
             on_done=on_done,
             constraints=constraints,
             phrases=phrases,
+            terms=terms,
             copy_letterless=copy_letterless,
         )
 
@@ -496,6 +504,7 @@ class Translator:
         on_done: Callable[[int], None] | None = None,
         constraints: Sequence[LineConstraint] | str = (),
         phrases: Sequence[Sequence[str]] | None = None,
+        terms: Terms | None = None,
         check: Callable[[], None] | None = None,
         copy_letterless: bool = False,
         exact_scores: bool = True,
@@ -519,8 +528,8 @@ class Translator:
             settings, constraints = settings.replace(constraints=constraints), ()
         if prefixes is not None and len(prefixes) != len(lines):
             raise UserError(f"{len(lines)} lines but {len(prefixes)} prefixes; pass one prefix per line")
-        phrases = None if phrases is None else _checked_phrases(phrases, len(lines), settings)
-        self.engine.check(settings, phrases=any(phrases or ()), constraints=bool(constraints))
+        phrases = self._phrases(lines, phrases, terms, settings, first_line)
+        self.engine.check(settings, phrases=terms is not None or any(phrases or ()), constraints=bool(constraints))
 
         copied = _letterless(lines, prefixes, phrases) if copy_letterless and self.has_inputs else {}
         texts = ["" if row in copied else text for row, text in enumerate(lines)]
@@ -563,6 +572,35 @@ class Translator:
             results[row] = self._hypotheses(hypotheses[row], *start, row in cut, row in whole_words)
         is_list = num_wanted == 0 and settings.sampling_method == "argmax"
         return list(map(distinct, results)) if is_list else results
+
+    def _phrases(
+        self,
+        lines: Sequence[str],
+        phrases: Sequence[Sequence[str]] | None,
+        terms: Terms | None,
+        settings: DecodeHParams,
+        first_line: int,
+    ) -> list[list[str]] | None:
+        """Returns the phrases of lines with those of the terms in them. Warns of terms that no output can contain."""
+        phrases = None if phrases is None else _checked_phrases(phrases, len(lines))
+        for name, wanted in (("sampling_method", "argmax"), ("diverse_beam_groups", 1)):
+            if (terms is not None or any(phrases or ())) and (value := getattr(settings, name)) != wanted:
+                raise UserError(f"{name}={value} in `decode_hparams` does not work with phrases; use {name}={wanted}")
+        if terms is None:
+            return phrases
+        if not self.has_inputs:
+            raise UserError("the model reads no inputs, so it takes no `terms`")
+        added = Glossary(terms).added_to(phrases, lines)
+        unknown_id = self.vocabulary.unknown_id
+        for number, (line, own) in enumerate(zip(added, phrases or [()] * len(added)), start=first_line):
+            for phrase in line[len(own) :]:
+                if unknown_id is not None and unknown_id in self.vocabulary.ids_of([phrase])[0]:
+                    line.remove(phrase)
+                    self._warn(
+                        f"line {number}: no output can contain '{phrase}', because characters or words of it are not "
+                        f"in {self.vocabulary.path.name}"
+                    )
+        return added
 
     def _settings(self, changes: Mapping[str, SettingValue]) -> DecodeHParams:
         settings = self.decode_hparams.replace(**changes)
@@ -653,17 +691,13 @@ def _letterless(
     }
 
 
-def _checked_phrases(phrases: Sequence[Sequence[str]], count: int, settings: DecodeHParams) -> list[list[str]]:
-    """Returns the phrases of `count` lines without the blank ones. Raises UserError for what no search supports."""
+def _checked_phrases(phrases: Sequence[Sequence[str]], count: int) -> list[list[str]]:
+    """Returns the phrases of `count` lines without blank ones."""
     if len(phrases) != count:
         raise UserError(f"{count} lines but {len(phrases)} lists of phrases; pass one list per line, empty or not")
     if not all(isinstance(line, list | tuple) and all(isinstance(each, str) for each in line) for line in phrases):
         raise UserError("`phrases` takes a list of texts for each line, such as [['a phrase', 'another'], []]")
-    found = [[phrase for phrase in line if phrase.strip()] for line in phrases]
-    for name, wanted in (("sampling_method", "argmax"), ("diverse_beam_groups", 1)) if any(found) else ():
-        if (value := getattr(settings, name)) != wanted:
-            raise UserError(f"{name}={value} in `decode_hparams` does not work with phrases; use {name}={wanted}")
-    return found
+    return [[phrase for phrase in map(str.strip, line) if phrase] for line in phrases]
 
 
 def distinct(beams: Sequence[Hypothesis]) -> list[Hypothesis]:

@@ -153,8 +153,9 @@ class Parser:
         """Returns (words of each line, lines in the model's input format). Raises UserError for unsupported options."""
         if options.pop("prefixes", None):
             raise UserError("a parser does not support prefixes, because its outputs are trees; omit `prefixes`")
-        if options.pop("phrases", None):
-            raise UserError("a parser does not support phrases, because its outputs are trees; omit `phrases`")
+        for name in ("phrases", "terms"):
+            if options.pop(name, None):
+                raise UserError(f"a parser does not support {name}, because its outputs are trees; omit `{name}`")
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
 

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 
+from t2t_lite.decoding.glossary import Glossary
 from t2t_lite.decoding.loading import open_model
 from t2t_lite.errors import UserError
 from t2t_lite.options import SettingValue
@@ -24,10 +25,12 @@ def model_places(
     output_dir: str | PathLike | None = None,
     checkpoint_path: str | PathLike | None = None,
     engine: str = "",
+    terms: Sequence[str | PathLike] = (),
 ) -> list[Place]:
     """Chooses the models to serve: exports, or that of a run directory.
 
-    `pairs` are the languages of each, "en-de,de-en", instead of its own. Raises UserError if one is unusable.
+    `pairs` are the languages of each, "en-de,de-en", instead of its own, and `terms` the files of their glossaries, or
+    "none". Raises UserError if one is unusable.
     """
     language_pairs = languages.pairs_in(pairs) if pairs else []
     sources = [open_model(export_dir=path, decode_hparams=decode_hparams) for path in exports]
@@ -38,7 +41,15 @@ def model_places(
             f"`languages={pairs}` has {len(language_pairs)} pairs for {len(sources)} models; pass one pair per model",
             status=2,
         )
-    return [Place(source, pair, engine, num_threads) for source, pair in itertools.zip_longest(sources, language_pairs)]
+    if terms and len(terms) != len(sources):
+        raise UserError(
+            f"`terms` has {len(terms)} files for {len(sources)} models; pass one per model, or none", status=2
+        )
+    files = [None if str(path) == "none" else path for path in terms]
+    for path in filter(None, files):
+        Glossary(path)  # a check, before models are loaded
+    places = itertools.zip_longest(sources, language_pairs, files)
+    return [Place(source, pair, engine, num_threads, file) for source, pair, file in places]
 
 
 class NoSuchModel(Exception):

@@ -30,6 +30,7 @@ LARGEST_SETTINGS = {
 REQUEST_SETTINGS = tuple(LARGEST_SETTINGS)
 # Maximum tokens in a request for attention weights: the number of weights grows with the square of the tokens.
 MAX_ATTENTION_TOKENS = 256
+MAX_TERMS = 100  # in a request; finding them takes time for each of them
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,12 +4,19 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
+from t2t_lite.serving.options import MAX_TERMS
+
 # A text without the byte order marks before it.
 _Text = Annotated[str, pydantic.AfterValidator(lambda text: text.lstrip("\ufeff"))]
+_Term = Annotated[str, pydantic.StringConstraints(max_length=200)]
 _INPUTS = "a list of lines, or a single line; each line gets one result"
 _DRAWING = "return each line's best tree as an SVG picture; more than 20 lines: an error, or with split, no pictures"
 _SPLIT = (
     "treat the inputs as one text of any number of lines, and split it into sentences; each sentence gets one result"
+)
+_TERMS = (
+    'a glossary, [["term", "translation"], ...]: the output for a line with a term contains its translation; it comes '
+    "before the model's own glossary"
 )
 _SETTINGS = "search settings for this request, such as beam_size and alpha"
 
@@ -58,6 +65,7 @@ class TranslateRequest(Request, json_schema_extra={"examples": [_EXAMPLE]}):
     target: str = pydantic.Field("", description="language code of the translation")
     prefixes: _Text | list[_Text] | None = pydantic.Field(None, description="the beginning of each output")
     phrases: list[list[str]] | None = pydantic.Field(None, description="phrases that each output must contain")
+    terms: list[tuple[_Term, str]] = pydantic.Field([], max_length=MAX_TERMS, description=_TERMS)
     alignments: bool = pydantic.Field(False, description='return word alignments, "i-j ..."')
     attention: AttentionRequest | None = pydantic.Field(None, description="attention weights to return")
 

@@ -1,7 +1,9 @@
 """A loaded model and its queue."""
 
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.decoding.glossary import Glossary
 from t2t_lite.decoding.loading import ModelSource
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import MAX_TOKEN_CHARACTERS, Hypothesis, Translator, has_letters
@@ -35,6 +38,7 @@ class Place(NamedTuple):
     languages: tuple[str, str] | None = None  # its (source, target) languages; None: those that the model specifies
     engine: str = ""  # "ctranslate2": a run is exported first
     num_threads: int | None = None  # parallel batches; None: one per core, or one with TensorFlow on a GPU
+    terms: str | PathLike | None = None  # the file of a glossary
 
     @property
     def name(self) -> str:
@@ -56,7 +60,7 @@ class Task(NamedTuple):
     num_wanted: int = 1  # the number of hypotheses for each text
     with_scores: bool = False
     with_prefixes: bool = False
-    with_phrases: bool = False
+    with_phrases: bool = False  # `submit` sets it
     alignments: bool = False
     attention: Attention | None = None
     is_given: bool = False  # the request contains the outputs, so nothing is searched
@@ -108,6 +112,11 @@ class ServedModel:
         own = self.source.source_language, self.source.target_language
         self.source_language, self.target_language = map(canonical, place.languages or own)
         self._parser = Parser(self.translator) if self.source.writes_trees else None
+        self._glossary = Glossary(place.terms or {})
+        if place.terms:
+            if self._parser:
+                raise UserError(f"`terms={place.terms}`: {self.name} is a parser, which takes no glossary")
+            self.translator.engine.check(self.translator.decode_hparams, phrases=True)
         self.translator.warm_up(only_trees=False)
         self._attention = {
             kind: {"layers": number, "heads": len(self.translator.attention("a", "a", kind, 0)[0])}
@@ -185,13 +194,15 @@ class ServedModel:
         texts: Sequence[str],
         prefixes: Sequence[str] | None = None,
         phrases: Sequence[Sequence[str]] | None = None,
+        terms: Mapping[str, str] = types.MappingProxyType({}),
     ) -> list[Text]:
-        """Returns texts with their token counts.
+        """Returns texts with their token counts, and the phrases of `terms` and of the model's glossary.
 
         Raises TooLong if a text, its prefix or its phrases have more tokens than the server accepts.
         """
         inputs, targets = self.translator.inputs_vocabulary, self.translator.vocabulary
-        prefixes, phrases = prefixes or [""] * len(texts), phrases or [()] * len(texts)
+        prefixes = prefixes or [""] * len(texts)
+        phrases = (self._glossary | Glossary(terms) if terms else self._glossary).added_to(phrases, texts)
         are_copied = self.copies_letterless and not any(prefixes) and not any(phrases)
         # A text that is copied, such as a line of 3,000 dashes, needs no tokens.
         searched = [text if has_letters(text) or not are_copied else "" for text in texts]
@@ -240,6 +251,7 @@ class ServedModel:
         """
         if task.attention is not None and sum(text.tokens for text in texts) > MAX_ATTENTION_TOKENS:
             raise TooLong(f"a request with attention weights may have at most {MAX_ATTENTION_TOKENS} tokens")
+        task = task._replace(with_phrases=any(text.phrases for text in texts))
         constraints = task.settings.only_trees
         self.translator.engine.check(
             task.settings.replace(only_trees=False) if constraints else task.settings,
@@ -266,6 +278,7 @@ class ServedModel:
             "alignments": not self.writes_trees and (self.engine == "ctranslate2" or "cross" in self._attention),
             "attention": self._attention,
             "copies_letterless": self.copies_letterless,
+            "terms": len(self._glossary.terms),
         }
 
     def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:

@@ -43,13 +43,13 @@ def router(answering: Answering) -> APIRouter:
             raise UserError(f"{model.name} is a parser; use /v1/parse")
         text = await _split(answering, asked, model)
         prefixes = _prefixes(asked, text.sentences)
-        texts = await without_delay(sum(map(len, text.sentences)), model.texts, text.sentences, prefixes, asked.phrases)
+        given = text.sentences, prefixes, asked.phrases, dict(asked.terms)
+        texts = await without_delay(sum(map(len, text.sentences)), model.texts, *given)
         task = Task(
             model.settings(asked.settings, asked.num_hypotheses),
             asked.num_hypotheses,
             asked.scores,
             with_prefixes=prefixes is not None,
-            with_phrases=asked.phrases is not None,
             alignments=asked.alignments,
             attention=asked.attention and Attention(asked.attention.kind, asked.attention.layer),
         )

@@ -5,7 +5,8 @@ its last tokens are those of the phrase up to there (the Shift-And algorithm of 
 that the hypothesis has begun therefore continues with its next token or is lost, and may begin again at once.
 
 A phrase counts only as whole words: it begins and ends at word boundaries. Therefore its last token counts once the
-next token, or the end of the output, does not continue the word.
+next token, or the end of the output, does not continue the word. A phrase that is listed twice must occur twice: the
+second one begins only after the first one.
 
 The beam is divided by the number of phrase tokens that hypotheses contain (dynamic beam allocation). Hypotheses with
 the same number form a bank. Each bank has the same share of the beam; other banks receive what it cannot use. So
@@ -37,6 +38,7 @@ class Places(NamedTuple):
     tokens: Array  # the token, 0 for padding
     numbers: Array  # the number of the token within its phrase, from 1
     ends: Array  # the index of the phrase's last place
+    after: Array  # 1 + the last place of an equal phrase that comes first, 0 for none
 
     @property
     def is_last(self) -> tf.Tensor:
@@ -84,6 +86,7 @@ class Phrases(GuidingConstraint):
             first = tf.gather(tf.constant(self.never_first), places.tokens) & (state.position == 0)
             may_begin &= tf.logical_not(first)[:, tf.newaxis]
         contained = self._contained(phrases, places)
+        may_begin &= _is_turn(contained, places)
         may_follow = (places.numbers > 1)[:, tf.newaxis] & _shifted(phrases.at)
         is_next = (may_begin | may_follow) & tf.logical_not(contained)
         following = tf.where(is_next, places.tokens[:, tf.newaxis], 0)
@@ -103,7 +106,8 @@ class Phrases(GuidingConstraint):
         last = tf.gather(state.last, candidates.parents, batch_dims=1)[:, :, tf.newaxis]
         apart = tf.logical_not(self._joins(last, tokens))  # [batch, candidates, 1], whether a word may end between them
         complete |= at & places.is_last[:, tf.newaxis] & apart
-        before = tf.where((places.numbers == 1)[:, tf.newaxis], apart, _shifted(at))
+        may_begin = apart & _is_turn(self._contained(PhraseState(at, complete), places), places)
+        before = tf.where((places.numbers == 1)[:, tf.newaxis], may_begin, _shifted(at))
         is_here = (tokens == places.tokens[:, tf.newaxis]) & (places.numbers > 0)[:, tf.newaxis]
         return PhraseState(before & is_here, complete)
 
@@ -143,12 +147,21 @@ def _places(inputs: SearchInputs) -> Places:
 
 
 def phrase_places(phrases: list[list[int]]) -> Places:
-    ends, end = [], -1
+    ends, after, end = [], [], -1
+    last: dict[tuple[int, ...], int] = {}
     for phrase in phrases:
         end += len(phrase)
         ends += [end] * len(phrase)
+        after += [last.get(tuple(phrase), -1) + 1] * len(phrase)
+        last[tuple(phrase)] = end
     numbers = [number for phrase in phrases for number in range(1, len(phrase) + 1)]
-    return Places([token for phrase in phrases for token in phrase], numbers, ends)
+    return Places([token for phrase in phrases for token in phrase], numbers, ends, after)
+
+
+def _is_turn(contained: tf.Tensor, places: Places) -> tf.Tensor:
+    """Returns whether the phrase of each place may begin: an equal one before it is contained. As `contained`."""
+    index = tf.broadcast_to(tf.maximum(places.after - 1, 0)[:, tf.newaxis], tf.shape(contained))
+    return (places.after == 0)[:, tf.newaxis] | tf.gather(contained, index, batch_dims=2)
 
 
 def _shifted(at: tf.Tensor) -> tf.Tensor:
