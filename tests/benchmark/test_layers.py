@@ -5,15 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from t2t_lite.benchmark.layers import (
-    CASES,
-    Point,
-    attention_alone,
-    exponent,
-    make_layer,
-    slope,
-    table_exponent,
-)
+from t2t_lite.benchmark.layers import CASES, Point, attention_alone, exponent, make_layer, slope, table_exponent
 
 
 def points_of(seconds, memory, lengths=(64, 128, 512), widths=(256,)):
@@ -38,8 +30,7 @@ def test_exponents_are_fitted_for_seconds_and_memory_over_length_and_width():
 
 
 @pytest.mark.parametrize(
-    ("name", "over_length", "over_width"),
-    [("full", 2, 1), ("local", 1, 1), ("recurrent", 1, 2), ("convolution", 1, 2)],
+    ("name", "over_length", "over_width"), [("full", 2, 1), ("local", 1, 1), ("recurrent", 1, 2), ("convolution", 1, 2)]
 )
 def test_the_exponents_of_table_1(name, over_length, over_width):
     case = CASES[name]

@@ -295,12 +295,7 @@ def test_v1_gives_all_that_a_search_knows(server, served_exports):
         ("/v1/translate", {"inputs": "a", "settings": {"alpha": 10000}}, 400, "alpha=10000 exceeds this server's"),
         ("/v1/translate", {"inputs": "a", "prefixes": "dog " * 600}, 413, "the prefix of sentence 1"),
         ("/translate", {"q": "<b>a" * 2001, "target": "de", "format": "html"}, 413, "at most 2,000"),
-        (
-            "/v1/translate",
-            {"inputs": "a", "num_hypotheses": 3, "settings": {"beam_size": 2}},
-            400,
-            "exceeds beam_size",
-        ),
+        ("/v1/translate", {"inputs": "a", "num_hypotheses": 3, "settings": {"beam_size": 2}}, 400, "exceeds beam_size"),
         ("/v1/translate", {"inputs": ["a"], "prefixes": ["b", "c"]}, 400, "send one entry per input"),
         ("/v1/translate", {"inputs": "a", "attention": {}}, 400, "TensorFlow engine"),
         ("/v1/translate", {"inputs": "a", "model": "\ud800"}, 400, "there is no model ?"),

@@ -80,10 +80,7 @@ def test_hostile_requests_are_refused_and_others_get_right_answers(server, expec
         return answers
 
     def drop(data):
-        with (
-            socket.create_connection(("127.0.0.1", server.port)) as connection,
-            contextlib.suppress(ConnectionError),
-        ):
+        with socket.create_connection(("127.0.0.1", server.port)) as connection, contextlib.suppress(ConnectionError):
             connection.sendall(data[: len(data) // 2])
 
     odd = "A dog \x00 sleeps \U0001f600 \u202e."

@@ -214,11 +214,7 @@ def test_a_run_that_has_just_begun_is_a_report(tmp_path):
             "--output_dir={tmp} is not a run directory: it has none",
         ),
         (["--output_dir={run},{tmp}", "--report_file={tmp}/x.html"], 1, "--output_dir={tmp} is not a run directory"),
-        (
-            ["--output_dir={run}/run.json", "--report_file={tmp}/x.html"],
-            1,
-            "run.json is a file; pass a run directory",
-        ),
+        (["--output_dir={run}/run.json", "--report_file={tmp}/x.html"], 1, "run.json is a file; pass a run directory"),
         (["--output_dir={run}", "--report_file={tmp}/x.pdf"], 1, "--report_file={tmp}/x.pdf: reports are HTML"),
         (
             ["--output_dir={run}", "--report_file={tmp}/no/x.html"],
