@@ -29,7 +29,7 @@ PARSES = ["(TOP (S (XP (DT the) (NN dog)) (VP (VBZ runs))))", "(TOP (S (NP (DT a
 
 def p_of(system):
     """The p-value of the only test, or None."""
-    return next((value for value in (system.p_bootstrap, system.p_randomisation) if value is not None), None)
+    return system.p_bootstrap if system.p_bootstrap is not None else system.p_randomisation
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +82,6 @@ def test_few_lines_that_differ_are_no_significant_difference():
             assert p_of(found) == pytest.approx(exact, abs=0.02)
 
 
-def test_corrected_p_values_are_those_of_holm():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # Holm 1979, by hand
-    assert holm([0.9, 0.5]) == [1.0, 1.0] and holm([0.2]) == [0.2] and holm([]) == []
-
-
 def test_tests_equal_those_of_sacrebleu(translations):
     found, _, references = (lines[:200] for lines in translations)
     # Some lines are better and others worse, so that the difference is not certain.
@@ -103,7 +98,7 @@ def test_tests_equal_those_of_sacrebleu(translations):
             assert p_of(ours) > 1 / 401
 
 
-def test_intervals_equal_those_of_sacrebleu(translations):
+def test_intervals_equal_those_of_sacrebleu(translations, registered):
     found, _, references = (lines[:300] for lines in translations)
     for name, theirs in (("bleu", BLEU()), ("chrf", CHRF())):
         expected = theirs.corpus_score(found, [references], n_bootstrap=500)
@@ -112,9 +107,7 @@ def test_intervals_equal_those_of_sacrebleu(translations):
         assert (ours.high - ours.low) / 2 == pytest.approx(expected._ci, rel=1e-6)
         assert ours.low < expected._mean < ours.high
 
-
-def test_a_metric_may_resample_as_sacrebleu(registered):
-    class OfSacrebleu(Metric):
+    class OfSacrebleu(Metric):  # a metric may resample as sacreBLEU
         def resampled(self):
             return BLEU()
 
@@ -187,14 +180,13 @@ def test_a_metric_that_has_only_score_has_no_interval_and_takes_one_set_of_refer
         interval("parseval", TREES, TREES, TREES)
 
 
-def test_one_line_and_unknown_tests():
+def test_limits_and_mistakes():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # Holm 1979, by hand
+    assert holm([0.9, 0.5]) == [1.0, 1.0] and holm([0.2]) == [0.2] and holm([]) == []
     found = interval("chrf", ["a cat"], ["a dog"])
     assert found.low == found.high == pytest.approx(found.score) and math.isfinite(found.score)
     with pytest.raises(UserError, match="`test=t` is unknown; use bootstrap or randomisation"):
         compare("bleu", {"a": HYPOTHESES}, REFERENCES, tests=("t",))
-
-
-def test_texts_that_are_no_trees_are_refused_wherever_trees_are_scored():
     texts, trees = ["a b"], ["(TOP (S (X a) (X b)))"]
     for scored in (
         lambda: make_metric("parseval").score(texts, trees),
