@@ -210,37 +210,37 @@ def test_trees_are_compared_by_f1(score, paths):
 @pytest.mark.parametrize(
     ("status", "flags", "message"),
     [
-        (2, ["--hypothesis={a}", "--changes=3"], "--changes needs several files; pass --hypothesis=FILE,FILE"),
-        (2, ["--hypothesis={a}", "--source={s}"], "--source needs several files"),
-        (2, ["--hypothesis={a},{b}", "--test=t"], "takes bootstrap or randomisation, not 't'"),
+        (2, "--hypothesis={a} --changes=3", "--changes needs several files; pass --hypothesis=FILE,FILE"),
+        (2, "--hypothesis={a} --source={s}", "--source needs several files"),
+        (2, "--hypothesis={a},{b} --test=t", "takes bootstrap or randomisation, not 't'"),
         (
             2,
-            ["--hypothesis={a}", "--metric=chrf", "--language=de"],
+            "--hypothesis={a} --metric=chrf --language=de",
             "--language needs --metric=bleu or paper_bleu or ter",
         ),
-        (2, ["--hypothesis={a}", "--metric=paper_bleu", "--language=?"], "--language=? is not a language code"),
-        (1, ["--hypothesis={short},{a}"], "{short} has 5 lines but {a} has 12: line n of one must correspond"),
-        (1, ["--hypothesis={a},{b}", "--source={short}"], "{a} has 12 lines but {short} has 5"),
-        (1, ["--hypothesis={a},none"], "no such file: none"),
-        (2, ["--hypothesis={a},,{b}"], "takes paths separated by commas, but"),
-        (2, ["--hypothesis={a}", "--reference={r},{q}", "--metric=parseval"], "'parseval' takes one set of references"),
+        (2, "--hypothesis={a} --metric=paper_bleu --language=?", "--language=? is not a language code"),
+        (1, "--hypothesis={short},{a}", "{short} has 5 lines but {a} has 12: line n of one must correspond"),
+        (1, "--hypothesis={a},{b} --source={short}", "{a} has 12 lines but {short} has 5"),
+        (1, "--hypothesis={a},none", "no such file: none"),
+        (2, "--hypothesis={a},,{b}", "takes paths separated by commas, but"),
+        (2, "--hypothesis={a} --reference={r},{q} --metric=parseval", "'parseval' takes one set of references"),
         (
             2,
-            ["--hypothesis={trees}", "--metric=parseval", "--per_sentence", "--json"],
+            "--hypothesis={trees} --metric=parseval --per_sentence --json",
             "cannot be combined with --json",
         ),
-        (2, ["--hypothesis={a}", "--metric=chrff"], "--metric=chrff is unknown; did you mean 'chrf'"),
-        (2, ["--hypothesis={a}", "--metric=bleu,"], "--metric= is unknown"),
-        (2, ["--hypothesis={a}", "--metric=perplexity"], "--metric=perplexity needs the model"),
+        (2, "--hypothesis={a} --metric=chrff", "--metric=chrff is unknown; did you mean 'chrf'"),
+        (2, "--hypothesis={a} --metric=bleu,", "--metric= is unknown"),
+        (2, "--hypothesis={a} --metric=perplexity", "--metric=perplexity needs the model"),
         (
             2,
-            ["--hypothesis={a}", "--metric=ter", "--lowercase"],
-            "needs --metric=bleu or chrf or exact_match or paper_",
+            "--hypothesis={a} --metric=ter --lowercase",
+            "needs --metric=bleu or chrf or exact_match or paper_bleu",
         ),
     ],
 )
 def test_mistakes_are_one_line_errors(command, paths, status, flags, message):
-    flags = [flag.format(**paths) for flag in ["--reference={r}", *flags]]
+    flags = f"--reference={{r}} {flags}".format(**paths).split()
     result = command("score", *flags)
     assert (result.returncode, result.stdout) == (status, "")
     assert message.format(**paths) in result.stderr and len(result.stderr.splitlines()) == 1

@@ -73,33 +73,22 @@ def test_the_plot_names_the_runs_and_shows_training_beside_evaluations(make_run,
     assert drawn == {color.lower() for color in COLORS[:2]}
 
 
-def test_a_run_without_evaluations_is_an_error_that_names_it(make_run, command, tmp_path):
-    runs = [make_run(name, [(1, 9.0)], {20: 3.5}) for name in ("run", "other")]
+def test_a_run_without_evaluations_is_named_and_plotted(make_run, command, tmp_path):
+    runs = [make_run(name, [(1, 9.0), (40, 5.0)], {40: 1.0}) for name in ("run", "other")]
     (runs[1] / "evaluations.json").unlink()
     result = command("benchmark", "--curve", f"--output_dir={runs[0]},{runs[1]}")
-    assert (result.returncode, result.stdout) == (1, "") and f"{runs[1]} has no evaluations.json" in result.stderr
-    (tmp_path / "nothing").mkdir()
-    (tmp_path / "nothing/hparams.json").write_text("{}")
-    empty = read_run(tmp_path / "nothing", "nothing")
-    with pytest.raises(UserError, match="nothing to plot"):
-        plot_curves([empty], tmp_path / "plot.png")
-
-
-def test_a_damaged_log_is_said(make_run, command, tmp_path):
-    run = make_run("run", [(1, 9.0), (40, 5.0)], {40: 1.0})
-    with open(run / "log.jsonl", "a") as log:
-        log.write('\n{"part": "train", "step": "x"}\n')
-    drawn = command("benchmark", "--curve", f"--output_dir={run}", f"--plot_file={tmp_path / 'curves.svg'}")
-    assert drawn.returncode == 0 and f"{run}: log.jsonl is damaged (" in drawn.stderr
-
-
-def test_a_run_without_evaluations_is_plotted(make_run, command, tmp_path):
-    run = make_run("run", [(1, 9.0), (40, 5.0)], {40: 1.0})
-    (run / "evaluations.json").unlink()
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"{runs[1]} has no evaluations.json; evaluate it with" in result.stderr
     plot = tmp_path / "curves.svg"
-    refused = command("benchmark", "--curve", f"--output_dir={run}")
-    assert refused.returncode == 1 and "has no evaluations.json; evaluate it with" in refused.stderr
-    drawn = command("benchmark", "--curve", f"--output_dir={run},{run}/", f"--plot_file={plot}")
+    drawn = command("benchmark", "--curve", f"--output_dir={runs[1]},{runs[1]}/", f"--plot_file={plot}")
     assert drawn.returncode == 0, drawn.stderr
     assert drawn.stdout == "none of its checkpoints was evaluated\n"  # one run, although it is given twice
     assert "learning rate" in texts_of(plot)
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing/hparams.json").write_text("{}")
+    with pytest.raises(UserError, match="nothing to plot"):
+        plot_curves([read_run(tmp_path / "nothing", "nothing")], tmp_path / "plot.png")
+    with open(runs[0] / "log.jsonl", "a") as log:
+        log.write('\n{"part": "train", "step": "x"}\n')
+    drawn = command("benchmark", "--curve", f"--output_dir={runs[0]}", f"--plot_file={plot}")
+    assert drawn.returncode == 0 and f"{runs[0]}: log.jsonl is damaged (" in drawn.stderr
