@@ -20,14 +20,12 @@ def flags_of(line):
 
 
 def test_a_dry_run_shows_runs_time_disk_and_commands_and_changes_nothing(command, tmp_path):
-    done = command(
-        "reproduce", "--table=3", "--rows=base,l2", "--seeds=2", "--dry_run", f"--output_dir={tmp_path / 'out'}"
-    )
+    flags = ("--table=3", "--rows=base,l2", "--seeds=2", "--dry_run", f"--output_dir={tmp_path / 'out'}")
+    done = command("reproduce", *flags)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("small.")]
-    assert [row[0] for row in rows] == [
-        f"small.multi30k_ende.{row}.seed{seed}" for seed in (1, 2) for row in ("base", "l2")
-    ]
+    names = [f"small.multi30k_ende.{row}.seed{seed}" for seed in (1, 2) for row in ("base", "l2")]
+    assert [row[0] for row in rows] == names
     base = HPARAMS["transformer_base_small"]()
     assert rows[0][3] == f"{sum(cost_of(base, 6000).parameter_parts().values()):,}"
     assert "4 of 4 runs to do" in done.stdout and "GiB are free" in done.stdout
@@ -49,12 +47,9 @@ def test_the_papers_scale_prints_the_papers_commands_and_costs(command, tmp_path
     assert done.returncode == 0, done.stderr
     commands = [flags_of(line) for line in done.stdout.splitlines() if line.startswith("t2t-lite-")]
     trainers = [flags for name, flags in commands if name == "t2t-lite-trainer"]
-    assert [(flags["problem"], flags["hparams_set"]) for flags in trainers] == [
-        ("wmt_ende", "transformer_base"),
-        ("wmt_enfr", "transformer_base"),
-        ("wmt_ende", "transformer_big"),
-        ("wmt_enfr", "transformer_big_enfr"),
-    ]
+    assert [flags["problem"] for flags in trainers] == ["wmt_ende", "wmt_enfr"] * 2
+    sets = ["transformer_base", "transformer_base", "transformer_big", "transformer_big_enfr"]
+    assert [flags["hparams_set"] for flags in trainers] == sets
     assert [flags["keep_checkpoint_max"] for flags in trainers] == ["5", "5", "20", "20"]
     assert all(flags["save_checkpoints_secs"] == "600" and "hparams" not in flags for flags in trainers)
     assert "8 P100" in done.stdout
