@@ -17,37 +17,23 @@ METRIC = """
 from t2t_lite.registry import METRICS
 from t2t_lite.metric import Metric
 from .constant import VALUE
-
-
 @METRICS.register
 class ConstantForTest(Metric):
-    '''A constant.'''
-
     def score(self, hypotheses, references):
         return VALUE
-
-
 @METRICS.register(needs="tokens")
 class BitsForTest:
-    '''Bits.'''
-
     def score(self, sums):
         return sums.plain / sums.tokens / 0.6931
 """
 CONSTRAINT = """
 from t2t_lite.registry import CONSTRAINTS
-
-
 class NoRule:
     def apply(self, logits, unconstrained, state, inputs):
         return logits
-
-
 @CONSTRAINTS.register
 def no_rule_for_test(lines):
-    '''No rule.'''
     from t2t_lite.decoding.search_requests import LineConstraint
-
     return LineConstraint(NoRule())
 """
 

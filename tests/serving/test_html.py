@@ -13,19 +13,9 @@ from t2t_lite.serving.html import Html
 from t2t_lite.serving.sentences import split_sentences
 
 # Parts of pages as they are found; a text to translate begins with a dot.
-BEFORE = [
-    "",
-    "\ufeff",
-    "<!-- saved from (0014)about:internet -->\r\n",
-    '<?xml version="1.0" encoding="utf-8"?>\n',
-    " \n\t",
-]
-DOCTYPES = [
-    "<!DOCTYPE html>\n",
-    "<!doctype HTML>",
-    '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-strict.dtd">\r\n',
-    "",
-]
+BEFORE = ["", "\ufeff", "<!-- saved from (0014)about:internet -->\r\n", '<?xml version="1.0"?>\n', " \n\t"]
+DOCTYPES = ["<!DOCTYPE html>\n", "<!doctype HTML>", ""]
+DOCTYPES += ['<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://www.w3.org/TR/xhtml1-strict.dtd">\r\n']
 HEADS = [
     "<html lang=en><head><meta charset=utf-8><title>·a dog &amp; more</title></head><body>",
     "<HTML><HEAD><TITLE>·title</TITLE><STYLE>p > b { color: red }</STYLE></HEAD><BODY BGCOLOR=white>\r\n",
@@ -70,16 +60,8 @@ PARTS = [
     "\0·n\0",
     "<a>·x</a> <a>·y</a>",
 ]
-ENDS = [
-    "</body></html>\n",
-    "</BODY>\r\n</HTML>",
-    "",
-    "<!-- end -->",
-    "<p>·last",
-    "<b unfinished='",
-    "</",
-    "<!-- never closed <p>",
-]
+ENDS = ["</body></html>\n", "</BODY>\r\n</HTML>", "", "<!-- end -->", "<p>·last", "<b unfinished='", "</"]
+ENDS += ["<!-- never closed <p>"]
 
 
 def seen(markup):

@@ -116,19 +116,16 @@ LEFT_OUT = ("help", "layers", "training", "debug")
 
 
 class Line(NamedTuple):
-    """A command line."""
-
     command: str
     flags: list[str]
     stdin: bytes
 
 
+# What came of it: "ended well", "refused", or what is wrong; and the last line that was printed.
 class Outcome(NamedTuple):
-    """What came of it."""
-
-    kind: str  # "ended well", "refused", or what is wrong
+    kind: str
     seconds: float
-    message: str  # the last line
+    message: str
 
 
 def write_world(folder: Path) -> None:
@@ -145,32 +142,25 @@ def write_world(folder: Path) -> None:
     shard = folder / "bent" / "text_pairs-train-00000-of-00001"
     shard.write_bytes(shard.read_bytes()[:400] + b"bent bytes" + shard.read_bytes()[410:])
     # Registered under a name of its own, for it stays registered in this process.
-    (folder / "plugin").mkdir()
-    (folder / "plugin" / "mine.py").write_text(
-        "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n\n\n"
-        f'@PROBLEMS.register(\'plugin_{secrets.token_hex(8)}\')\nclass OfFuzz(Problem):\n    """Of the fuzz."""\n'
+    imports = "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
+    plugin = (
+        f"{imports}\n@PROBLEMS.register('plugin_{secrets.token_hex(8)}')\nclass OfFuzz(Problem):\n    'Of the fuzz.'\n"
     )
-    (folder / "folder").mkdir()
+    for name in ("plugin", "folder"):
+        (folder / name).mkdir()
     lots = random.Random(5)
     words = {"the": "der", "dog": "Hund", "cat": "Katze", "sees": "sieht", "runs": "rennt"}
     english = [[list(words)[lots.randrange(5)] for _ in range(lots.randint(2, 6))] for _ in range(60)]
     pairs = [(" ".join(line), " ".join(words[word] for word in line)) for line in english]
-    text = "".join(f"{left}\n" for left, _ in pairs)
-    contents = {
-        "text.en": text,
-        "text.de": "".join(f"{right}\n" for _, right in pairs),
-        "text.tsv": "".join(f"{left}\t{right}\n" for left, right in pairs),
-        "dev.tsv": "".join(f"{left}\t{right}\n" for left, right in pairs[:9]),
-        "trees.mrg": "( (S (NP (DT the) (NN dog)) (VP (VBZ runs))) )\n" * 40,
-        "text.en.gz": gzip.compress(text.encode()),
-        "cut.gz": gzip.compress(text.encode())[:-9],
-        "empty.txt": "",
-        "latin1.txt": "café\n".encode("latin-1") * 60,
-        "utf16.txt": "the dog runs\n".encode("utf-16") * 60,
-        "folder/mine.txt": "mine\n",
-    }
+    left, right = ("".join(f"{line}\n" for line in lines).encode() for lines in zip(*pairs))
+    tsv = [f"{left}\t{right}\n".encode() for left, right in pairs]
+    contents = {"text.en": left, "text.de": right, "text.tsv": b"".join(tsv), "dev.tsv": b"".join(tsv[:9])}
+    contents |= {"text.en.gz": gzip.compress(left), "cut.gz": gzip.compress(left)[:-9], "empty.txt": b""}
+    contents |= {"latin1.txt": "café\n".encode("latin-1") * 60, "utf16.txt": "the dog runs\n".encode("utf-16") * 60}
+    contents |= {"trees.mrg": b"( (S (NP (DT the) (NN dog)) (VP (VBZ runs))) )\n" * 40, "folder/mine.txt": b"mine\n"}
+    contents |= {"plugin/mine.py": plugin.encode()}
     for name, content in contents.items():
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        (folder / name).write_bytes(content)
 
 
 def draw(seed: int) -> Line:
@@ -193,12 +183,11 @@ def draw(seed: int) -> Line:
             flags.append(f"--{name}={lots.choice(_files(name) if name in READ else NUMBERS)}")
         else:
             flags.append(_flag(lots.choice(actions), lots))
-    if command == "trainer":
-        # What would train or wait for long.
-        if not any(flag.startswith("--train_steps") for flag in flags):
-            flags.append("--train_steps=1")
-        if "--schedule=eval" in flags and not any(flag.startswith("--eval_wait_secs") for flag in flags):
-            flags.append("--eval_wait_secs=0")
+    # What would train or wait for long.
+    if command == "trainer" and not any(flag.startswith("--train_steps") for flag in flags):
+        flags.append("--train_steps=1")
+    if "--schedule=eval" in flags and not any(flag.startswith("--eval_wait_secs") for flag in flags):
+        flags.append("--eval_wait_secs=0")
     stdin = lots.choice([b"", b"the dog runs\n", b"caf\xe9 \x00\n\n", b"x " * 3000])
     return Line(command, flags, stdin)
 

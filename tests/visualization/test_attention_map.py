@@ -135,10 +135,8 @@ def test_uniform_attention_and_a_head_that_looks_back():
     expected = {"distance": 1.0, "entropy": 0.0, "previous": 0.75, "same": 0.0, "next": 0.0, "end": 0.25}
     assert {name: value for name, (value,) in found.heads.items()} == pytest.approx(expected, abs=1e-9)
     # Of uniform attention over 5 keys: log2(5) bits, a fifth on each; the mean of |i - j| over 4 tokens is 1.25.
-    assert found.uniform["entropy"] == pytest.approx(np.log2(5))
-    assert found.uniform["distance"] == pytest.approx(1.25)
-    assert found.uniform["previous"] == pytest.approx(3 / 4 / 5)
-    assert found.uniform["end"] == pytest.approx(1 / 5)
+    uniform = {"entropy": np.log2(5), "distance": 1.25, "previous": 3 / 4 / 5, "end": 1 / 5}
+    assert {name: found.uniform[name] for name in uniform} == pytest.approx(uniform)
     # A decoder attends to the start symbol and what it has read: 1, 2, 3 keys.
     decoder = head_statistics([map_of("x", "A| B| C", "decoder")])
     assert decoder.uniform["entropy"] == pytest.approx((0 + 1 + np.log2(3)) / 3)
