@@ -85,13 +85,6 @@ def test_only_ascii_blanks_separate_tokens_as_in_perl_nothing_is_smoothed_and_th
     assert lowercase.score(["A B C D E"], ["a b c d e"]) == pytest.approx(100)
 
 
-def test_it_is_computed_unasked_only_for_the_papers_problems():
-    for name in ("wmt_ende", "wmt_enfr"):
-        assert usual_metrics(get_problem(name)) == ["bleu", "paper_bleu", "chrf", "ter"]
-    for name in ("wmt_ende_rev", "grammar_ende", "multi30k_endefr"):
-        assert usual_metrics(get_problem(name)) == ["bleu", "chrf", "ter"]
-
-
 def test_it_is_computed_on_request_only_for_outputs_in_a_known_language():
     known, unknown = get_problem("multi30k_enfr"), get_problem("multi30k_endefr")
     assert requested_metrics(["paper_bleu"], known) == ["paper_bleu", "bleu"]
@@ -109,7 +102,12 @@ def test_it_is_computed_on_request_only_for_outputs_in_a_known_language():
             make_metric("paper_bleu", language=language)
 
 
-def test_a_problem_whose_metric_it_is_needs_a_language(registered):
+def test_it_is_computed_unasked_only_for_the_papers_problems_and_those_whose_metric_it_is(registered):
+    for name in ("wmt_ende", "wmt_enfr"):
+        assert usual_metrics(get_problem(name)) == ["bleu", "paper_bleu", "chrf", "ter"]
+    for name in ("wmt_ende_rev", "grammar_ende", "multi30k_endefr"):
+        assert usual_metrics(get_problem(name)) == ["bleu", "chrf", "ter"]
+
     class OfUnknown(Problem):
         metric = "paper_bleu"
 

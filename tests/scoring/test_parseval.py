@@ -210,10 +210,6 @@ def test_other_roots_are_as_TOP_only_on_request(root):
     assert score_trees([DOGS], [inner], roots_as_top=True) == score_trees([DOGS], [inner])
 
 
-def test_a_missing_bracket_and_one_too_many_are_two_malformed_candidates():
-    assert [each.status for each in score_trees([CAT] * 4, [CAT, CAT[:-1], f"{CAT})", CAT]).sentences] == [0, 1, 1, 0]
-
-
 # matched / gold / candidate, crossing, words, tags: 5/5/5, 0, 6, 6; 2/3/3, 0, 2, 1; 1/4/2, 1, 4, 4; 1/4/4, 3, 5, 5, and
 # so 9/16/14, 4, 17, 16 in all; then two errors and one without a parse.
 CORPUS = [
@@ -267,7 +263,8 @@ def test_the_second_summary_covers_sentences_of_at_most_40_words():
     assert (short.sentences, short.errors, short.skipped, short.valid, short.f1) == (4, 1, 1, 2, 100.0)
 
 
-def test_trees_may_be_of_any_depth():
+def test_trees_may_be_of_any_depth_and_malformed_ones_spoil_no_others():
+    assert [each.status for each in score_trees([CAT] * 4, [CAT, CAT[:-1], f"{CAT})", CAT]).sentences] == [0, 1, 1, 0]
     deep = "(NP " * 3000 + "(NN a)" + ")" * 3000
     assert score_sentence(deep, deep) == counted(1, 3000, 3000, 3000, 0, 1, 1)
 

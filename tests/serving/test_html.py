@@ -142,6 +142,9 @@ def test_only_the_texts_that_change_are_written_anew():
     )
     page = Html("<p>a <b>b</b></p>")
     assert [page.with_texts([text, text]) for text in "xy"] == ["<p>x <b>x</b></p>", "<p>y <b>y</b></p>"]
+    # A sentence goes on in the next line.
+    (text,) = Html("<p>\n  A man sees\r\n\ta dog. It\n runs.\n</p>").texts
+    assert split_sentences(text, "en").sentences == ["A man sees a dog.", "It runs."]
 
 
 @pytest.mark.parametrize(
@@ -182,11 +185,6 @@ def test_tags_stay_texts_change_and_white_space_collapses_as_for_a_reader(markup
     page = Html(markup)
     assert page.with_texts([text.upper() for text in page.texts]) == expected
     assert page.with_texts(page.texts) == markup
-
-
-def test_a_sentence_goes_on_in_the_next_line():
-    (text,) = Html("<p>\n  A man sees\r\n\ta dog. It\n runs.\n</p>").texts
-    assert split_sentences(text, "en").sentences == ["A man sees a dog.", "It runs."]
 
 
 # HTML that costs a browser's parser much more than its size: nodes, depth or time grow faster than the markup.

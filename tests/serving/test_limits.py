@@ -66,11 +66,15 @@ def error_of(answer):
     return json.loads(answer[1])["error"]
 
 
-def test_a_body_in_parts_arrives_whole():
+def test_a_body_in_parts_arrives_whole_and_a_head_that_is_too_large_is_refused():
     async def test(guard, application):
         assert await ask(guard, b"ab", b"", b"cde") == (200, b"5", {})
         assert await ask(guard, b"\xef\xbb", b"\xbfab") == (200, b"2", {})  # without its byte order mark
         assert application.bodies == [b"abcde", b"ab"]
+        header = (b"x-a", b"b" * 1000)
+        assert (await ask(guard, b"", headers=[header] * 60))[0] == 200
+        answer = await ask(guard, b"", headers=[header] * 70)
+        assert answer[0] == 400 and "head of the request is too long" in error_of(answer)
 
     run(test)
 
@@ -92,16 +96,6 @@ def test_a_body_that_is_too_large_is_refused_and_the_connection_closed(parts, he
 
     _, figures = run(test, max_body_bytes=100)
     assert 't2t_lite_refused_total{reason="too_large"} 1.0' in figures
-
-
-def test_a_head_that_is_too_large_is_refused():
-    async def test(guard, application):
-        header = (b"x-a", b"b" * 1000)
-        assert (await ask(guard, b"", headers=[header] * 60))[0] == 200
-        answer = await ask(guard, b"", headers=[header] * 70)
-        assert answer[0] == 400 and "head of the request is too long" in error_of(answer)
-
-    run(test)
 
 
 def test_a_body_that_does_not_come_is_given_up_and_a_client_that_takes_no_answer_is_left():
