@@ -30,43 +30,35 @@ TINY = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decod
 TRAINING = f"--hparams_set=transformer_tiny --hparams={TINY} --peak_tflops=1"
 TO_FILE = "--decode_from_file=text.en --decode_to_file=out.txt --xla_compile=False"
 # Flags with which a command does something; a command line is one of these with changes.
-STARTS = {
-    "avg": ("--output_dir=run --n=2", "--output_dir=words/run --n=1"),
-    "benchmark": (
-        "--cost",
-        "--curve --output_dir=run",
-        "--decoding --output_dir=run --decode_from_file=text.en --one_by_one=1 --repeats=1",
-    ),
-    "datagen": (
-        "--problem=text_pairs --data_dir=new --train_source=text.en --train_target=text.de",
-        "--problem=text_pairs --data_dir=new --train_tsv=text.tsv --dev_tsv=dev.tsv --vocab_size=300",
-        "--problem=treebank_parsing --data_dir=new --treebank=trees.mrg",
-        "--problem=text_pairs --data_dir=data --inspect",
-        "--problem=multi30k_ende --data_dir=new",
-    ),
-    "decoder": (
-        f"--output_dir=run {TO_FILE}",
-        "--output_dir=words/run --xla_compile=False",
-        f"--output_dir=parsing/run {TO_FILE}",
-        "--output_dir=run --score_file=text.tsv --xla_compile=False",
-    ),
-    "eval": (
-        "--output_dir=run --data_dir=data --split=dev --decode_hparams=beam_size=1 --xla_compile=False",
-        "--output_dir=run,words/run --data_dir=data --checkpoint_path=last --xla_compile=False",
-        "--output_dir=run --data_dir=data --tune=alpha=0/1,beam_size=2 --xla_compile=False",
-    ),
-    "params": ("", "--hparams_set=transformer_big"),
-    "score": (
-        "--hypothesis=text.en --reference=text.de",
-        "--hypothesis=trees.mrg --reference=trees.mrg --metric=parseval",
-        "--hypothesis=text.en --reference=text.de --metric=ter,exact_match,chrf",
-        "--hypothesis=text.en,text.de --reference=text.de,text.en --metric=paper_bleu --language=de --source=text.en",
-    ),
-    "trainer": (
-        f"--problem=text_pairs --data_dir=data --output_dir=new {TRAINING}",
-        "--schedule=eval --data_dir=data --output_dir=run",
-    ),
-}
+STARTS = collections.defaultdict(list)
+for start in f"""
+avg --output_dir=run --n=2
+avg --output_dir=words/run --n=1
+benchmark --cost
+benchmark --curve --output_dir=run
+benchmark --decoding --output_dir=run --decode_from_file=text.en --one_by_one=1 --repeats=1
+datagen --problem=text_pairs --data_dir=new --train_source=text.en --train_target=text.de
+datagen --problem=text_pairs --data_dir=new --train_tsv=text.tsv --dev_tsv=dev.tsv --vocab_size=300
+datagen --problem=treebank_parsing --data_dir=new --treebank=trees.mrg
+datagen --problem=text_pairs --data_dir=data --inspect
+datagen --problem=multi30k_ende --data_dir=new
+decoder --output_dir=run {TO_FILE}
+decoder --output_dir=words/run --xla_compile=False
+decoder --output_dir=parsing/run {TO_FILE}
+decoder --output_dir=run --score_file=text.tsv --xla_compile=False
+eval --output_dir=run --data_dir=data --split=dev --decode_hparams=beam_size=1 --xla_compile=False
+eval --output_dir=run,words/run --data_dir=data --checkpoint_path=last --xla_compile=False
+eval --output_dir=run --data_dir=data --tune=alpha=0/1,beam_size=2 --xla_compile=False
+params
+params --hparams_set=transformer_big
+score --hypothesis=text.en --reference=text.de
+score --hypothesis=trees.mrg --reference=trees.mrg --metric=parseval
+score --hypothesis=text.en --reference=text.de --metric=ter,exact_match,chrf
+score --hypothesis=text.en,text.de --reference=text.de,text.en --metric=paper_bleu --language=de --source=text.en
+trainer --problem=text_pairs --data_dir=data --output_dir=new {TRAINING}
+trainer --schedule=eval --data_dir=data --output_dir=run
+""".split("\n")[1:-1]:
+    STARTS[start.partition(" ")[0]].append(start.partition(" ")[2])
 LONG = "x" * 300
 FILES = ["text.en", "text.de", "text.tsv", "trees.mrg", "text.en.gz"]
 FILES += ["none.txt", "empty.txt", "latin1.txt", "cut.gz", "utf16.txt"]
@@ -121,11 +113,10 @@ class Line(NamedTuple):
     stdin: bytes
 
 
-# What came of it: "ended well", "refused", or what is wrong; and the last line that was printed.
 class Outcome(NamedTuple):
-    kind: str
+    kind: str  # "ended well", "refused", or what is wrong
     seconds: float
-    message: str
+    message: str  # the last line
 
 
 def write_world(folder: Path) -> None:
@@ -143,9 +134,7 @@ def write_world(folder: Path) -> None:
     shard.write_bytes(shard.read_bytes()[:400] + b"bent bytes" + shard.read_bytes()[410:])
     # Registered under a name of its own, for it stays registered in this process.
     imports = "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
-    plugin = (
-        f"{imports}\n@PROBLEMS.register('plugin_{secrets.token_hex(8)}')\nclass OfFuzz(Problem):\n    'Of the fuzz.'\n"
-    )
+    plugin = f"{imports}@PROBLEMS.register('plugin_{secrets.token_hex(8)}')\nclass OfFuzz(Problem):\n    'Fuzz.'\n"
     for name in ("plugin", "folder"):
         (folder / name).mkdir()
     lots = random.Random(5)
