@@ -7,16 +7,7 @@ from urllib.parse import parse_qs, urlencode, urlparse
 
 import numpy as np
 import pytest
-from support.browser import (
-    attention_weights,
-    check_every_layer,
-    open_attention,
-    said,
-    type_text,
-    wait_for_layer,
-    wait_until,
-    words,
-)
+from support.browser import attention_weights, check_every_layer, open_attention, said, type_text, wait_until, words
 from support.server import SENTENCES
 
 import t2t_lite as t2t
@@ -210,7 +201,8 @@ def test_late_answers_change_nothing(page, translator):
     for route in held[::-1]:
         route.continue_()
     page.wait_for_timeout(500)
-    wait_for_layer(page, "decoder", last)
+    caption = f"decoder self-attention, layer {last},"
+    wait_until(page, "text => document.querySelector('.attention-caption').innerText.startsWith(text)", caption)
     page.locator(".queries .attention-token").nth(1).hover()
     assert page.locator(".keys .attention-label").first.inner_text() == "<start>"
     weights, _, _ = translator.attention(LINE, translator.translate(LINE), "decoder", int(last))

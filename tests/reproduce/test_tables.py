@@ -7,29 +7,11 @@ import numpy as np
 import pytest
 
 from t2t_lite.errors import UserError
+from t2t_lite.reproduce import tables
 from t2t_lite.reproduce.paper import PAPER_FIGURES
 from t2t_lite.reproduce.runs import SCALES, planned_runs
 from t2t_lite.reproduce.table_1 import FILE, LAYERS, table_1
-from t2t_lite.reproduce.tables import (
-    BETTER,
-    FAILS,
-    HOLDS,
-    OBSERVATIONS,
-    SAME,
-    UNDECIDED,
-    WORSE,
-    Column,
-    Grid,
-    Mean,
-    Result,
-    Seeds,
-    judged,
-    row_and_column,
-    table_2,
-    table_3,
-    table_4,
-    verdict,
-)
+from t2t_lite.reproduce.tables import BETTER, FAILS, HOLDS, SAME, UNDECIDED, WORSE, Column, Grid, Mean, Result, Seeds
 
 SMALL = SCALES["small"]
 GRID = Grid(
@@ -72,7 +54,7 @@ def results(table, folder, seeds, figures, scale=SMALL):
 
 
 def trainings(found):
-    return {row_and_column(result.run): {"parameters": 2.15, "flops": 6.5e13} for result in found}
+    return {tables.row_and_column(result.run): {"parameters": 2.15, "flops": 6.5e13} for result in found}
 
 
 def rows_of(grid, key):
@@ -83,7 +65,7 @@ def test_table_3_has_all_rows_the_base_first_and_big_last(tmp_path):
     found = results(
         3, tmp_path, 2, lambda run: {"bleu": PAPER_FIGURES[run.row].bleu + 0.01 * run.seed, "perplexity": 5.0}
     )
-    grid = table_3(found, SMALL, trainings(found))
+    grid = tables.table_3(found, SMALL, trainings(found))
     rows = rows_of(grid, "set")
     assert len(rows) == 20 and next(iter(rows)) == "base" and list(rows)[-1] == "big"
     assert rows["h16"][""] == "(A)" and rows["h16"]["h"] == "16" and rows["h16"]["d_k"] == "8"
@@ -97,7 +79,7 @@ def test_table_3_has_all_rows_the_base_first_and_big_last(tmp_path):
 def test_table_2_never_calls_the_papers_bleu_bleu(tmp_path):
     figures = {"transformer_base": 27.5, "transformer_big": 28.5, "transformer_big_enfr": 41.0}
     found = results(2, tmp_path, 1, lambda run: {"paper_bleu": figures[run.row], "bleu": figures[run.row] - 0.5})
-    rows = rows_of(table_2(found, SMALL, trainings(found)), "model")
+    rows = rows_of(tables.table_2(found, SMALL, trainings(found)), "model")
     label = "EN-FR: BLEU (tokenised, compounds split; as in Vaswani et al. 2017)"
     assert rows["Transformer (big)"][label] == "41.0"
     assert rows["Transformer (big)"]["EN-DE: sacreBLEU"] == "28.0"
@@ -109,7 +91,7 @@ def test_table_2_never_calls_the_papers_bleu_bleu(tmp_path):
 
 def test_table_4_has_a_free_search_and_one_among_trees(tmp_path):
     found = results(4, tmp_path, 1, lambda run: {"f1": 66.8, "f1_only_trees": 72.9})
-    rows = [row for row in table_4(found, SMALL, {}).rows if row[0] == "Transformer (4 layers)"]
+    rows = [row for row in tables.table_4(found, SMALL, {}).rows if row[0] == "Transformer (4 layers)"]
     found = [(row[1], row[2] and row[2].value, row[4]) for row in rows]
     assert found == [("WSJ only", 66.8, 91.3), ("semi-supervised", None, 92.7)] and rows[0][3].value == 72.9
 
@@ -160,7 +142,7 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("expected", "value", "margin", "higher_is_better", "result"), VERDICTS)
 def test_verdicts(expected, value, margin, higher_is_better, result):
-    assert verdict(expected, Mean(value, margin), higher_is_better, 0.4) == result
+    assert tables.verdict(expected, Mean(value, margin), higher_is_better, 0.4) == result
 
 
 def test_the_papers_own_differences_make_its_observations_hold():
@@ -170,7 +152,7 @@ def test_the_papers_own_differences_make_its_observations_hold():
         Seeds({row: [getattr(figures, name) + error for error in (-0.01, 0, 0.01)] for row, figures in rows.items()})
         for name in ("bleu", "perplexity")
     )
-    found = {each.text: [one[0] for one in judged(each, bleu, perplexity)] for each in OBSERVATIONS}
+    found = {each.text: [one[0] for one in tables.judged(each, bleu, perplexity)] for each in tables.OBSERVATIONS}
     exceptions = {text: verdicts for text, verdicts in found.items() if verdicts != [HOLDS, HOLDS]}
     # In table 3, eight layers have a better perplexity, but a BLEU that is 0.3 lower.
     assert exceptions == {"bigger is better: more layers are better": [FAILS, HOLDS]}
