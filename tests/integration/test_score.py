@@ -178,12 +178,8 @@ def test_files_are_compared_with_the_first(score, files, paths):
 
 
 def test_json_has_everything(score, files, paths):
-    found = json.loads(
-        score(
-            *(f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--json", "--metric=paper_bleu"),
-            "--language=en",
-        )
-    )
+    flags = (f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--json")
+    found = json.loads(score(*flags, "--metric=paper_bleu", "--language=en"))
     assert (found["hypotheses"], found["references"], found["lines"]) == ([paths["a"]], [paths["r"]], 12)
     assert [each["name"] for each in found["metrics"]] == ["paper_bleu", "bleu"]
     assert found["metrics"][0]["label"] == "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)"
@@ -210,30 +206,18 @@ def test_json_has_everything(score, files, paths):
         (2, "--hypothesis={a} --changes=3", "--changes needs several files; pass --hypothesis=FILE,FILE"),
         (2, "--hypothesis={a} --source={s}", "--source needs several files"),
         (2, "--hypothesis={a},{b} --test=t", "takes bootstrap or randomisation, not 't'"),
-        (
-            2,
-            "--hypothesis={a} --metric=chrf --language=de",
-            "--language needs --metric=bleu or paper_bleu or ter",
-        ),
+        (2, "--hypothesis={a} --metric=chrf --language=de", "--language needs --metric=bleu or paper_bleu or ter"),
         (2, "--hypothesis={a} --metric=paper_bleu --language=?", "--language=? is not a language code"),
         (1, "--hypothesis={short},{a}", "{short} has 5 lines but {a} has 12: line n of one must correspond"),
         (1, "--hypothesis={a},{b} --source={short}", "{a} has 12 lines but {short} has 5"),
         (1, "--hypothesis={a},none", "no such file: none"),
         (2, "--hypothesis={a},,{b}", "takes paths separated by commas, but"),
         (2, "--hypothesis={a} --reference={r},{q} --metric=parseval", "'parseval' takes one set of references"),
-        (
-            2,
-            "--hypothesis={trees} --metric=parseval --per_sentence --json",
-            "cannot be combined with --json",
-        ),
+        (2, "--hypothesis={trees} --metric=parseval --per_sentence --json", "cannot be combined with --json"),
         (2, "--hypothesis={a} --metric=chrff", "--metric=chrff is unknown; did you mean 'chrf'"),
         (2, "--hypothesis={a} --metric=bleu,", "--metric= is unknown"),
         (2, "--hypothesis={a} --metric=perplexity", "--metric=perplexity needs the model"),
-        (
-            2,
-            "--hypothesis={a} --metric=ter --lowercase",
-            "needs --metric=bleu or chrf or exact_match or paper_bleu",
-        ),
+        (2, "--hypothesis={a} --metric=ter --lowercase", "needs --metric=bleu or chrf or exact_match or paper_bleu"),
     ],
 )
 def test_mistakes_are_one_line_errors(command, paths, status, flags, message):
@@ -247,14 +231,8 @@ def test_mistakes_are_one_line_errors(command, paths, status, flags, message):
 def test_help_explains_the_metrics_and_nothing_imports_tensorflow(process, paths, tmp_path):
     for module in ("tensorflow", "keras"):
         (tmp_path / f"{module}.py").write_text("raise RuntimeError('it was imported')\n")
-    scored = process(
-        "score",
-        f"--hypothesis={paths['a']},{paths['b']}",
-        f"--reference={paths['r']}",
-        "--metric=paper_bleu",
-        "--language=de",
-        PYTHONPATH=str(tmp_path),
-    )
+    flags = (f"--hypothesis={paths['a']},{paths['b']}", f"--reference={paths['r']}", "--metric=paper_bleu")
+    scored = process("score", *flags, "--language=de", PYTHONPATH=str(tmp_path))
     assert (scored.returncode, scored.stderr) == (0, "")
     shown = " ".join(process("score", "--help", PYTHONPATH=str(tmp_path)).stdout.split())
     for summary in ("parseval: Labelled bracketing F1", "ter: Edits as a percent", "paper_bleu: BLEU as in the paper"):
