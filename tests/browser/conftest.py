@@ -1,6 +1,5 @@
 """A headless Chromium; without one, the tests of this folder are skipped."""
 
-import importlib.util
 import shutil
 
 import pytest
@@ -17,8 +16,8 @@ def browser():
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:
         pytest.skip("needs a browser: apt-get install chromium")
-    if importlib.util.find_spec("playwright") is None or importlib.util.find_spec("axe_playwright_python") is None:
-        pytest.skip("needs Playwright: pip install -e '.[dev]'")
+    for package in ("playwright", "axe_playwright_python"):
+        pytest.importorskip(package, reason="needs Playwright: pip install -e '.[dev]'")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

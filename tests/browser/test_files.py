@@ -3,9 +3,8 @@
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-from support.browser import attention_weights, said, wait_until
+from support.browser import check_every_layer, said
 
 import t2t_lite as t2t
 from t2t_lite.visualization.attention_map import paper_layer
@@ -38,35 +37,13 @@ def report_file(tmp_path_factory):
     return t2t.write_report(run, folder / "report.html")
 
 
-@pytest.fixture(scope="module")
-def compared_file(report_file):
-    folder = report_file.parent
-    other = shutil.copytree(folder / "run", folder / "other_run_with_a_longer_name")
-    return t2t.write_report([folder / "run", other], folder / "compared.html")
-
-
 def test_the_file_draws_the_weights_and_begins_as_asked(attention_file, open_page, translator):
     page = open_page(attention_file.as_uri())
     assert page.get_by_label("whole words").is_checked()
     shown = page.locator(".attention-head input")
-    assert [shown.nth(head).is_checked() for head in range(shown.count())] == [
-        head == 1 for head in range(shown.count())
-    ]
+    assert [each.is_checked() for each in shown.all()] == [head == 1 for head in range(shown.count())]
     page.get_by_role("button", name="all / none").click()
-    page.get_by_label("whole words").uncheck()
-    output = translator.translate(LINE)
-    for kind in translator.attention_layers:
-        page.locator("[data-key=Attention]").select_option(kind)
-        for layer in range(translator.attention_layers[kind]):
-            page.locator("[data-key=Layer]").select_option(str(layer))
-            name = "cross-attention" if kind == "cross" else f"{kind} self-attention"
-            wait_until(
-                page, f"document.querySelector('.attention-caption').innerText.startsWith('{name}, layer {layer},')"
-            )
-            weights, _, _ = translator.attention(LINE, output, kind, layer)
-            drawn = attention_weights(page, weights.shape)
-            np.testing.assert_allclose(drawn, weights, atol=5.1e-5)
-            np.testing.assert_allclose(drawn.sum(-1), 1.0, atol=5e-5 * drawn.shape[-1])
+    weights = check_every_layer(page, translator, LINE, translator.translate(LINE))
     # The matrix has the same numbers, and says them to the keyboard.
     page.get_by_role("button", name="Matrix").click()
     matrix = page.locator(".attention-matrix").first
@@ -123,8 +100,10 @@ def test_files_are_accessible_fit_and_run_no_text(
     assert report.locator("svg").count() > 4
 
 
-def test_on_a_phone_two_runs_are_seen_side_by_side_and_wider_tables_scroll(compared_file, open_page, check_accessible):
-    page = open_page(compared_file.as_uri(), 375)
+def test_on_a_phone_two_runs_are_seen_side_by_side_and_wider_tables_scroll(report_file, open_page, check_accessible):
+    folder = report_file.parent
+    other = shutil.copytree(folder / "run", folder / "other_run_with_a_longer_name")
+    page = open_page(t2t.write_report([folder / "run", other], folder / "compared.html").as_uri(), 375)
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     tables = page.evaluate(
         """[...document.querySelectorAll('.facts, .settings, .scores')].map(
@@ -145,19 +124,17 @@ def test_on_a_phone_two_runs_are_seen_side_by_side_and_wider_tables_scroll(compa
     check_accessible(page)
 
 
-def test_on_paper_there_are_no_controls(attention_file, open_page):
-    page = open_page(attention_file.as_uri())
-    assert page.locator(".attention-controls").is_visible()
-    page.emulate_media(media="print")
-    assert not page.locator(".attention-controls").is_visible()
-    assert page.locator(".attention-drawing").is_visible()
-    assert page.pdf().startswith(b"%PDF")
-
-
-def test_a_damaged_picture_does_not_hide_the_others(attention_file, open_page, tmp_path):
+def test_on_paper_there_are_no_controls_and_a_damaged_picture_does_not_hide_the_others(
+    attention_file, open_page, tmp_path
+):
     html = attention_file.read_text(encoding="utf-8")
     damaged = '<div data-attention="x"></div><script type="application/json" id="x">{"sentences": [1]}</script>'
     (tmp_path / "a.html").write_text(html.replace("<h1>", f"{damaged}<h1>"), encoding="utf-8")
     page = open_page((tmp_path / "a.html").as_uri())
     page.wait_for_selector(".attention-drawing")
     assert page.get_by_text("This picture cannot be shown").count() == 1
+    assert page.locator(".attention-controls").first.is_visible()
+    page.emulate_media(media="print")
+    assert not page.locator(".attention-controls").first.is_visible()
+    assert page.locator(".attention-drawing").is_visible()
+    assert page.pdf().startswith(b"%PDF")

@@ -3,11 +3,11 @@
 import contextlib
 import json
 import re
-import urllib.parse
+from urllib.parse import parse_qs, urlencode, urlparse
 
 import numpy as np
 import pytest
-from support.browser import attention_weights, said, type_text, wait_until, words
+from support.browser import attention_weights, check_every_layer, open_attention, said, type_text, wait_until, words
 from support.server import SENTENCES
 
 import t2t_lite as t2t
@@ -16,9 +16,7 @@ from t2t_lite.visualization.attention_map import attention_map
 pytestmark = pytest.mark.heavy
 
 LINE = SENTENCES[0]
-HOSTILE = (
-    "<img src=x onerror=\"document.title='broken'\"> </textarea><script>document.title='broken'</script> The dog sees."
-)
+HOSTILE = "<img src=x onerror=\"document.title='broken'\"> </textarea><script>document.title=1</script> The dog sees."
 
 
 def test_it_translates_as_one_types(page, translator):
@@ -36,7 +34,51 @@ def test_it_translates_as_one_types(page, translator):
     assert page.locator("#alternatives").is_hidden()
 
 
-def test_hovering_a_word_shows_its_alignment(page, translator):
+def test_each_sentence_is_translated_by_itself(page, translator, page_exports):
+    text = f"{LINE}  {SENTENCES[1]}\n\n{SENTENCES[2]}"
+    type_text(page, text, lines=3)
+    outputs = translator.translate(SENTENCES)
+    for line, output in enumerate(outputs):
+        assert words(page, line).all_inner_texts() == output.split()
+        assert page.locator("#output .source").nth(line).inner_text() == SENTENCES[line]
+    # Alternatives and attention are those of the sentence that is chosen.
+    open_attention(page)
+    page.get_by_label("whole words").uncheck()
+    page.locator("#output .line").nth(1).locator(".source").click()
+    beams = translator.n_best(SENTENCES[1])
+    assert page.locator("#hypotheses button").all_inner_texts() == [each.text for each in beams[:4]]
+    tokens = len(translator.attention(SENTENCES[1], outputs[1], "cross", 0)[2])
+    wait_until(page, f"document.querySelectorAll('.keys .attention-token').length === {tokens}")
+    with page.expect_response("**/v1/translate") as answered:
+        words(page, 1).nth(0).click()
+    assert json.loads(answered.value.request.post_data)["prefixes"] == ["", outputs[1].split()[0], ""]
+    page.wait_for_selector(".word.kept")
+    # What is copied has the blanks and line breaks of the text.
+    copied = "navigator.clipboard.writeText = async (text) => { document.body.dataset.copied = text; }"
+    page.evaluate(f"navigator.clipboard ? ({copied}) : null")
+    page.get_by_role("button", name="Copy the output").click()
+    wait_until(page, "document.querySelector('#status').textContent === 'copied'")
+    kept = translator.translate(SENTENCES[1], prefixes=outputs[1].split()[0])
+    assert page.evaluate("document.body.dataset.copied") == f"{outputs[0]}  {kept}\n\n{outputs[2]}"
+    page.get_by_label("Model").select_option("trees")
+    wait_until(page, "document.querySelectorAll('#output img.tree').length === 3")
+
+
+def test_an_output_that_is_not_complete_says_so_and_a_long_text_is_not_cut(page):
+    type_text(page, LINE)
+    assert page.locator(".cut").count() == 0
+    page.get_by_text("Settings").click()
+    page.get_by_label("min_length_ratio").fill("9")
+    page.wait_for_selector(".line .cut")
+    assert page.locator(".line .cut").inner_text().startswith("This output is not complete")
+    box, text = page.get_by_label("Text", exact=True), f"{LINE}\n" * 900
+    box.fill("")
+    box.focus()
+    page.keyboard.insert_text(text)  # as a paste does
+    assert box.input_value() == text
+
+
+def test_hovering_a_word_shows_its_alignment_and_a_click_keeps_the_translation_up_to_it(page, translator):
     type_text(page, LINE)
     output = translator.translate(LINE)
     links = dict(tuple(map(int, link.split("-")[::-1])) for link in translator.align(LINE, output).split())
@@ -48,10 +90,6 @@ def test_hovering_a_word_shows_its_alignment(page, translator):
     page.locator("#output .source span").nth(links[0]).hover()
     others = [output.split()[target] for target, source in links.items() if source == links[0]]
     assert page.locator("#output .aligned").all_inner_texts() == [LINE.split()[links[0]], *others]
-
-
-def test_clicking_a_word_keeps_the_translation_up_to_it(page, translator):
-    type_text(page, LINE)
     second = page.locator("#hypotheses button").nth(1)
     kept = " ".join(second.inner_text().split()[:2])
     second.click()
@@ -69,8 +107,7 @@ def test_clicking_a_word_keeps_the_translation_up_to_it(page, translator):
 
 def test_attention_is_that_of_the_model(page, translator):
     type_text(page, LINE)
-    page.get_by_text("Attention", exact=True).first.click()
-    page.wait_for_selector(".attention-lines line", state="attached")
+    open_attention(page)
     # It opens with the last layer of cross-attention, by words.
     output = translator.translate(LINE)
     last = translator.attention_layers["cross"] - 1
@@ -78,20 +115,7 @@ def test_attention_is_that_of_the_model(page, translator):
     each = attention_map(translator, LINE, output, "cross", last).in_words()
     assert page.locator(".queries .attention-label").all_inner_texts() == each.queries.labels
     np.testing.assert_allclose(attention_weights(page, each.weights.shape), each.weights, atol=6e-5)
-    page.get_by_label("whole words").uncheck()
-    for kind, layers in translator.attention_layers.items():
-        page.locator("#attention").get_by_label("Attention").select_option(kind)
-        for layer in range(layers):
-            page.locator("[data-key=Layer]").select_option(str(layer))
-            weights, queries, keys = translator.attention(LINE, output, kind, layer)
-            caption = f"{kind}-attention" if kind == "cross" else f"{kind} self-attention"
-            wait_until(
-                page, f"document.querySelector('.attention-caption').innerText.startsWith('{caption}, layer {layer},')"
-            )
-            page.wait_for_selector(".attention-lines line", state="attached")
-            np.testing.assert_allclose(attention_weights(page, weights.shape), weights, atol=6e-5)
-            assert len(queries) == page.locator(".queries .attention-token").count()
-            assert page.locator(".keys .attention-token").count() == len(keys)
+    check_every_layer(page, translator, LINE, output)
     # Hovering a token shows its lines only; a click keeps them.
     token = page.locator(".queries .attention-token").nth(1)
     token.hover()
@@ -105,9 +129,8 @@ def test_attention_is_that_of_the_model(page, translator):
 
 
 def test_with_the_keyboard_only(page, translator):
-    page.keyboard.press("Tab")  # the link to the API
-    page.keyboard.press("Tab")  # the model
-    page.keyboard.press("Tab")
+    for _ in range(3):  # the link to the API and the model are before it
+        page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "text"
     page.keyboard.type(LINE)
     page.keyboard.press("Control+Enter")
@@ -121,16 +144,17 @@ def test_with_the_keyboard_only(page, translator):
     page.wait_for_selector(".word.kept")
     assert page.locator(".word.kept").all_inner_texts() == [first]
     assert page.evaluate("document.activeElement.dataset.place") == "0:0"  # the focus stays
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.parentElement.id") == "attention":
-            break
+
+    def tab_until(condition):
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate(condition):
+                break
+
+    tab_until("document.activeElement.parentElement.id === 'attention'")
     page.keyboard.press("Enter")
     page.wait_for_selector(".attention-lines line", state="attached")
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.className.includes('attention-token')"):
-            break
+    tab_until("document.activeElement.className.includes('attention-token')")
     labels = page.locator(".queries .attention-label").all_inner_texts()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -144,8 +168,7 @@ def test_with_the_keyboard_only(page, translator):
 
 def test_another_model_parses(page, page_exports):
     type_text(page, "The dog runs.")
-    page.get_by_text("Attention", exact=True).first.click()
-    page.wait_for_selector(".attention-lines line", state="attached")
+    open_attention(page)
     page.get_by_label("Model").select_option("trees")
     page.wait_for_selector("img.tree")
     (tree,) = [t2t.Parser.from_export(page_exports / "trees").translate("The dog runs .")]
@@ -164,8 +187,7 @@ def test_another_model_parses(page, page_exports):
 def test_late_answers_change_nothing(page, translator):
     """Maps that arrive after another layer, or another text, was chosen."""
     type_text(page, LINE)
-    page.get_by_text("Attention", exact=True).first.click()
-    page.wait_for_selector(".attention-lines line", state="attached")
+    open_attention(page)
     held = []
     page.route("**/v1/attention", lambda route: held.append(route))
     layer = page.locator("[data-key=Layer]")
@@ -179,10 +201,8 @@ def test_late_answers_change_nothing(page, translator):
     for route in held[::-1]:
         route.continue_()
     page.wait_for_timeout(500)
-    wait_until(
-        page,
-        f"document.querySelector('.attention-caption').innerText.startsWith('decoder self-attention, layer {last},')",
-    )
+    caption = f"decoder self-attention, layer {last},"
+    wait_until(page, "text => document.querySelector('.attention-caption').innerText.startsWith(text)", caption)
     page.locator(".queries .attention-token").nth(1).hover()
     assert page.locator(".keys .attention-label").first.inner_text() == "<start>"
     weights, _, _ = translator.attention(LINE, translator.translate(LINE), "decoder", int(last))
@@ -200,11 +220,12 @@ def test_late_answers_change_nothing(page, translator):
         page.wait_for_timeout(20)
     old = list(held)
     page.unroute("**/v1/attention")
-    type_text(page, "", clear=f"{SENTENCES[2][:-1]} and the man and the man.")
+    text = f"{SENTENCES[2][:-1]} and the man and the man."
+    type_text(page, "", clear=text)
     for route in old:
         with contextlib.suppress(Exception):  # the page may have given it up
             route.continue_()
-    output = translator.translate(f"{SENTENCES[2][:-1]} and the man and the man.")
+    output = translator.translate(text)
     tokens = len(translator.attention("a", output, "decoder", 0)[1]) - 1
     wait_until(page, f"document.querySelector('.attention-figure').innerText.includes('Measured on {tokens} tokens')")
 
@@ -215,13 +236,13 @@ def test_a_link_has_it_all(page, open_page, server):
     page.wait_for_selector(".word.kept")
     page.get_by_role("button", name="Copy a link").click()
     wait_until(page, "location.hash.includes('prefixes')")
-    values = urllib.parse.parse_qs(urllib.parse.urlparse(page.url).fragment)
+    values = parse_qs(urlparse(page.url).fragment)
     assert values["text"] == [LINE] and values["model"] == ["tied"]
     other = open_page(page.url)
     other.wait_for_selector(".word.kept")
     assert words(other).all_inner_texts() == words(page).all_inner_texts()
     # Settings that no request may have, among them names that every object of JavaScript has, are left out.
-    odd = urllib.parse.urlencode({"text": LINE, "settings": '{"constructor": 1, "batch_tokens": 9, "alpha": 0.5}'})
+    odd = urlencode({"text": LINE, "settings": '{"constructor": 1, "batch_tokens": 9, "alpha": 0.5}'})
     other = open_page(f"{server.url}/#{odd}")
     with other.expect_response("**/v1/translate") as answered:
         other.get_by_label("Text").fill(SENTENCES[1])
@@ -268,7 +289,7 @@ def test_what_is_typed_while_the_models_are_loaded_stays(server, open_page, tran
 
     page = open_page("about:blank")
     page.route(f"{server.url}/", answer)
-    link = urllib.parse.urlencode({"text": "Of the link.", "prefixes": '["Das"]'})
+    link = urlencode({"text": "Of the link.", "prefixes": '["Das"]'})
     page.goto(f"{server.url}/#{link}")
     page.get_by_label("Text", exact=True).press_sequentially(LINE, delay=20)
     page.evaluate("document.body.dataset.kept = 'yes'")
@@ -278,11 +299,8 @@ def test_what_is_typed_while_the_models_are_loaded_stays(server, open_page, tran
     assert page.evaluate("document.activeElement.id") == "text"
     assert words(page).all_inner_texts() == translator.translate(LINE).split()
     assert page.locator("#loading").count() == 0 and page.get_by_label("Model").input_value() == "tied"
-    assert page.get_by_label("Model").locator("option").all_inner_texts() == [
-        "English to German (tied)",
-        "English to German (new)",
-        "English, parsing",
-    ]
+    models = page.get_by_label("Model").locator("option").all_inner_texts()
+    assert models == ["English to German (tied)", "English to German (new)", "English, parsing"]
     open_page.failures.clear()  # the browser itself notes that the server did not answer
 
 
@@ -310,11 +328,8 @@ def test_a_long_search_is_shown(page):
 
 def test_hostile_text_is_text(page, open_page, server):
     type_text(page, HOSTILE)
-    page.get_by_text("Attention", exact=True).first.click()
-    page.wait_for_selector(".attention-lines line", state="attached")
-    linked = open_page(
-        f"{server.url}/#{urllib.parse.urlencode({'text': HOSTILE, 'model': HOSTILE, 'settings': HOSTILE})}"
-    )
+    open_attention(page)
+    linked = open_page(f"{server.url}/#{urlencode(dict.fromkeys(('text', 'model', 'settings'), HOSTILE))}")
     linked.wait_for_selector(".word")
     page.get_by_label("Model").select_option("trees")
     page.wait_for_selector("#output .brackets")
@@ -346,8 +361,7 @@ def test_every_view_is_accessible_and_fits(server, open_page, check_accessible, 
     page.get_by_text("Settings").click()
     words(page).nth(0).click()
     page.wait_for_selector(".word.kept")
-    page.get_by_text("Attention", exact=True).first.click()
-    page.wait_for_selector(".attention-lines line", state="attached")
+    open_attention(page)
     page.locator(".queries .attention-token").nth(1).click()
     check()
     page.get_by_role("button", name="Matrix").click()

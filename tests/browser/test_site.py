@@ -21,22 +21,22 @@ COMMANDS = [each.module for each in entry_points(group="console_scripts") if eac
 pytestmark = pytest.mark.heavy
 
 
+def build(folder):
+    line = [sys.executable, ROOT / "docs" / "site" / "build.py", folder]
+    return subprocess.run(line, env=user_environment(), capture_output=True, text=True, check=False)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The folder with the site. The build ends with an error if Sphinx warns, as of a link that leads nowhere."""
     folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, ROOT / "docs" / "site" / "build.py", folder / "site"]
-    done = subprocess.run(build, env=user_environment(), capture_output=True, text=True, check=False)
+    (folder / "mine.txt").touch()
+    refused = build(folder)  # a folder with other files is not replaced
+    assert refused.returncode == 1 and f"{folder} has files and is not a site" in refused.stderr
+    assert (folder / "mine.txt").exists()
+    done = build(folder / "site")
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "site"
-
-
-def test_a_folder_with_other_files_is_not_replaced(tmp_path):
-    (tmp_path / "mine.txt").touch()
-    build = [sys.executable, ROOT / "docs" / "site" / "build.py", tmp_path]
-    done = subprocess.run(build, env=user_environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and f"{tmp_path} has files and is not a site" in done.stderr
-    assert (tmp_path / "mine.txt").exists()
 
 
 def sections(page):

@@ -1,4 +1,4 @@
-"""The worst and best lines of evaluations of frozen runs: against sacreBLEU, the parser's own scores and alignments."""
+"""The worst and best lines of evaluations of frozen runs, and the measures of their heads (`t2t-lite-eval --heads`)."""
 
 import json
 import shutil
@@ -13,6 +13,7 @@ from t2t_lite.evaluation.examples import read_examples
 from t2t_lite.metric import Metric
 from t2t_lite.registry import METRICS, PROBLEMS
 from t2t_lite.scoring.parseval import LabelledF1
+from t2t_lite.visualization.attention_map import attention_map, head_statistics
 
 pytestmark = pytest.mark.slow
 
@@ -30,17 +31,12 @@ def evaluated(frozen, folder, command):
     return run, scores, json.loads((scores / "examples.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def translation(tmp_path_factory, command):
-    return evaluated("0.2/tied", tmp_path_factory.mktemp("translation"), command)
-
-
 def lines_of(path):
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def test_translations_are_ranked_by_chrf_and_each_has_its_alignment(translation):
-    run, folder, examples = translation
+def test_translations_are_ranked_by_chrf_and_each_has_its_alignment(tmp_path, command):
+    run, folder, examples = evaluated("0.2/tied", tmp_path, command)
     inputs, outputs, references = (lines_of(folder / f"{name}.txt") for name in ("inputs", "hypotheses", "references"))
     scores = [sacrebleu.sentence_chrf(ours, [theirs]).score for ours, theirs in zip(outputs, references)]
     assert (examples["metric"], examples["label"]) == ("chrf", "chrF2")
@@ -57,11 +53,8 @@ def test_translations_are_ranked_by_chrf_and_each_has_its_alignment(translation)
     assert len(set(pairs)) == 3 and set(pairs) <= set(zip(inputs, outputs))
     for kind, layers in translator.attention_layers.items():
         for layer in range(layers):
-            (drawn,) = [
-                each
-                for each in examples["attention"]["sentences"][0]["maps"]
-                if (each["kind"], each["layer"]) == (kind, layer)
-            ]
+            maps = examples["attention"]["sentences"][0]["maps"]
+            (drawn,) = [each for each in maps if (each["kind"], each["layer"]) == (kind, layer)]
             weights, _, _ = translator.attention(*pairs[0], kind, layer)
             np.testing.assert_allclose(drawn["tokens"]["weights"], weights, atol=6e-5)
 
@@ -108,3 +101,30 @@ def test_what_this_version_cannot_read_is_none(text, tmp_path):
     assert read_examples(tmp_path) is None
     (tmp_path / "examples.json").write_text(text)
     assert read_examples(tmp_path) is None
+
+
+def test_the_command_prints_the_measures_of_every_head(command):
+    tied = FROZEN / "0.2/tied"
+    flags = f"--output_dir={tied / 'run'}", f"--data_dir={tied / 'data'}", "--heads=3"
+    refused = command("eval", *flags, "--tune=alpha")
+    assert refused.returncode == 2 and "--heads and --tune cannot be combined" in refused.stderr
+    (content,) = json.loads(command("eval", *flags, "--json").stdout)
+    assert (content["run"], content["checkpoint"], content["split"]) == ("run", "average-300", "dev")
+    translator = t2t.Translator.from_run_dir(tied / "run")
+    sides = [lines_of(tied / "data" / f"text_pairs-dev.{side}.txt") for side in ("inputs", "targets")]
+    assert content["lines"] == 3
+    assert len(content["layers"]) == sum(translator.attention_layers.values())
+    for each in content["layers"]:
+        maps = [attention_map(translator, *pair, each["kind"], each["layer"]) for pair in list(zip(*sides))[:3]]
+        for name, values in head_statistics(maps).heads.items():
+            assert each["heads"][name] == pytest.approx(values, abs=2e-4)
+
+    shown = command("eval", *flags).stdout
+    assert shown == t2t.measure_heads(tied / "run", data_dir=tied / "data", lines=3).report()
+    for kind, layers in translator.attention_layers.items():
+        table = shown.partition(f"All heads, {kind}:")[2].partition("\n\nAll")[0]
+        (first, *_) = (each for each in content["layers"] if each["kind"] == kind)
+        assert table.count("| layer ") == layers * len(first["heads"]["entropy"])
+        assert f"{first['heads']['entropy'][0]:.2f}" in table
+        sharpest = min(min(each["heads"]["entropy"]) for each in content["layers"] if each["kind"] == kind)
+        assert f"| {kind}: least entropy" in shown and f"{sharpest:.2f}" in shown

@@ -1,6 +1,7 @@
 """Commands that only calculate: t2t-lite-params and t2t-lite-benchmark --cost."""
 
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -25,17 +26,30 @@ def table(command):
     return rows
 
 
-def test_every_set_has_a_line_whose_parts_add_up(table):
+def test_the_parts_of_every_set_add_up_and_the_papers_figure_is_beside_them(table):
     for name, row in table.items():
         *parts, total = map(float, row[:9])
         assert len(parts) == 8 and abs(sum(parts) - total) < 0.05, name
-
-
-def test_the_papers_figure_and_the_deviation_are_shown_where_printed_in_the_paper(table):
     printed = {name: figures.parameters for name, figures in PAPER_FIGURES.items() if figures.parameters}
     assert {name: int(row[9]) for name, row in table.items() if len(row) > 9} == printed
     assert table["transformer_base"][8:] == ["63.05", "65", "-3.0%"]
     assert table["transformer_big"][8:] == ["214.17", "213", "+0.6%"]
+
+
+def test_several_sets_are_printed_and_drawn_side_by_side(command, tmp_path):
+    pytest.importorskip("matplotlib")
+    names, file = ("transformer_base", "transformer_tiny"), tmp_path / "sets.svg"
+    output = successful(command, "params", f"--hparams_set={','.join(names)}", f"--plot_file={file}")
+    assert output.endswith(f"plot: {file}\n") and "--vocab_size=41100" not in output
+    rows = {line.split()[0]: line.split() for line in output.splitlines() if line.strip()}
+    assert rows["transformer_base"][-2:] == ["65", "-3.0%"]
+    svg, root = "{http://www.w3.org/2000/svg}", ElementTree.parse(file).getroot()
+    shown = {text.text.strip() for text in root.iter(f"{svg}text")}
+    assert {f"{name}: {rows[name][9]} million parameters" for name in names} <= shown
+    assert {"embeddings", "encoder self-attention", "decoder feed-forward", "learning rate", "step"} <= shown
+    schedules = next(group for group in root.iter(f"{svg}g") if group.get("id") == "axes_2")
+    lines = [group for group in schedules if group.get("id", "").startswith("line2d")]
+    assert sum(group.find(f"{svg}path") is not None for group in lines) == 2
 
 
 def test_the_costs_of_table_2(command):

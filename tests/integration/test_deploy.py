@@ -1,4 +1,4 @@
-"""docs/deploy.md: its nginx file, Prometheus files and updates, with two servers on this machine."""
+"""docs/deploy.md: its nginx file, Prometheus files and updates, with two servers on this machine; and Ray Serve."""
 
 import configparser
 import json
@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.server import Server
+from support.server import SENTENCES, Server
 
 from t2t_lite.bin.serve import make_parser
+from t2t_lite.errors import UserError
 
 pytest.importorskip("ctranslate2", reason="needs ctranslate2 (pip install -e '.[dev]')")
 
@@ -57,60 +58,39 @@ def test_the_unit_of_systemd_starts_a_server_with_flags_that_exist():
 
 
 class Site:
-    """nginx with the page's file in front of two servers, at `port`.
+    """nginx with the page's file in front of two servers, at `port`; the folder has the folder `ende`, an export."""
 
-    Args:
-      folder: for the files of nginx; it has the folder `ende`, an export.
-    """
-
-    def __init__(self, folder):
-        self.folder, self._stack = folder, ExitStack()
-        self.flags = (
-            f"--export_dir={folder}/ende",
-            "--languages=en-de",
-            f"--allowed_hosts={HOST}",
-            f"--api_keys={folder}/keys",
-        )
+    def __init__(self, folder, stack):
+        self.folder, self.stack, self.port = folder, stack, free_port()
         (folder / "keys").write_text("KEY\n")
-
-    def __enter__(self):
-        self.servers = [self._stack.enter_context(Server(*self.flags)) for _ in range(2)]
-        self.port = free_port()
-        first, second = (str(server.port) for server in self.servers)
-        at = {
-            ":8000": f":{first}",
-            ":8001": f":{second}",
-            "listen 443 ": f"listen {self.port} ",
-            "listen 80;": f"listen {free_port()};",
-        }
-        settings = changed(block("upstream"), at | {"/etc/nginx": str(self.folder)})
-        self.file = self.folder / "nginx.conf"
+        self.flags = (f"--export_dir={folder}/ende", "--languages=en-de", f"--allowed_hosts={HOST}")
+        self.flags += (f"--api_keys={folder}/keys",)
+        self.servers = [stack.enter_context(Server(*self.flags)) for _ in range(2)]
+        first, second = (f":{server.port}" for server in self.servers)
+        changes = {":8000": first, ":8001": second, "listen 443 ": f"listen {self.port} "}
+        changes |= {"listen 80;": f"listen {free_port()};", "/etc/nginx": str(folder)}
+        settings = changed(block("upstream"), changes)
         paths = "".join(f"{kind}_temp_path t_{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        self.file.write_text(f"daemon off; pid pid; events {{}} http {{ access_log off; {paths} {settings} }}")
-        self.nginx = ["nginx", "-p", str(self.folder), "-e", "errors", "-c", str(self.file)]
+        file = folder / "nginx.conf"
+        file.write_text(f"daemon off; pid pid; events {{}} http {{ access_log off; {paths} {settings} }}")
+        nginx = ["nginx", "-p", str(folder), "-e", "errors", "-c", str(file)]
         certificate, check = block("openssl").split("nginx -t", 1)
-        subprocess.run(changed(certificate, {"/etc/nginx": str(self.folder)}), shell=True, check=True)
-        subprocess.run([*self.nginx, "-t"], check=True)
-        process = subprocess.Popen(self.nginx)
-        self._stack.callback(process.wait)
-        self._stack.callback(process.terminate)
+        subprocess.run(changed(certificate, {"/etc/nginx": str(folder)}), shell=True, check=True)
+        subprocess.run([*nginx, "-t"], check=True)
+        process = subprocess.Popen(nginx)
+        stack.callback(process.wait)
+        stack.callback(process.terminate)
         while subprocess.run(["curl", "-ks", f"https://127.0.0.1:{self.port}/health"], capture_output=True).returncode:
             assert process.poll() is None
             time.sleep(0.02)
-        request = check.partition("\n")[2]
-        self.curl = changed(
-            request, {"/etc/nginx": str(self.folder), ":443:": f":{self.port}:", f"{HOST}/": f"{HOST}:{self.port}/"}
-        )
-        return self
-
-    def __exit__(self, *error):
-        self._stack.close()
+        changes = {"/etc/nginx": str(folder), ":443:": f":{self.port}:", f"{HOST}/": f"{HOST}:{self.port}/"}
+        self.curl = changed(check.partition("\n")[2], changes)
 
     def restart(self, number):
         """Ends a server and starts another at its port."""
         server = self.servers[number]
         assert server.stop() == 0
-        self.servers[number] = self._stack.enter_context(Server(*self.flags, port=server.port))
+        self.servers[number] = self.stack.enter_context(Server(*self.flags, port=server.port))
 
     def post(self):
         """Translates a line through nginx and returns the model's output, as a browser at the site does."""
@@ -130,8 +110,8 @@ def site(served_exports, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(served_exports / "old", folder / "ende")
     shutil.copytree(served_exports / "new", folder / "new")
-    with Site(folder) as site:
-        yield site
+    with ExitStack() as stack:
+        yield Site(folder, stack)
 
 
 @pytest.mark.heavy
@@ -184,3 +164,42 @@ def test_prometheus_finds_the_metrics_of_its_alerts(site, tmp_path):
         (tmp_path / "prometheus.yml").write_text(settings)
         (tmp_path / "t2t-lite.rules.yml").write_text(rules)
         subprocess.run(["promtool", "check", "config", str(tmp_path / "prometheus.yml")], check=True)
+
+
+@pytest.mark.heavy
+def test_replicas_of_ray_answer_as_the_server_does(served_exports, expected, tmp_path):
+    ray = pytest.importorskip("ray", reason="needs Ray (pip install -e '.[ray]')")
+    from ray import serve
+
+    from t2t_lite.serving.ray_app import app
+
+    for arguments, message in (
+        ({}, "export_dir is missing"),
+        ({"export": "a"}, "unknown argument export; valid arguments are export_dir"),
+        ({"export_dir": str(tmp_path)}, "is not an export directory"),
+        ({"export_dir": f"{served_exports / 'new'}", "languages": "en-de,de-en"}, "has 2 pairs for 1 models"),
+        ({"export_dir": f"{served_exports / 'new'}", "translate_letterless": "old"}, "the models are new"),
+    ):
+        with pytest.raises(UserError, match=message):
+            app(arguments)
+    keys = tmp_path / "keys"
+    keys.write_text("KEY\n")
+    port = free_port()
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        serve.start(http_options={"port": port})
+        arguments = {"export_dir": str(served_exports / "new"), "languages": "en-de", "num_replicas": "2"}
+        serve.run(app(arguments | {"api_keys": str(keys)}), name="t2t-lite")
+        answers = []
+        address, headers = f"http://127.0.0.1:{port}/translate", {"Content-Type": "application/json"}
+        for sentence in SENTENCES * 4:
+            content = {"q": sentence, "source": "en", "target": "de", "api_key": "KEY"}
+            request = urllib.request.Request(address, json.dumps(content).encode(), headers)
+            with urllib.request.urlopen(request, timeout=60) as response:
+                answers.append(json.load(response)["translatedText"])
+        assert answers == expected(SENTENCES) * 4
+        replicas = serve.status().applications["t2t-lite"].deployments["t2t-lite"].replica_states
+        assert {str(getattr(state, "value", state)): number for state, number in replicas.items()} == {"RUNNING": 2}
+    finally:
+        serve.shutdown()
+        ray.shutdown()

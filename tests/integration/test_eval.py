@@ -3,8 +3,6 @@
 import json
 import math
 import shutil
-import subprocess
-import sys
 
 import pytest
 import sacrebleu
@@ -88,17 +86,11 @@ def test_perplexities_are_those_of_forced_scores(evaluated, run):
     assert content["tokens"]["tokens"] == tokens
 
 
-def test_the_second_call_answers_from_the_folder_without_tensorflow(evaluated, run, snapshot):
+def test_the_second_call_answers_from_the_folder(evaluated, run, snapshot, command):
     folder, _, printed = evaluated
     before = snapshot(folder)
-    program = (
-        "import sys; from t2t_lite.bin.eval import main; status = main(sys.argv[1:]); "
-        "print(status, *({'tensorflow', 'keras'} & set(sys.modules)))"
-    )
-    flags = [f"--output_dir={run}", "--checkpoint_path=last", *QUICK]
-    done = subprocess.run([sys.executable, "-c", program, *flags], capture_output=True, text=True, check=True)
-    assert done.stdout == f"{printed}0\n"
-    assert done.stderr.splitlines()[-1] == f"answered from {folder}"
+    done = command("eval", f"--output_dir={run}", "--checkpoint_path=last", *QUICK)
+    assert done.stdout == printed and done.stderr.splitlines()[-1] == f"answered from {folder}"
     assert snapshot(folder) == before
 
 
@@ -107,10 +99,7 @@ def test_further_metrics_and_references_need_no_decoding(evaluated, run, command
     mine = shutil.copytree(run, tmp_path / "run")
     flags = (f"--output_dir={mine}", "--checkpoint_path=last")
     (found,) = as_json(command, *flags, "--metric=exact_match")["runs"]
-    equal = [
-        ours == theirs
-        for ours, theirs in zip(*(lines_of(folder / f"{name}.txt") for name in ("hypotheses", "references")))
-    ]
+    equal = map(str.__eq__, *(lines_of(folder / f"{name}.txt") for name in ("hypotheses", "references")))
     assert figure(found, "exact_match")["score"] == 100 * sum(equal) / 20
     assert not found["decoded_now"] and figure(found, "bleu") == figure(content, "bleu")
     shutil.copy(folder / "hypotheses.txt", tmp_path / "more.txt")
@@ -149,9 +138,8 @@ def test_runs_are_compared_with_the_first(evaluated, run, small_flags, grammar_d
     first, second = found["runs"]
     systems = found["comparison"]["metrics"]["bleu"]
     assert [each["name"] for each in systems] == ["run", "other"]
-    assert [each["score"] for each in systems] == pytest.approx(
-        [figure(each, "bleu")["score"] for each in (first, second)]
-    )
+    bleus = [figure(each, "bleu")["score"] for each in (first, second)]
+    assert [each["score"] for each in systems] == pytest.approx(bleus)
     assert systems[0]["p_bootstrap"] is None and 0 < systems[1]["p_bootstrap"] <= 1
     assert 0 < systems[1]["p_randomisation"] <= 1
     changes = found["comparison"]["changes"]["other"]
@@ -165,17 +153,17 @@ def test_runs_are_compared_with_the_first(evaluated, run, small_flags, grammar_d
 @pytest.mark.parametrize(
     ("flags", "about", "said"),
     [
-        (["--split=train"], {}, "--split: takes dev or test, not 'train'"),
-        (["--checkpoint_path=ckpt-5"], {}, "--checkpoint_path=ckpt-5: no such checkpoint; "),
-        (["--checkpoint_path=best:chrf"], {}, "the best checkpoint by chrf is unknown"),
-        (["--metric=f1"], {}, "--metric=f1: 'grammar_ende' is scored by bleu"),
-        (["--metric=bleuu"], {}, "--metric=bleuu is unknown; did you mean 'bleu'"),
-        (["--decode_hparams=only_trees=True"], {}, "only_trees=True is for parsing"),
-        (["--references=nothing"], {}, "--references: no such file: nothing"),
-        (["--references={short}"], {}, "has 1 lines, but "),
-        (["--data_dir={empty}"], {}, "has no complete data for 'grammar_ende'"),
-        ([], {"data_dir": "/no/such"}, "is no longer in /no/such; pass its folder with --data_dir"),
-        ([], {"data_dir": None}, "does not record where its data is"),
+        ("--split=train", {}, "--split: takes dev or test, not 'train'"),
+        ("--checkpoint_path=ckpt-5", {}, "--checkpoint_path=ckpt-5: no such checkpoint; "),
+        ("--checkpoint_path=best:chrf", {}, "the best checkpoint by chrf is unknown"),
+        ("--metric=f1", {}, "--metric=f1: 'grammar_ende' is scored by bleu"),
+        ("--metric=bleuu", {}, "--metric=bleuu is unknown; did you mean 'bleu'"),
+        ("--decode_hparams=only_trees=True", {}, "only_trees=True is for parsing"),
+        ("--references=nothing", {}, "--references: no such file: nothing"),
+        ("--references={short}", {}, "has 1 lines, but "),
+        ("--data_dir={empty}", {}, "has no complete data for 'grammar_ende'"),
+        ("", {"data_dir": "/no/such"}, "is no longer in /no/such; pass its folder with --data_dir"),
+        ("", {"data_dir": None}, "does not record where its data is"),
     ],
 )
 def test_mistakes_are_one_line(run, command, tmp_path, flags, about, said):
@@ -184,7 +172,7 @@ def test_mistakes_are_one_line(run, command, tmp_path, flags, about, said):
     (mine / "run.json").write_text(json.dumps(stored | about))
     (tmp_path / "empty").mkdir()
     (tmp_path / "short").write_text("one line\n")
-    flags = [flag.format(empty=tmp_path / "empty", short=tmp_path / "short") for flag in flags]
+    flags = flags.format(empty=tmp_path / "empty", short=tmp_path / "short").split()
     result = command("eval", f"--output_dir={mine}", "--xla_compile=False", *flags)
     lines = [line for line in result.stderr.splitlines() if not line.startswith("using ")]
     assert result.returncode in (1, 2) and not result.stdout and len(lines) == 1, result.stderr
@@ -197,16 +185,13 @@ def test_score_takes_the_stored_outputs_of_runs(evaluated, run, command, tmp_pat
     flags = (f"--output_dir={run}", "--checkpoint_path=last", "--metric=bleu,paper_bleu,exact_match", "--json")
     result = command("score", *flags)
     assert result.returncode == 0, result.stderr
-    scores = {each["name"]: each["score"] for each in json.loads(result.stdout)["metrics"]}
-    assert scores["bleu"] == pytest.approx(figure(content, "bleu")["score"])
-    signatures = {each["name"]: each["signature"] for each in json.loads(result.stdout)["metrics"]}
-    assert "|lang:de|" in signatures["paper_bleu"]  # the language of the problem
+    found = {each["name"]: each for each in json.loads(result.stdout)["metrics"]}
+    assert found["bleu"]["score"] == pytest.approx(figure(content, "bleu")["score"])
+    assert "|lang:de|" in found["paper_bleu"]["signature"]  # the language of the problem
     other = shutil.copytree(run, tmp_path / "other")
     compared = json.loads(command("score", f"--output_dir={run},{other}", *flags[1:]).stdout)
     assert compared["hypotheses"][1] == str(other / "scores" / folder.name / "hypotheses.txt")
     missing = command("score", f"--output_dir={run}", "--checkpoint_path=ckpt-2")
-    assert (
-        missing.returncode == 1 and "has no scores of ckpt-2 on dev; run t2t-lite-eval --output_dir=" in missing.stderr
-    )
+    assert missing.returncode == 1 and "has no scores of ckpt-2 on dev; run t2t-lite-eval --output" in missing.stderr
     both = command("score", f"--output_dir={run}", f"--hypothesis={folder / 'hypotheses.txt'}")
     assert both.returncode == 2 and "--output_dir and --hypothesis cannot be combined" in both.stderr

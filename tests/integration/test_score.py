@@ -9,6 +9,8 @@ import pytest
 
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.metric import report
+from t2t_lite.registry import METRICS
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.scoring.significance import compare, interval
 
 AWKWARD = [  # (hypothesis, two references)
@@ -83,6 +85,18 @@ def test_figures_equal_those_of_the_sacrebleu_command(multibleu_dir, score, tmp_
     assert printed.startswith(f"BLEU|nrefs:{len(paths) - 1}|")
 
 
+def test_a_line_for_each_metric_in_the_order_given(score, tmp_path):
+    texts = {"ours": ["The cat sat.", "a dog", "One two three"]}
+    texts["theirs"] = ["The cat sat.", "A dog", "One two three four five"]
+    ours, theirs = (write(tmp_path / name, lines) for name, lines in texts.items())
+    flags = (f"--hypothesis={ours}", f"--reference={theirs}")
+    ter, exact_match, bleu = score(*flags, "--metric=ter,exact_match,bleu", "--lowercase").splitlines()
+    assert ter.startswith("TER|nrefs:1|case:lc|") and ter.endswith(f" = {100 * 2 / 10:.2f}")
+    assert exact_match == f"exact_match = {100 * 2 / 3:.2f}"  # with --lowercase
+    assert bleu.startswith("BLEU|nrefs:1|case:lc|")
+    assert "exact_match = 33.33" in score(*flags, "--metric=exact_match")
+
+
 def test_figures_of_awkward_text_equal_those_of_the_sacrebleu_command(score, tmp_path):
     ours, *theirs = (write(tmp_path / f"{name}.gz", lines) for name, lines in zip("hrq", zip(*AWKWARD)))
     printed = score(f"--hypothesis={ours}", f"--reference={','.join(theirs)}", "--metric=bleu,chrf,ter")
@@ -111,6 +125,8 @@ def test_roots_and_lines_of_trees_are_not_passed_over(command, paths, files, tmp
     flags = (f"--hypothesis={roots}", f"--reference={paths['trees']}", "--metric=parseval")
     told = command("score", *flags)
     assert told.returncode == 0 and "pass --roots_as_top" in told.stderr and "F1         85.71" in told.stdout
+    compared = command("score", f"--hypothesis={paths['trees']},{paths['parses']}", flags[1], "--metric=f1").stdout
+    assert "line 2: F1 100.00 -> 0.00" in compared and "line 3: F1 100.00 -> 0.00" in compared
     silent = command("score", *flags, "--roots_as_top", "--json")
     assert silent.stderr == "" and json.loads(silent.stdout)["metrics"][0]["score"] == 100
     several = [line for tree in files["trees"] for line in tree.replace(" (VP", "\n(VP").split("\n")]
@@ -162,12 +178,8 @@ def test_files_are_compared_with_the_first(score, files, paths):
 
 
 def test_json_has_everything(score, files, paths):
-    found = json.loads(
-        score(
-            *(f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--json", "--metric=paper_bleu"),
-            "--language=en",
-        )
-    )
+    flags = (f"--hypothesis={paths['a']}", f"--reference={paths['r']}", "--json")
+    found = json.loads(score(*flags, "--metric=paper_bleu", "--language=en"))
     assert (found["hypotheses"], found["references"], found["lines"]) == ([paths["a"]], [paths["r"]], 12)
     assert [each["name"] for each in found["metrics"]] == ["paper_bleu", "bleu"]
     assert found["metrics"][0]["label"] == "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)"
@@ -188,31 +200,30 @@ def test_json_has_everything(score, files, paths):
     assert (changes[0]["first"], changes[0]["source"]) == (files["a"][2], None)
 
 
-def test_trees_are_compared_by_f1(score, paths):
-    printed = score(f"--hypothesis={paths['trees']},{paths['parses']}", f"--reference={paths['trees']}", "--metric=f1")
-    assert "line 2: F1 100.00 -> 0.00" in printed and "line 3: F1 100.00 -> 0.00" in printed
-
-
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("status", "flags", "message"),
     [
-        (["--hypothesis={a}", "--changes=3"], "--changes needs several files; pass --hypothesis=FILE,FILE"),
-        (["--hypothesis={a}", "--source={s}"], "--source needs several files"),
-        (["--hypothesis={a},{b}", "--test=t"], "takes bootstrap or randomisation, not 't'"),
-        (["--hypothesis={a}", "--metric=chrf", "--language=de"], "--language needs --metric=bleu or paper_bleu or ter"),
-        (["--hypothesis={a}", "--metric=paper_bleu", "--language=?"], "--language=? is not a language code"),
-        (["--hypothesis={short},{a}"], "{short} has 5 lines but {a} has 12: line n of one must correspond"),
-        (["--hypothesis={a},{b}", "--source={short}"], "{a} has 12 lines but {short} has 5"),
-        (["--hypothesis={a},none"], "no such file: none"),
-        (["--hypothesis={a},,{b}"], "takes paths separated by commas, but"),
-        (["--hypothesis={a}", "--reference={r},{q}", "--metric=parseval"], "'parseval' takes one set of references"),
-        (["--hypothesis={trees}", "--metric=parseval", "--per_sentence", "--json"], "cannot be combined with --json"),
+        (2, "--hypothesis={a} --changes=3", "--changes needs several files; pass --hypothesis=FILE,FILE"),
+        (2, "--hypothesis={a} --source={s}", "--source needs several files"),
+        (2, "--hypothesis={a},{b} --test=t", "takes bootstrap or randomisation, not 't'"),
+        (2, "--hypothesis={a} --metric=chrf --language=de", "--language needs --metric=bleu or paper_bleu or ter"),
+        (2, "--hypothesis={a} --metric=paper_bleu --language=?", "--language=? is not a language code"),
+        (1, "--hypothesis={short},{a}", "{short} has 5 lines but {a} has 12: line n of one must correspond"),
+        (1, "--hypothesis={a},{b} --source={short}", "{a} has 12 lines but {short} has 5"),
+        (1, "--hypothesis={a},none", "no such file: none"),
+        (2, "--hypothesis={a},,{b}", "takes paths separated by commas, but"),
+        (2, "--hypothesis={a} --reference={r},{q} --metric=parseval", "'parseval' takes one set of references"),
+        (2, "--hypothesis={trees} --metric=parseval --per_sentence --json", "cannot be combined with --json"),
+        (2, "--hypothesis={a} --metric=chrff", "--metric=chrff is unknown; did you mean 'chrf'"),
+        (2, "--hypothesis={a} --metric=bleu,", "--metric= is unknown"),
+        (2, "--hypothesis={a} --metric=perplexity", "--metric=perplexity needs the model"),
+        (2, "--hypothesis={a} --metric=ter --lowercase", "needs --metric=bleu or chrf or exact_match or paper_bleu"),
     ],
 )
-def test_mistakes_are_one_line_errors(command, paths, flags, message):
-    flags = [flag.format(**paths) for flag in ["--reference={r}", *flags]]
+def test_mistakes_are_one_line_errors(command, paths, status, flags, message):
+    flags = f"--reference={{r}} {flags}".format(**paths).split()
     result = command("score", *flags)
-    assert result.returncode in (1, 2) and result.stdout == ""
+    assert (result.returncode, result.stdout) == (status, "")
     assert message.format(**paths) in result.stderr and len(result.stderr.splitlines()) == 1
 
 
@@ -220,16 +231,59 @@ def test_mistakes_are_one_line_errors(command, paths, flags, message):
 def test_help_explains_the_metrics_and_nothing_imports_tensorflow(process, paths, tmp_path):
     for module in ("tensorflow", "keras"):
         (tmp_path / f"{module}.py").write_text("raise RuntimeError('it was imported')\n")
-    scored = process(
-        "score",
-        f"--hypothesis={paths['a']},{paths['b']}",
-        f"--reference={paths['r']}",
-        "--metric=paper_bleu",
-        "--language=de",
-        PYTHONPATH=str(tmp_path),
-    )
+    flags = (f"--hypothesis={paths['a']},{paths['b']}", f"--reference={paths['r']}", "--metric=paper_bleu")
+    scored = process("score", *flags, "--language=de", PYTHONPATH=str(tmp_path))
     assert (scored.returncode, scored.stderr) == (0, "")
     shown = " ".join(process("score", "--help", PYTHONPATH=str(tmp_path)).stdout.split())
     for summary in ("parseval: Labelled bracketing F1", "ter: Edits as a percent", "paper_bleu: BLEU as in the paper"):
         assert summary in shown
     assert "perplexity" not in shown
+
+
+OURS = '''
+from t2t_lite.registry import METRICS
+from t2t_lite.metric import Metric
+
+
+@METRICS.register(higher_is_better=False, label="length error")
+class LengthError(Metric):
+    """The mean difference of the numbers of words, in percent of the reference."""
+
+    def score(self, hypotheses, references):
+        counts = [(len(ours.split()), len(theirs.split())) for ours, theirs in zip(hypotheses, references)]
+        return 100 * sum(abs(ours - theirs) for ours, theirs in counts) / sum(theirs for _, theirs in counts)
+'''
+
+
+@pytest.fixture
+def forgotten():
+    """Forgets the metric of the plug-in at the end."""
+    yield
+    METRICS.unregister("length_error")
+    for name in [name for name in sys.modules if name.startswith("t2t_usr_dir_") and "_mine" in name]:
+        del sys.modules[name]
+
+
+@pytest.mark.heavy
+@pytest.mark.usefixtures("forgotten")
+def test_a_metric_of_a_plug_in_scores_and_selects_checkpoints(command, paths, grammar_data, small_flags, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "length_error.py").write_text(OURS)
+    mine, run = f"--t2t_usr_dir={tmp_path / 'mine'}", tmp_path / "run"
+    scored = command("score", mine, f"--hypothesis={paths['b']}", f"--reference={paths['r']}", "--metric=length_error")
+    assert scored.stdout == f"length error = {100 * 4 / 11:.2f}\n", scored.stderr  # 4 of 11 words are missing
+    flags = (*small_flags, "--eval_decode", "--eval_metric=length_error", "--keep_best_n=1", "--keep_checkpoint_max=1")
+    search = "--decode_hparams=beam_size=1,extra_length=5"
+    result = command("trainer", mine, *flags, search, f"--data_dir={grammar_data}", f"--output_dir={run}")
+    assert result.returncode == 0, result.stderr
+    evaluations = json.loads((run / "evaluations.json").read_text())
+    assert [list(figures) for figures in evaluations.values()] == [
+        ["loss", "nll_loss", "perplexity", "accuracy", "bleu", "length_error"]
+    ] * 3
+    errors = {int(step): figures["length_error"] for step, figures in evaluations.items()}
+    assert f"dev length error {errors[6]:.2f}" in result.stdout
+    # The lowest is best; when step 6 was saved, the others had been evaluated.
+    best = min((2, 4), key=errors.__getitem__)
+    assert [step for step, _ in list_checkpoints(run)] == [best, 6]
+    curve = command("benchmark", "--curve", f"--output_dir={run}")
+    assert "length_error" in curve.stdout and f"{errors[6]:.3f}" in curve.stdout

@@ -21,14 +21,11 @@ from t2t_lite.visualization.attention_map import attention_map, head_statistics
 
 pytestmark = pytest.mark.heavy
 
-KEY = "k3y"
-LIMIT = 2  # of the beam of requests
-
 
 @pytest.fixture(scope="module")
 def server(served_exports, tmp_path_factory):
     keys = tmp_path_factory.mktemp("keys") / "keys.txt"
-    keys.write_text(f"{KEY}\n", encoding="utf-8")
+    keys.write_text("k3y\n", encoding="utf-8")
     with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", f"--api_keys={keys}") as running:
         yield running
 
@@ -41,16 +38,14 @@ def test_the_page_and_its_files_need_no_key_and_nothing_else(server):
     assert page.headers["x-content-type-options"] == "nosniff" and page.headers["cache-control"] == "no-store"
     named = re.findall(r'(?:src|href)="([^"]+)"', page.content)
     files = [name for name in named if not name.startswith("data:")]
-    assert sorted(files) == sorted(
-        ["docs", *(f"static/{name}" for name in ("style.css", "attention.css", "page.css", "attention.js", "page.js"))]
-    )
+    static = [f"static/{name}" for name in ("attention.css", "attention.js", "page.css", "page.js", "style.css")]
+    assert sorted(files) == ["docs", *static]
     for file in files:
         found = server.get(f"/{file}")
         assert found.status == 200, file
         if file.startswith("static"):
             assert found.headers["cache-control"] == "no-cache"
-    assert server.get("/static/../app.py").status == 404
-    assert server.get("/static/").status == 404
+    assert server.get("/static/../app.py").status == server.get("/static/").status == 404
     assert page.content.count("<noscript><p>This page needs JavaScript.") == 1
     scripts = re.findall(r"<script(?![^>]*(?:src=|application/json))", page.content)
     assert scripts == [] and "onclick" not in page.content and " style=" not in page.content
@@ -59,10 +54,8 @@ def test_the_page_and_its_files_need_no_key_and_nothing_else(server):
 @pytest.fixture(scope="module")
 def answers(page_exports):
     """A function that asks an application with both Keras models, in this process: (status, answer)."""
-    app = loaded_app(
-        [Place(open_model(export_dir=page_exports / name)) for name in ("tied", "trees")],
-        ServingOptions(max_beam_size=LIMIT),
-    )
+    places = [Place(open_model(export_dir=page_exports / name)) for name in ("tied", "trees")]
+    app = loaded_app(places, ServingOptions(max_beam_size=2))
     running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=running.run)
     thread.start()
@@ -119,62 +112,49 @@ def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_expor
     assert refused == (400, {"error": "the tree: the tree has 4 words, but the line has 2"})
     # Brackets without blanks are symbols all the same.
     deep = "(A" * 200 + "(XX a)" + ")" * 200
-    assert answers("/v1/attention", asked | {"inputs": "a", "targets": deep}) == (
-        413,
-        {"error": "a request with attention weights may have at most 256 tokens"},
-    )
+    too_long = {"error": "a request with attention weights may have at most 256 tokens"}
+    assert answers("/v1/attention", asked | {"inputs": "a", "targets": deep}) == (413, too_long)
     status, answer = answers("/v1/attention", asked | {"inputs": "a", "targets": "(A" * 50_000 + "a" + ")" * 50_000})
     assert (status, "characters; at most" in answer["error"]) == (413, True)
     tied, trees = answers("/v1/models")[1]["models"]
-    weights, _, _ = t2t.Translator.from_export(page_exports / "tied").attention("a", "b", "encoder", 0)
-    layers = t2t.Translator.from_export(page_exports / "tied").attention_layers
-    assert tied["attention"] == {kind: {"layers": number, "heads": len(weights)} for kind, number in layers.items()}
+    model = t2t.Translator.from_export(page_exports / "tied")
+    heads = len(model.attention("a", "b", "encoder", 0)[0])
+    layers = model.attention_layers.items()
+    assert tied["attention"] == {kind: {"layers": number, "heads": heads} for kind, number in layers}
     assert (tied["alignments"], trees["alignments"]) == (True, False)
 
 
 @pytest.mark.parametrize(
     ("content", "status", "message"),
     [
-        ({"inputs": "a", "targets": "b", "model": "tied", "layer": 9}, 400, "layers: there is no layer 9"),
-        ({"inputs": "a", "targets": "b", "model": "tied", "kind": "memory"}, 400, "'encoder', 'decoder' or 'cross'"),
-        ({"inputs": "a\nb", "targets": "b", "model": "tied"}, 400, "one line each"),
-        ({"inputs": " ", "targets": "b", "model": "tied"}, 400, "must not be blank"),
+        ({"inputs": "a", "targets": "b", "layer": 9}, 400, "layers: there is no layer 9"),
+        ({"inputs": "a", "targets": "b", "kind": "memory"}, 400, "'encoder', 'decoder' or 'cross'"),
+        ({"inputs": "a\nb", "targets": "b"}, 400, "one line each"),
+        ({"inputs": " ", "targets": "b"}, 400, "must not be blank"),
         ({"inputs": "a", "targets": "b", "model": "none"}, 400, "there is no model none"),
-        ({"inputs": "dog " * 120, "targets": "Hund " * 20, "model": "tied"}, 413, "may have at most 256 tokens"),
+        ({"inputs": "dog " * 120, "targets": "Hund " * 20}, 413, "may have at most 256 tokens"),
     ],
 )
 def test_mistakes_in_requests_for_attention(answers, content, status, message):
-    found, answer = answers("/v1/attention", content)
-    assert found == status
-    assert message in answer["error"]
+    found, answer = answers("/v1/attention", {"model": "tied"} | content)
+    assert found == status and message in answer["error"]
 
 
 # Other values of the settings that requests may change.
-CHANGED = {
-    "beam_size": 1,
-    "alpha": 1.5,
-    "min_length": 2,
-    "min_length_ratio": 0.5,
-    "coverage_penalty": 0.2,
-    "no_repeat_ngram_size": 3,
-    "diverse_beam_groups": 2,
-    "diverse_beam_strength": 0.7,
-    "sampling_method": "random",
-    "sampling_temp": 0.9,
-    "sampling_keep_top_k": 5,
-    "sampling_keep_top_p": 0.9,
-    "random_seed": 2,
-    "allow_unk": True,
-    "only_trees": True,
-}
+CHANGED = {"beam_size": 1, "alpha": 1.5, "min_length": 2, "min_length_ratio": 0.5, "coverage_penalty": 0.2}
+CHANGED |= {"no_repeat_ngram_size": 3, "diverse_beam_groups": 2, "diverse_beam_strength": 0.7, "random_seed": 2}
+CHANGED |= {"sampling_method": "random", "sampling_temp": 0.9, "sampling_keep_top_k": 5, "sampling_keep_top_p": 0.9}
+CHANGED |= {"allow_unk": True, "only_trees": True}
 
 
 def test_the_page_has_fields_for_the_settings_that_a_model_takes(server, answers):
     """The others are refused, or have no effect without those that are refused."""
     ineffective = {"tied": set(), "trees": set(), "new": {"diverse_beam_strength"}}
-    headers = {"Authorization": f"Bearer {KEY}"}
-    ask_ctranslate2 = lambda path, content: server.post(path, content, **headers)[:2]  # noqa: E731
     titles = []
+
+    def ask_ctranslate2(path, content):
+        return server.post(path, content, Authorization="Bearer k3y")[:2]
+
     for page, ask in ((server.get("/").content, ask_ctranslate2), (answers("/")[1], answers)):
         data = json.loads(re.search('id="page-data">(.*)</script>', page)[1])
         for model in data["models"]:
@@ -182,8 +162,8 @@ def test_the_page_has_fields_for_the_settings_that_a_model_takes(server, answers
             assert f'<option value="{model["name"]}">{model["title"]}</option>' in page
             path = "/v1/parse" if model["kind"] == "parsing" else "/v1/translate"
             for name, value in CHANGED.items():
-                settings = {"beam_size": 2, name: value} if name in ("diverse_beam_groups",) else {name: value}
+                settings = {name: value} | ({"beam_size": 2} if name == "diverse_beam_groups" else {})
                 status, answer = ask(path, {"inputs": "The dog .", "model": model["name"], "settings": settings})
-                is_shown = name in model["settings"]
-                assert (status == 200) == (is_shown or name in ineffective[model["name"]]), (model["name"], answer)
+                works = name in model["settings"] or name in ineffective[model["name"]]
+                assert (status == 200) == works, (model["name"], answer)
     assert titles == ["English to German", "tied", "trees, parsing"]

@@ -1,4 +1,4 @@
-"""t2t-lite-eval answers from what is stored only while the code and the outputs behind it are the same."""
+"""What t2t-lite-eval stores is as written, and answers only while the code and outputs behind it are the same."""
 
 import json
 import shutil
@@ -8,44 +8,32 @@ from pathlib import Path
 
 import pytest
 
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.evaluation.stored import HYPOTHESES, write_lines
 from t2t_lite.registry import METRICS
 
-FROZEN = Path(__file__).parents[1] / "frozen" / "0.2" / "tied"
+FROZEN = Path(__file__).parents[1] / "frozen"
 METRIC = """
 from t2t_lite.registry import METRICS
 from t2t_lite.metric import Metric
 from .constant import VALUE
-
-
 @METRICS.register
 class ConstantForTest(Metric):
-    '''A constant.'''
-
     def score(self, hypotheses, references):
         return VALUE
-
-
 @METRICS.register(needs="tokens")
 class BitsForTest:
-    '''Bits.'''
-
     def score(self, sums):
         return sums.plain / sums.tokens / 0.6931
 """
 CONSTRAINT = """
 from t2t_lite.registry import CONSTRAINTS
-
-
 class NoRule:
     def apply(self, logits, unconstrained, state, inputs):
         return logits
-
-
 @CONSTRAINTS.register
 def no_rule_for_test(lines):
-    '''No rule.'''
     from t2t_lite.decoding.search_requests import LineConstraint
-
     return LineConstraint(NoRule())
 """
 
@@ -53,7 +41,7 @@ def no_rule_for_test(lines):
 @pytest.fixture
 def run(tmp_path):
     """(the run directory, its flags) of a copy of a small run."""
-    folder = shutil.copytree(FROZEN, tmp_path / "tied")
+    folder = shutil.copytree(FROZEN / "0.2" / "tied", tmp_path / "tied")
     flags = (f"--output_dir={folder / 'run'}", f"--data_dir={folder / 'data'}", "--decode_hparams=beam_size=1")
     return folder / "run", (*flags, "--xla_compile=False", "--json")
 
@@ -82,9 +70,8 @@ def test_a_changed_metric_scores_the_stored_outputs_again_without_tensorflow(run
     )
 
     def evaluated(*more):
-        done = subprocess.run(
-            [sys.executable, "-c", program, *flags, *more], capture_output=True, text=True, check=True
-        )
+        line = [sys.executable, "-c", program, *flags, *more]
+        done = subprocess.run(line, capture_output=True, text=True, check=True)
         assert done.stderr.splitlines()[-1] == "0"  # no TensorFlow
         (found,) = json.loads(done.stdout)["runs"]
         assert not found["decoded_now"]
@@ -191,3 +178,32 @@ def test_the_papers_bleu_of_an_unknown_language_is_kept_from_version_0_10_and_ne
     assert "paper_bleu" not in [figure["name"] for figure in with_more["figures"]] and not with_more["decoded_now"]
     refused = command("eval", *flags, "--metric=paper_bleu")
     assert refused.returncode == 2 and "needs the language of the outputs, which 'text_pairs'" in refused.stderr
+
+
+@pytest.mark.heavy
+def test_outputs_with_line_breaks_are_stored_as_the_decoder_writes_them(command, tmp_path):
+    tokens_are_bytes = shutil.copytree(FROZEN / "0.1" / "bytes", tmp_path / "bytes")
+    run, data, broken = tokens_are_bytes / "run", tokens_are_bytes / "data", 0
+    for seed in range(1, 4):
+        sampling = f"--decode_hparams=sampling_method=random,sampling_temp=8.0,beam_size=1,random_seed={seed}"
+        flags = (f"--output_dir={run}", sampling, "--xla_compile=False")
+        found, _ = evaluate(command, (*flags, f"--data_dir={data}", "--json"))
+        assert found["lines"] == 6
+        files = (f"--decode_from_file={data / 'text_pairs-dev.inputs.txt'}", f"--decode_to_file={tmp_path / 'out.txt'}")
+        decoded = command("decoder", *flags, *files)
+        assert decoded.returncode == 0, decoded.stderr
+        stored = (Path(found["path"]) / HYPOTHESES).read_bytes()
+        assert stored == (tmp_path / "out.txt").read_bytes() and stored.count(b"\n") == 6
+        rescored, _ = evaluate(command, (*flags, f"--data_dir={data}", "--metric=exact_match", "--json"))
+        assert not rescored["decoded_now"]
+        assert [each for each in rescored["figures"] if each["metric"] != "exact_match"] == found["figures"]
+        broken += len(stored.decode().splitlines()) > 6
+    assert broken  # some outputs have what other programs take for the end of a line
+
+
+def test_all_ends_of_lines_are_read_as_they_were_written(tmp_path):
+    texts = ["a\x85b", "c\u2028d\u2029", "\x0be\x0c", "\x1cf\x1d\x1e", "", " ", "g"]
+    write_lines(tmp_path / "texts", texts)
+    assert list(read_lines(tmp_path / "texts")) == texts
+    write_lines(tmp_path / "texts", ["a\nb", "c\r", "d\r\ne", "\n"])
+    assert list(read_lines(tmp_path / "texts")) == ["a b", "c ", "d  e", " "]

@@ -16,10 +16,10 @@ from t2t_lite.registry import PROBLEMS
 from t2t_lite.scoring.text_metrics import tokens_with_split_compounds
 
 LABEL = "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)"
-RESULTS = [(pair, lower_cased) for pair in ("ende", "enfr", "deen") for lower_cased in (False, True)]
 
 
-@pytest.mark.parametrize(("pair", "lower_cased"), RESULTS)
+@pytest.mark.parametrize("pair", ["ende", "enfr", "deen"])
+@pytest.mark.parametrize("lower_cased", [False, True])
 @pytest.mark.parametrize("split", [False, True])
 def test_every_printed_digit_equals_that_of_multi_bleu(multibleu_dir, pair, lower_cased, split):
     results = json.loads((multibleu_dir / "expected.json").read_text())["results"]
@@ -35,10 +35,8 @@ def test_every_printed_digit_equals_that_of_multi_bleu(multibleu_dir, pair, lowe
 
 def test_compounds_are_split_at_hyphens_between_other_characters_than_blanks():
     text = "The well-known man's - e-mail, a b-c-d (x) & more."
-    tokens = (
-        "The well ##AT##-##AT## known man &apos;s - e ##AT##-##AT## mail , a b ##AT##-##AT## c-d ( x ) &amp; more ."
-    )
-    assert tokens_with_split_compounds(text, "en") == tokens
+    tokens = "The well #-# known man &apos;s - e #-# mail , a b #-# c-d ( x ) &amp; more ."
+    assert tokens_with_split_compounds(text, "en") == tokens.replace("#-#", "##AT##-##AT##")
     # The apostrophe belongs to the word before it in French, and to the next in English.
     assert tokens_with_split_compounds("l'homme", "fr") == "l&apos; homme"
     assert tokens_with_split_compounds("l'homme", "en") == "l &apos;homme"
@@ -75,34 +73,16 @@ def test_several_references_equal_a_calculation_by_hand():
     assert make_metric("paper_bleu", tokenized=True).score(*prepared) == pytest.approx(by_hand(*prepared))
 
 
-def test_only_ascii_blanks_separate_tokens_as_in_perl():
-    # As one token, the no-break space is part of a word that does not match.
+def test_only_ascii_blanks_separate_tokens_as_in_perl_nothing_is_smoothed_and_the_case_counts():
     score = make_metric("paper_bleu", tokenized=True).score
+    # As one token, the no-break space is part of a word that does not match.
     lines = ["a b c d e\u00a0f", "g h i j"], ["a b c d e f", "g h i j"]
     assert score(*lines) == pytest.approx(by_hand(*lines)) and score(*lines) < 100
-
-
-def test_nothing_is_smoothed_and_the_case_counts():
     score = make_metric("paper_bleu", language="en").score
     assert score(["a b c x y z"], ["a b c d e f"]) == 0.0  # no 4-gram
-    assert score(["A B C D E"], ["a b c d e"]) == 0.0
+    assert score(["A B C D E"], ["a b c d e"]) == score([""], ["a b c d"]) == 0.0
     lowercase = make_metric("paper_bleu", language="en", lowercase=True)
     assert lowercase.score(["A B C D E"], ["a b c d e"]) == pytest.approx(100)
-    assert score([""], ["a b c d"]) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("name", "metrics"),
-    [
-        ("wmt_ende", ["bleu", "paper_bleu", "chrf", "ter"]),
-        ("wmt_enfr", ["bleu", "paper_bleu", "chrf", "ter"]),
-        ("wmt_ende_rev", ["bleu", "chrf", "ter"]),
-        ("grammar_ende", ["bleu", "chrf", "ter"]),
-        ("multi30k_endefr", ["bleu", "chrf", "ter"]),
-    ],
-)
-def test_it_is_computed_unasked_only_for_the_papers_problems(name, metrics):
-    assert usual_metrics(get_problem(name)) == metrics
 
 
 def test_it_is_computed_on_request_only_for_outputs_in_a_known_language():
@@ -117,9 +97,17 @@ def test_it_is_computed_on_request_only_for_outputs_in_a_known_language():
     check_metric("bleu", unknown)
     with pytest.raises(UserError, match="metric 'paper_bleu' needs the language of the texts"):
         make_metric("paper_bleu")
+    for language in ("german!", "../de", "d"):
+        with pytest.raises(UserError, match="is not a language code"):
+            make_metric("paper_bleu", language=language)
 
 
-def test_a_problem_whose_metric_it_is_needs_a_language(registered):
+def test_it_is_computed_unasked_only_for_the_papers_problems_and_those_whose_metric_it_is(registered):
+    for name in ("wmt_ende", "wmt_enfr"):
+        assert usual_metrics(get_problem(name)) == ["bleu", "paper_bleu", "chrf", "ter"]
+    for name in ("wmt_ende_rev", "grammar_ende", "multi30k_endefr"):
+        assert usual_metrics(get_problem(name)) == ["bleu", "chrf", "ter"]
+
     class OfUnknown(Problem):
         metric = "paper_bleu"
 
@@ -131,9 +119,3 @@ def test_a_problem_whose_metric_it_is_needs_a_language(registered):
         usual_metrics(get_problem("of_unknown"))
     OfUnknown.target_language = "fr"
     assert usual_metrics(get_problem("of_unknown")) == ["paper_bleu", "bleu"]
-
-
-@pytest.mark.parametrize("language", ["german!", "../de", "d"])
-def test_a_language_that_is_no_code_is_an_error(language):
-    with pytest.raises(UserError, match="is not a language code"):
-        make_metric("paper_bleu", language=language)

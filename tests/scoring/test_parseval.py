@@ -44,98 +44,9 @@ CASES = {
         "(TOP (VP (NP (DT the) (NN cat)) (VP (VBD sat) (IN on) (NP (DT a) (NN mat))) (. .)))",
         counted(7, 3, 5, 4, 0, 6, 6),
     ),
-    # Without punctuation, both are S 0-2, NP 0-1 and VP 1-2. 2 words of 7; the quotation marks are words by length.
-    "punctuation is left out": (
-        "(TOP (S (`` ``) (NP (NNS dogs)) (, ,) (VP (VBP bark) ('' '')) (: --) (. !)))",
-        "(TOP (S (`` ``) (NP (NNS dogs) (, ,)) (VP (VBP bark)) ('' '') (: --) (. !)))",
-        counted(7, 3, 3, 3, 0, 2, 2),
-    ),
-    # PRN contains only a comma and is deleted. The brackets around counting words: S 0-2, NP 0-1, VP 1-2.
-    "a constituent of punctuation only is left out": (
-        DOGS,
-        "(TOP (S (NP (NNS dogs)) (PRN (, ,)) (VP (VBP bark))))",
-        counted(2, 3, 3, 3, 0, 2, 2),
-    ),
-    # Tags other than the five count, for any word: 4 words. Brackets S 0-4 and PRN 1-4.
-    "brackets and signs as words count": (
-        "(TOP (S (NN a) (PRN (-LRB- -LRB-) ($ $) (-RRB- -RRB-))))",
-        "(TOP (S (NN a) (PRN (-LRB- -LRB-) ($ $) (-RRB- -RRB-))))",
-        counted(4, 2, 2, 2, 0, 4, 4),
-    ),
-    # The NP of the trace is deleted with it: S 0-2, NP 0-1, VP 1-2. The trace does not count for the length, either.
-    "traces are left out": (
-        "(TOP (S (NP (NNS dogs)) (VP (VBP bark) (NP (-NONE- *T*-1)))))",
-        DOGS,
-        counted(2, 3, 3, 3, 0, 2, 2),
-    ),
-    "function tags are cut": (
-        "(TOP (S-TPC-1 (NP-SBJ=2 (NNS dogs)) (VP (VBP bark))))",
-        DOGS,
-        counted(2, 3, 3, 3, 0, 2, 2),
-    ),
-    # A tag is compared unchanged.
-    "function tags of tags are not cut": (
-        "(TOP (S (NP (NNS-X dogs)) (VP (VBP bark))))",
-        DOGS,
-        counted(2, 3, 3, 3, 0, 2, 1),
-    ),
-    # Both "-A" and "=B" become "", which counts: S 0-2 and two more in each tree.
-    "labels are cut at their very beginning, too": (
-        "(TOP (S (-A (NNS dogs)) (VP (VBP bark))))",
-        "(TOP (S (=B (NNS dogs)) (VP (VBP bark))))",
-        counted(2, 3, 3, 3, 0, 2, 2),
-    ),
-    # S 0-2, NP 0-1 and VP 1-2 remain in both.
-    "TOP and punctuation are no labels": (
-        "(TOP (S (NP (NNS dogs)) (TOP (VP (VBP bark)))))",
-        "(S (NP (NNS dogs)) (, (: (VP (TOP-1 (VBP bark))))))",
-        counted(2, 3, 3, 3, 0, 2, 2),
-    ),
     # The candidate's brackets are ROOT, S, NP, VP.
     "other roots count": (DOGS, DOGS.replace("TOP", "ROOT"), counted(2, 3, 3, 4, 0, 2, 2)),
     "a root without a label counts": (DOGS, DOGS.replace("TOP", ""), counted(2, 3, 3, 4, 0, 2, 2)),
-    # VP 0-2, and at 1-2 PRT in the one and ADVP in the other. Of the tags, RP and RB differ.
-    "ADVP and PRT are the same": (
-        "(TOP (VP (VB give) (PRT (RP up))))",
-        "(TOP (VP (VB give) (ADVP-DIR (RB up))))",
-        counted(2, 2, 2, 2, 0, 2, 1),
-    ),
-    "ADVP and PRT are the same as tags": (
-        "(TOP (VP (VB give) (PRT up)))",
-        "(TOP (VP (VB give) (ADVP up)))",
-        counted(2, 1, 1, 1, 0, 2, 2),
-    ),
-    # NP three times in the gold tree and twice in the candidate: two match.
-    "equal brackets match one by one": (
-        "(TOP (NP (NP (NP (NNS dogs)))))",
-        "(TOP (NP (NP (NNS dogs))))",
-        counted(1, 2, 3, 2, 0, 1, 1),
-    ),
-    # NP, VP, NP against VP, NP, VP: one NP and one VP match, in any order.
-    "unary chains match in any order": (
-        "(TOP (NP (VP (NP (NNS dogs)))))",
-        "(TOP (VP (NP (VP (NNS dogs)))))",
-        counted(1, 2, 3, 3, 0, 1, 1),
-    ),
-    # X 1-3 crosses both NP 0-2 and VP 2-4, which is one crossing; S 0-4 matches.
-    "a bracket crosses once": (
-        "(TOP (S (NP (DT a) (NN b)) (VP (VB c) (NP (NN d)))))",
-        "(TOP (S (DT a) (X (NN b) (VB c)) (NN d)))",
-        counted(4, 1, 4, 2, 1, 4, 4),
-    ),
-    # B, C, D: 0-4, 0-3, 0-2 in the gold tree; 1-5, 2-5, 3-5 in the candidate, each of which crosses at least B. In the
-    # gold tree all three cross as well, but only the candidate's count. A 0-5 matches.
-    "three crossing brackets": (
-        "(TOP (A (B (C (D (X v) (X w)) (X x)) (X y)) (X z)))",
-        "(TOP (A (X v) (B (X w) (C (X x) (D (X y) (X z))))))",
-        counted(5, 1, 4, 4, 3, 5, 5),
-    ),
-    # A 0-4 and M 0-3; both the candidate's E 2-4 and F 2-4 cross M.
-    "equal brackets cross one by one": (
-        "(TOP (A (M (X v) (X w) (X x)) (X y)))",
-        "(TOP (A (X v) (X w) (E (F (X x) (X y)))))",
-        counted(4, 1, 2, 3, 2, 4, 4),
-    ),
     # Brackets that only touch or are nested do not cross: S 0-6 and NP 0-2 match, FRAG 2-6 touches NP.
     "neighbours do not cross": (
         CAT,
@@ -144,11 +55,6 @@ CASES = {
     ),
     # 2 of the 6 tags differ; that of the full stop does not count.
     "wrong tags": (CAT, CAT.replace("DT a", "CD a").replace("VBD", "VBN"), counted(7, 5, 5, 5, 0, 6, 4)),
-    "several trees in a line count as one": (
-        "(NP (NNS dogs)) (VP (VBP bark))",
-        "(NP (NNS dogs)) (VP (VBP bark))",
-        counted(2, 2, 2, 2, 0, 2, 2),
-    ),
     "no brackets that count": ("(TOP (NNS dogs))", "(TOP (NNS dogs))", counted(1, 0, 0, 0, 0, 1, 1)),
     "a word is missing": (CAT, CAT.replace("(DT the) ", ""), SentenceScore(7, ERROR)),
     "a word too many": (CAT, CAT.replace("(NN cat)", "(NN cat) (NN cat)"), SentenceScore(7, ERROR)),
@@ -158,17 +64,79 @@ CASES = {
     "punctuation tagged as a word": (CAT, CAT.replace("(. .)", "(NN .)"), SentenceScore(7, ERROR)),
     "a word tagged as punctuation": (CAT, CAT.replace("NN mat", ": mat"), SentenceScore(7, ERROR)),
     "punctuation missing or more, or another": (CAT, CAT.replace("(. .)", "(, ,) (: -)"), ALL_OF_CAT),
-    # One of two equal marks is punctuation, a different one on each side, so 2 of 3 words remain, and they agree.
-    "two mistakes make up for one another": (
-        "(TOP (NP (NNS dogs) (POS ') ('' ')))",
-        "(TOP (NP (NNS dogs) ('' ') (POS ')))",
-        counted(3, 1, 1, 1, 0, 2, 2),
-    ),
     "no parse": (CAT, "", SentenceScore(7, SKIPPED)),
     "no parse but blanks": (CAT, " \t", SentenceScore(7, SKIPPED)),
     "all words of the candidate are punctuation": (CAT, "(TOP (S (. .)))", SentenceScore(7, SKIPPED)),
     "all words of both are punctuation": ("(TOP (S (. .)))", "(TOP (S (. .)))", SentenceScore(1, SKIPPED)),
     "all words of the gold tree are punctuation": ("(TOP (S (. .)))", DOGS, SentenceScore(1, ERROR)),
+}
+# rule: the counts, then the gold tree and the candidate
+LONG = """
+# Without punctuation, both are S 0-2, NP 0-1 and VP 1-2. 2 words of 7; the quotation marks are words by length.
+punctuation is left out: 7 3 3 3 0 2 2
+(TOP (S (`` ``) (NP (NNS dogs)) (, ,) (VP (VBP bark) ('' '')) (: --) (. !)))
+(TOP (S (`` ``) (NP (NNS dogs) (, ,)) (VP (VBP bark)) ('' '') (: --) (. !)))
+# Tags other than the five count, for any word: 4 words. Brackets S 0-4 and PRN 1-4.
+brackets and signs as words count: 4 2 2 2 0 4 4
+(TOP (S (NN a) (PRN (-LRB- -LRB-) ($ $) (-RRB- -RRB-))))
+(TOP (S (NN a) (PRN (-LRB- -LRB-) ($ $) (-RRB- -RRB-))))
+# Both "-A" and "=B" become "", which counts: S 0-2 and two more in each tree.
+labels may be cut to nothing: 2 3 3 3 0 2 2
+(TOP (S (-A (NNS dogs)) (VP (VBP bark))))
+(TOP (S (=B (NNS dogs)) (VP (VBP bark))))
+# S 0-2, NP 0-1 and VP 1-2 remain in both.
+TOP and punctuation are no labels: 2 3 3 3 0 2 2
+(TOP (S (NP (NNS dogs)) (TOP (VP (VBP bark)))))
+(S (NP (NNS dogs)) (, (: (VP (TOP-1 (VBP bark))))))
+# VP 0-2, and at 1-2 PRT in the one and ADVP in the other. Of the tags, RP and RB differ.
+ADVP and PRT are the same: 2 2 2 2 0 2 1
+(TOP (VP (VB give) (PRT (RP up))))
+(TOP (VP (VB give) (ADVP-DIR (RB up))))
+# NP, VP, NP against VP, NP, VP: one NP and one VP match, in any order.
+unary chains match in any order: 1 2 3 3 0 1 1
+(TOP (NP (VP (NP (NNS dogs)))))
+(TOP (VP (NP (VP (NNS dogs)))))
+# X 1-3 crosses both NP 0-2 and VP 2-4, which is one crossing; S 0-4 matches.
+a bracket crosses once: 4 1 4 2 1 4 4
+(TOP (S (NP (DT a) (NN b)) (VP (VB c) (NP (NN d)))))
+(TOP (S (DT a) (X (NN b) (VB c)) (NN d)))
+# B, C, D: 0-4, 0-3, 0-2 in the gold tree; 1-5, 2-5, 3-5 in the candidate, each of which crosses at least B. In the
+# gold tree all three cross as well, but only the candidate's count. A 0-5 matches.
+three crossing brackets: 5 1 4 4 3 5 5
+(TOP (A (B (C (D (X v) (X w)) (X x)) (X y)) (X z)))
+(TOP (A (X v) (B (X w) (C (X x) (D (X y) (X z))))))
+# A 0-4 and M 0-3; both the candidate's E 2-4 and F 2-4 cross M.
+equal brackets cross one by one: 4 1 2 3 2 4 4
+(TOP (A (M (X v) (X w) (X x)) (X y)))
+(TOP (A (X v) (X w) (E (F (X x) (X y)))))
+several trees in a line count as one: 2 2 2 2 0 2 2
+(NP (NNS dogs)) (VP (VBP bark))
+(NP (NNS dogs)) (VP (VBP bark))
+# One of two equal marks is punctuation, a different one on each side, so 2 of 3 words remain, and they agree.
+two mistakes make up for one another: 3 1 1 1 0 2 2
+(TOP (NP (NNS dogs) (POS ') ('' ')))
+(TOP (NP (NNS dogs) ('' ') (POS ')))
+""".strip().splitlines()
+LONG = [line for line in LONG if not line.startswith("#")]
+for about, gold, candidate in zip(LONG[::3], LONG[1::3], LONG[2::3]):
+    rule, _, counts = about.partition(": ")
+    CASES[rule] = gold, candidate, counted(*map(int, counts.split()))
+# Trees without TOP, which is added; the counts are those of `counted`.
+SHORT = {
+    # PRN contains only a comma and is deleted. The brackets around counting words: S 0-2, NP 0-1, VP 1-2.
+    "punctuation alone is left out": (DOGS, "(S (NP (NNS dogs)) (PRN (, ,)) (VP (VBP bark)))", (2, 3, 3, 3, 0, 2, 2)),
+    # The NP of the trace is deleted with it: S 0-2, NP 0-1, VP 1-2. The trace does not count for the length, either.
+    "traces are left out": ("(S (NP (NNS dogs)) (VP (VBP bark) (NP (-NONE- *T*-1))))", DOGS, (2, 3, 3, 3, 0, 2, 2)),
+    "function tags are cut": ("(S-TPC-1 (NP-SBJ=2 (NNS dogs)) (VP (VBP bark)))", DOGS, (2, 3, 3, 3, 0, 2, 2)),
+    # A tag is compared unchanged.
+    "tags of tags are not cut": ("(S (NP (NNS-X dogs)) (VP (VBP bark)))", DOGS, (2, 3, 3, 3, 0, 2, 1)),
+    "ADVP and PRT are the same as tags": ("(VP (VB give) (PRT up))", "(VP (VB give) (ADVP up))", (2, 1, 1, 1, 0, 2, 2)),
+    # NP three times in the gold tree and twice in the candidate: two match.
+    "equal brackets match one by one": ("(NP (NP (NP (NNS dogs))))", "(NP (NP (NNS dogs)))", (1, 2, 3, 2, 0, 1, 1)),
+}
+CASES |= {
+    rule: (*(tree if "TOP" in tree else f"(TOP {tree})" for tree in trees), counted(*counts))
+    for rule, (*trees, counts) in SHORT.items()
 }
 
 # Beyond EVALB: malformed candidates, and words without parts of speech.
@@ -202,16 +170,12 @@ def test_words_without_parts_of_speech_are_scored(gold, candidate, score):
     assert score_trees([gold], [candidate]).untagged
 
 
-def test_a_wrong_tag_is_an_error_in_a_candidate_with_tags():
+def test_tags_of_a_candidate_with_tags_count_also_a_few_XX():
     tagged = UNTAGGED_BONES.replace("XX", "NNS")
     assert score_sentence(BONES, tagged) == SentenceScore(4, ERROR)
-    assert not score_trees([BONES], [tagged]).untagged
-
-
-def test_a_few_words_tagged_as_XX_are_words_with_this_tag():
     candidate = CAT.replace("DT the", "XX the")
     parseval = score_trees([CAT, candidate], [candidate, candidate])
-    assert not parseval.untagged
+    assert not parseval.untagged and not score_trees([BONES], [tagged]).untagged
     assert parseval.sentences == (counted(7, 5, 5, 5, 0, 6, 5), ALL_OF_CAT)
 
 
@@ -227,52 +191,14 @@ def test_other_roots_are_as_TOP_only_on_request(root):
         flagged = LabelledF1(roots_as_top=True)
         assert flagged.score(candidates, golds) == 100 and flagged.remarks(candidates, golds) == []
     assert LabelledF1().remarks([CAT, "(ROOT .)", ""], [CAT] * 3) == []
-
-
-def test_roots_inside_a_tree_are_constituents():
-    inner = "(TOP (S (ROOT (NP (NNS dogs))) (VP (VBP bark))))"
+    inner = "(TOP (S (ROOT (NP (NNS dogs))) (VP (VBP bark))))"  # roots inside a tree are constituents
     assert score_trees([DOGS], [inner], roots_as_top=True) == score_trees([DOGS], [inner])
-
-
-# Two trees over two lines each.
-SEVERAL_LINES = [line for _ in range(2) for line in (CAT.replace("(VP", "\n  (VP")).split("\n")]
-
-
-@pytest.mark.parametrize(
-    ("golds", "candidates", "where"),
-    [
-        (SEVERAL_LINES, [CAT] * 4, "the gold trees"),
-        ([CAT] * 4, SEVERAL_LINES, "the candidates"),
-        (SEVERAL_LINES, SEVERAL_LINES, "the candidates"),
-    ],
-)
-def test_trees_over_several_lines_are_an_error_that_says_so(golds, candidates, where):
-    with pytest.raises(UserError, match=f"the trees in {where} take several lines each; write each tree on one line"):
-        score_trees(golds, candidates)
-
-
-def test_a_missing_bracket_and_one_too_many_are_two_malformed_candidates():
-    assert [each.status for each in score_trees([CAT] * 4, [CAT, CAT[:-1], f"{CAT})", CAT]).sentences] == [0, 1, 1, 0]
-
-
-def test_percentages_of_a_sentence():
-    score = counted(7, 3, 5, 4, 0, 6, 3)
-    assert (score.recall, score.precision, score.tagging_accuracy) == (60.0, 75.0, 50.0)
-    nothing = SentenceScore(7, ERROR)
-    assert (nothing.recall, nothing.precision, nothing.tagging_accuracy) == (0.0, 0.0, 0.0)
 
 
 # matched / gold / candidate, crossing, words, tags: 5/5/5, 0, 6, 6; 2/3/3, 0, 2, 1; 1/4/2, 1, 4, 4; 1/4/4, 3, 5, 5, and
 # so 9/16/14, 4, 17, 16 in all; then two errors and one without a parse.
-CORPUS = [
-    (CAT, CAT),
-    (DOGS, "(TOP (S (NP (NNS dogs)) (ADJP (NN bark))))"),
-    CASES["a bracket crosses once"][:2],
-    CASES["three crossing brackets"][:2],
-    (CAT, DOGS),
-    (CAT, ""),
-    (DOGS, CAT),
-]
+CORPUS = [(CAT, CAT), (DOGS, "(TOP (S (NP (NNS dogs)) (ADJP (NN bark))))"), CASES["a bracket crosses once"][:2]]
+CORPUS += [CASES["three crossing brackets"][:2], (CAT, DOGS), (CAT, ""), (DOGS, CAT)]
 GOLDS, CANDIDATES = map(list, zip(*CORPUS))
 
 
@@ -289,21 +215,19 @@ def test_summary_of_a_corpus():
     assert summary.tagging_accuracy == pytest.approx(100 * 16 / 17)
 
 
-@pytest.mark.parametrize(("crossing", "share"), [(2, 100.0), (3, 0.0)])
-def test_two_crossing_brackets_are_at_most_two(crossing, share):
-    assert summarise([counted(5, 1, 4, 4, crossing, 5, 5)]).at_most_two_crossing == share
-
-
-def test_a_corpus_without_any_match_has_an_f1_of_0():
+def test_percentages_at_their_limits():
+    score = counted(7, 3, 5, 4, 0, 6, 3)
+    assert (score.recall, score.precision, score.tagging_accuracy) == (60.0, 75.0, 50.0)
+    nothing = SentenceScore(7, ERROR)
+    assert (nothing.recall, nothing.precision, nothing.tagging_accuracy) == (0.0, 0.0, 0.0)
+    for crossing, share in ((2, 100.0), (3, 0.0)):
+        assert summarise([counted(5, 1, 4, 4, crossing, 5, 5)]).at_most_two_crossing == share
     assert score_trees(["(TOP (NP (NN a)))"], ["(TOP (VP (NN a)))"]).all.f1 == 0.0
-
-
-@pytest.mark.parametrize("scores", [[], [SentenceScore(3, ERROR), SentenceScore(3, SKIPPED)]])
-def test_a_summary_without_scores_is_0(scores):
-    summary = summarise(scores)
-    assert (summary.sentences, summary.valid) == (len(scores), 0)
-    assert (summary.recall, summary.precision, summary.f1, summary.complete_match) == (0.0, 0.0, 0.0, 0.0)
-    assert (summary.average_crossing, summary.no_crossing, summary.tagging_accuracy) == (0.0, 0.0, 0.0)
+    for scores in ([], [SentenceScore(3, ERROR), SentenceScore(3, SKIPPED)]):
+        summary = summarise(scores)
+        assert (summary.sentences, summary.valid) == (len(scores), 0)
+        assert (summary.recall, summary.precision, summary.f1, summary.complete_match) == (0.0, 0.0, 0.0, 0.0)
+        assert (summary.average_crossing, summary.no_crossing, summary.tagging_accuracy) == (0.0, 0.0, 0.0)
 
 
 def test_the_second_summary_covers_sentences_of_at_most_40_words():
@@ -317,26 +241,31 @@ def test_the_second_summary_covers_sentences_of_at_most_40_words():
     assert (short.sentences, short.errors, short.skipped, short.valid, short.f1) == (4, 1, 1, 2, 100.0)
 
 
-def test_trees_may_be_of_any_depth():
+def test_trees_may_be_of_any_depth_and_malformed_ones_spoil_no_others():
+    assert [each.status for each in score_trees([CAT] * 4, [CAT, CAT[:-1], f"{CAT})", CAT]).sentences] == [0, 1, 1, 0]
     deep = "(NP " * 3000 + "(NN a)" + ")" * 3000
     assert score_sentence(deep, deep) == counted(1, 3000, 3000, 3000, 0, 1, 1)
 
 
+# Two trees over two lines each.
+SEVERAL_LINES = [line for _ in range(2) for line in (CAT.replace("(VP", "\n  (VP")).split("\n")]
+MALFORMED_GOLD = "line 2 of the gold trees is malformed: .*"
+
+
 @pytest.mark.parametrize(
-    ("golds", "candidates", "said"), [([CAT, DOGS], [CAT], "2 gold trees but 1 candidates"), ([], [], "empty")]
+    ("golds", "candidates", "said"),
+    [
+        (SEVERAL_LINES, [CAT] * 4, "the trees in the gold trees take several lines each; write each tree on one line"),
+        ([CAT] * 4, SEVERAL_LINES, "the trees in the candidates take several lines each; write each tree on one line"),
+        (SEVERAL_LINES, SEVERAL_LINES, "the trees in the candidates take several lines each"),
+        ([CAT, "(TOP (NN a)", CAT], [CAT] * 3, f"{MALFORMED_GOLD}'TOP' is not closed"),
+        ([CAT, "(TOP (NN a)))", CAT], [CAT] * 3, f"{MALFORMED_GOLD}closing bracket too many"),
+        ([CAT, " ", CAT], [CAT] * 3, f"{MALFORMED_GOLD}no tree"),
+    ],
 )
-def test_unequal_numbers_and_nothing_to_score_are_errors(golds, candidates, said):
+def test_what_is_no_tree_per_line_is_an_error_that_gives_its_place(golds, candidates, said):
     with pytest.raises(UserError, match=said):
         score_trees(golds, candidates)
-
-
-@pytest.mark.parametrize(
-    "gold, fault",
-    [("(TOP (NN a)", "'TOP' is not closed"), ("(TOP (NN a)))", "closing bracket too many"), (" ", "no tree")],
-)
-def test_a_malformed_gold_tree_is_an_error_that_gives_its_line(gold, fault):
-    with pytest.raises(UserError, match=f"line 2 of the gold trees is malformed: .*{fault}"):
-        score_trees([CAT, gold, CAT], [CAT, CAT, CAT])
 
 
 def test_the_report():
@@ -382,25 +311,11 @@ def test_the_report_omits_tagging_accuracy_if_most_words_are_untagged():
     assert [len(line) for line in lines[:7]] == [len(line) for line in tagged[:7]]
 
 
-def totals(lines):
-    """The values of EVALB's "name = value" lines, with those of all sentences first."""
-    return [line.split(" = ")[1].strip() for line in lines if " = " in line]
-
-
 def printed(summary):
     """The values of a summary in the order and with the digits of EVALB."""
     counts = (summary.sentences, summary.errors, summary.skipped, summary.valid)
-    averages = (
-        summary.recall,
-        summary.precision,
-        summary.f1,
-        summary.complete_match,
-        summary.average_crossing,
-        summary.no_crossing,
-        summary.at_most_two_crossing,
-        summary.tagging_accuracy,
-    )
-    return [*map(str, counts), *(f"{value:.2f}" for value in averages)]
+    names = ("recall", "precision", "f1", "complete_match", "average_crossing", "no_crossing", "at_most_two_crossing")
+    return [*map(str, counts), *(f"{getattr(summary, name):.2f}" for name in (*names, "tagging_accuracy"))]
 
 
 def test_a_corpus_has_the_scores_of_evalb(evalb_dir):
@@ -414,4 +329,5 @@ def test_a_corpus_has_the_scores_of_evalb(evalb_dir):
     end = expected.index("=== Summary ===")
     assert end == len(gold) + 5
     assert parse_report(parseval, per_sentence=True)[:end] == expected[:end]
-    assert printed(parseval.all) + printed(parseval.short) == totals(expected[end:])
+    totals = [line.split(" = ")[1].strip() for line in expected[end:] if " = " in line]  # all sentences first
+    assert printed(parseval.all) + printed(parseval.short) == totals

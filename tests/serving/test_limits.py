@@ -1,11 +1,13 @@
-"""The outermost layer of the server: what it lets through, and what it answers itself."""
+"""The outermost layer of the server: what it lets through, what it answers itself, which hosts and origins it knows."""
 
 import asyncio
 import json
+import socket
 
 import pytest
 
-from t2t_lite.serving.limits import Guard
+from t2t_lite.errors import UserError
+from t2t_lite.serving.limits import Guard, Origins
 from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
 
@@ -64,11 +66,15 @@ def error_of(answer):
     return json.loads(answer[1])["error"]
 
 
-def test_a_body_in_parts_arrives_whole():
+def test_a_body_in_parts_arrives_whole_and_a_head_that_is_too_large_is_refused():
     async def test(guard, application):
         assert await ask(guard, b"ab", b"", b"cde") == (200, b"5", {})
         assert await ask(guard, b"\xef\xbb", b"\xbfab") == (200, b"2", {})  # without its byte order mark
         assert application.bodies == [b"abcde", b"ab"]
+        header = (b"x-a", b"b" * 1000)
+        assert (await ask(guard, b"", headers=[header] * 60))[0] == 200
+        answer = await ask(guard, b"", headers=[header] * 70)
+        assert answer[0] == 400 and "head of the request is too long" in error_of(answer)
 
     run(test)
 
@@ -92,26 +98,10 @@ def test_a_body_that_is_too_large_is_refused_and_the_connection_closed(parts, he
     assert 't2t_lite_refused_total{reason="too_large"} 1.0' in figures
 
 
-def test_a_head_that_is_too_large_is_refused():
-    async def test(guard, application):
-        header = (b"x-a", b"b" * 1000)
-        assert (await ask(guard, b"", headers=[header] * 60))[0] == 200
-        answer = await ask(guard, b"", headers=[header] * 70)
-        assert answer[0] == 400 and "head of the request is too long" in error_of(answer)
-
-    run(test)
-
-
-def test_a_body_that_does_not_come_is_given_up():
+def test_a_body_that_does_not_come_is_given_up_and_a_client_that_takes_no_answer_is_left():
     async def test(guard, application):
         answer = await ask(guard, b"x", None)
         assert answer[0] == 408 and application.bodies == []
-
-    run(test, read_seconds=0.05)
-
-
-def test_a_client_that_does_not_take_its_answer_is_left():
-    async def test(guard, application):
         assert await ask(guard, b"x", taken=asyncio.Event()) is None
         assert await ask(guard, b"", None, taken=asyncio.Event()) is None
 
@@ -119,26 +109,19 @@ def test_a_client_that_does_not_take_its_answer_is_left():
     assert 'status="499"' in figures
 
 
-def test_an_error_of_the_application_is_one_line_and_its_text_is_not_logged(logged):
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_an_error_of_the_application_is_one_line_and_its_text_is_not_logged(logged, has_begun):
     async def fails(scope, receive, send):
+        if has_begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
         raise ValueError((await receive())["body"].decode())
 
     metrics = Metrics()
-    guard = Guard(fails, ServingOptions(), metrics)
-    answer = asyncio.run(ask(guard, b"the text of a client"))
+    answer = asyncio.run(ask(Guard(fails, ServingOptions(), metrics), b"the text of a client"))
     assert answer[0] == 500 and error_of(answer) == "internal server error; see the server's log"
     lines = "\n".join(logged())
     assert "ValueError" in lines and "in fails" in lines and "the text of a client" not in lines
     assert 'status="500"' in metrics.text().decode()
-
-
-def test_an_error_before_the_body_is_an_answer_of_its_own():
-    async def fails(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        raise ValueError
-
-    answer = asyncio.run(ask(Guard(fails, ServingOptions(), Metrics()), b""))
-    assert answer[0] == 500 and error_of(answer) == "internal server error; see the server's log"
 
 
 def test_more_requests_than_allowed_at_the_same_time_are_refused_but_monitors_are_answered():
@@ -155,3 +138,82 @@ def test_more_requests_than_allowed_at_the_same_time_are_refused_but_monitors_ar
 
     _, figures = run(test, max_requests=2)
     assert 't2t_lite_refused_total{reason="busy"} 1.0' in figures
+
+
+def refusal(host, origin=None, method="POST", path="/translate", hosts=(), origins=(), **more):
+    headers = [] if host is None else [(b"host", host.encode())]
+    headers += [] if origin is None else [(b"origin", origin.encode())]
+    headers += [(name.replace("_", "-").encode(), value.encode()) for name, value in more.items()]
+    return Origins(hosts, origins).refusal(method, path, headers)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1:8000", "192.168.1.5", "[::1]:8000", "[::ffff:1.2.3.4]", "localhost:8000", "LOCALHOST."),
+        *("translator:8000", "t2t_lite", socket.gethostname(), f"{socket.gethostname().partition('.')[0]}.local:80"),
+        *("a.localhost", "mt.example.org", "MT.example.org.:443", None, ""),
+    ],
+)
+def test_names_of_this_server_are_answered(host):
+    for method in ("GET", "POST"):
+        assert refusal(host, method=method, hosts=["mt.example.org"]) == ""
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "127.0.0.1:80@evil.example"),
+        "localhost.evil.example",
+        *("x.mt.example.org", "[::1].evil.example", "[evil.example]", "a b", "mt.example.org/x", "\xe4.example", "[]"),
+    ],
+)
+def test_other_names_are_not_but_for_monitors(host):
+    for method in ("GET", "POST", "HEAD", "OPTIONS"):
+        assert "allowed_hosts" in refusal(host, method=method, path="/", hosts=["mt.example.org"])
+    for path in ("/health", "/ready", "/metrics"):
+        assert refusal(host, method="GET", path=path) == ""
+    assert refusal(host, hosts=["*"]) == ""
+    both = [(b"host", b"localhost"), (b"host", host.encode())]
+    assert Origins((), ()).refusal("GET", "/", both) != ""
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "more"),
+    [
+        ("127.0.0.1:8000", "http://127.0.0.1:8000", {}),
+        ("localhost", "http://localhost:80", {}),
+        ("localhost", "http://localhost", {}),
+        ("localhost:443", "https://LOCALHOST", {}),
+        ("t2t_lite", "https://mt.example.org", {"sec_fetch_site": "same-origin"}),  # a proxy that changes the host
+        ("127.0.0.1:8000", "https://page.example", {}),
+    ],
+)
+def test_pages_of_the_server_and_of_named_origins_may_send(host, origin, more):
+    assert refusal(host, origin, origins=["https://page.example"], **more) == ""
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("https://evil.example", "null", "", "http://127.0.0.1:9000", "http://localhost:8000", "127.0.0.1:8000"),
+        *("https://page.example.evil.example", "http://page.example", "chrome-extension://x"),
+    ],
+)
+def test_pages_of_other_origins_may_not(origin):
+    host = "127.0.0.1:8000"
+    for site in ("cross-site", "same-site", "none"):
+        assert "cors_origins" in refusal(host, origin, origins=["https://page.example"], sec_fetch_site=site)
+    assert refusal(host, origin, method="GET") == ""
+    assert refusal(host, origin, origins=["*"]) == ""
+
+
+def test_what_is_no_name_is_a_mistake_and_a_refusal_says_the_name_that_the_option_takes():
+    assert "cors_origins" in refusal("localhost", origin="xyz://localhost")
+    assert refusal("mt.example.org:8080").startswith("mt.example.org is not a name")
+    for origins in (("https://a.org/",), ("a.org",), ("https://a.org", "https://b.org/x")):
+        with pytest.raises(UserError, match="pass scheme and host"):
+            ServingOptions(cors_origins=origins)
+    for name in ("https://a.example", "a.example:80", "a b"):
+        with pytest.raises(UserError, match="without scheme and port"):
+            ServingOptions(allowed_hosts=(name,))

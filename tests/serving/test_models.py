@@ -17,8 +17,8 @@ from t2t_lite.serving.served_model import Attention, Place, Task, TooLong
 pytestmark = pytest.mark.slow
 
 FROZEN = Path(__file__).resolve().parents[1] / "frozen" / "0.2"
+RUN, PARSER = FROZEN / "tied/run", FROZEN / "hard_alignment/run"
 LINES = ["The garden hears the baker.", "The tree sees the dog.", "The dog knows the man."]
-PARSED = ["the dog knows the baker .", "the tree sees the garden ."]
 
 
 def model_set(*places, **options):
@@ -41,31 +41,18 @@ def environment_is_restored():
 
 
 @pytest.fixture(scope="module")
-def run():
-    return FROZEN / "tied/run"
+def translator():
+    return t2t.Translator.from_run_dir(RUN, xla_compile=False)
 
 
 @pytest.fixture(scope="module")
-def translator(run):
-    return t2t.Translator.from_run_dir(run, xla_compile=False)
-
-
-@pytest.fixture(scope="module")
-def models(run):
-    sources = (open_model(run), open_model(FROZEN / "hard_alignment/run"))
-    run_copy, parser_copy = (Place(source) for source in sources)
+def models():
+    run_copy, parser_copy = (Place(open_model(each)) for each in (RUN, PARSER))
     with pytest.raises(t2t.UserError, match="two models are named run"):
         model_set(run_copy, parser_copy)
     both = model_set(run_copy._replace(languages=("en", "de")))
     yield both
     both.close()
-
-
-@pytest.fixture(scope="module")
-def parsers():
-    made = model_set(Place(open_model(FROZEN / "hard_alignment/run", decode_hparams="beam_size=2")))
-    yield made
-    made.close()
 
 
 @pytest.mark.heavy
@@ -116,16 +103,19 @@ def test_samples_depend_on_the_line_and_not_on_the_batch(models, translator):
 
 
 @pytest.mark.heavy
-def test_parsers_give_trees_over_the_words(parsers):
-    parser = t2t.Parser.from_run_dir(FROZEN / "hard_alignment/run", "beam_size=2", xla_compile=False)
+def test_parsers_give_trees_over_the_words():
+    parsers = model_set(Place(open_model(PARSER, decode_hparams="beam_size=2")))
+    parser = t2t.Parser.from_run_dir(PARSER, "beam_size=2", xla_compile=False)
+    lines = ["the dog knows the baker .", "the tree sees the garden ."]
     for settings in ({}, {"only_trees": True}):
-        found = [each.hypotheses[0].text for each in answers(parsers, "run", PARSED, settings=settings)]
-        assert found == parser.translate(PARSED, **settings)
+        found = [each.hypotheses[0].text for each in answers(parsers, "run", lines, settings=settings)]
+        assert found == parser.translate(lines, **settings)
         assert all(text.startswith("(TOP") for text in found)
-    assert [each.is_cut for each in parser.best(PARSED, extra_length=0)] == [True, True]
+    assert [each.is_cut for each in parser.best(lines, extra_length=0)] == [True, True]
     assert parsers.parser() is parsers.named("run") and parsers.named("run").description()["kind"] == "parsing"
     with pytest.raises(NoSuchModel, match="none that translate"):
         parsers.only()
+    parsers.close()
 
 
 def test_models_are_found_by_languages(models):
@@ -144,27 +134,19 @@ def test_models_are_found_by_languages(models):
         models.parser()
 
 
-def test_a_line_that_is_too_long_is_refused_before_it_waits(models):
+def test_what_cannot_be_searched_is_refused_with_the_reason(models):
     with pytest.raises(TooLong, match=r"sentence 2 has \d+ tokens; at most 512"):
         models.named("run").texts(["short", "dog " * 600])
-
-
-def test_a_batch_that_fails_names_the_reason(models):
     with pytest.raises(t2t.UserError, match="use sampling_method=argmax"):
         answers(models, "run", LINES, phrases=[["a"]] * 3, with_phrases=True, settings={"sampling_method": "random"})
     assert answers(models, "run", LINES[:1])[0].hypotheses
 
 
-def test_an_export_that_a_server_cannot_serve_says_what_to_do(run, tmp_path):
-    t2t.export(run, tmp_path / "saved", format="saved_model")
-    with pytest.raises(
-        t2t.UserError, match="which is for TensorFlow Serving; export the run with --format=ctranslate2"
-    ):
+def test_what_a_server_cannot_serve_yet_or_ever_is_said(tmp_path):
+    t2t.export(RUN, tmp_path / "saved", format="saved_model")
+    with pytest.raises(t2t.UserError, match="is for TensorFlow Serving; export the run with --format=ctranslate2"):
         loaded_app([Place(open_model(export_dir=tmp_path / "saved"))])
-
-
-def test_nothing_is_answered_before_all_models_are_there(run):
-    models = ModelSet([Place(open_model(run), ("en", "de"))], ServingOptions(), Metrics())
+    models = ModelSet([Place(open_model(RUN), ("en", "de"))], ServingOptions(), Metrics())  # not loaded
     for ask in (models.only, models.parser, lambda: models.named("run"), lambda: models.translation("en", "de", "")):
         with pytest.raises(NotReady):
             ask()

@@ -1,4 +1,4 @@
-"""Texts of requests: sentences, HTML and languages."""
+"""Texts of requests: sentences and languages."""
 
 import random
 
@@ -6,7 +6,6 @@ import pytest
 
 from t2t_lite.errors import UserError
 from t2t_lite.serving import languages
-from t2t_lite.serving.html import Html
 from t2t_lite.serving.sentences import MAX_PART, split_sentences
 
 
@@ -165,62 +164,6 @@ def test_a_long_paragraph_is_cut_between_sentences_and_bounded_without_them():
         assert max(map(len, split.sentences)) <= MAX_PART
 
 
-def translated(markup):
-    page = Html(markup)
-    return page.with_texts([text.upper() for text in page.texts])
-
-
-@pytest.mark.parametrize(
-    ("markup", "expected"),
-    [
-        ("<p class='x'>a <b>dog</b> &amp; cat</p>", "<p class='x'>A <b>DOG</b> &amp; CAT</p>"),
-        ("plain &lt;text&gt;", "PLAIN &lt;TEXT&gt;"),
-        ("a<script>let x='y';</script><!-- note -->b", "A<script>let x='y';</script><!-- note -->B"),
-        ("<style>p{}</style><pre>x\n</pre>b", "<style>p{}</style><pre>x\n</pre>B"),
-        (
-            '<i translate="no">Ac <b>me</b></i> ltd <code>x</code> end',
-            '<i translate="no">Ac <b>me</b></i> LTD <code>x</code> END',
-        ),
-        ('<span class="a notranslate">keep</span>me', '<span class="a notranslate">keep</span>ME'),
-        ("<p>not closed <b>either", "<p>NOT CLOSED <b>EITHER"),
-        ("<td>one</td><td>two</td>", "<td>ONE</td><td>TWO</td>"),
-        ("<![CDATA[x]]>a<!DOCTYPE>b", "<![CDATA[x]]>A<!DOCTYPE>B"),
-        (
-            "<!DOCTYPE html><html><body><p>a</p></body></html>",
-            "<!DOCTYPE html><html><body><p>A</p></body></html>",
-        ),
-        ("<div translate=no>a<div><b>b</b></div>c</div>d", "<div translate=no>a<div><b>b</b></div>c</div>D"),
-        ('<a href="/?a=1&amp;b=2" title="t">link</a><br/>', '<a href="/?a=1&amp;b=2" title="t">LINK</a><br/>'),
-    ],
-)
-def test_tags_are_kept_and_texts_are_not(markup, expected):
-    assert translated(markup) == expected
-
-
-def test_what_a_model_writes_cannot_become_a_tag():
-    page = Html("<p>text</p>")
-    assert page.with_texts(["<script>alert(1)</script>"]) == "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>"
-
-
-def test_deep_nesting_is_no_problem():
-    markup = "<div>" * 20_000 + "deep" + "</div>" * 20_000
-    assert translated(markup) == markup.replace("deep", "DEEP")
-
-
-def test_html_can_be_joined_with_several_translations():
-    page = Html("<p>a <b>b</b></p>")
-    assert [page.with_texts([text, text]) for text in "xy"] == ["<p>x <b>x</b></p>", "<p>y <b>y</b></p>"]
-
-
-def test_languages_are_named_and_found():
-    assert [languages.language_name(code) for code in ("en", "de", "pt-BR", "qq")] == [
-        "English",
-        "German",
-        "Portuguese (Brazil)",
-        "qq",
-    ]
-
-
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
@@ -253,15 +196,11 @@ def test_a_code_finds_the_language_that_it_names(known, expected):
     assert {code: languages.nearest(code, known.split()) for code in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [("pt_br", "pt-BR"), ("ZH_hANT_tw", "zh-Hant-TW"), ("en", "en"), ("", ""), ("es-419", "es-419")],
-)
-def test_codes_are_shown_in_the_usual_form(code, expected):
-    assert languages.canonical(code) == expected
-
-
-def test_pairs_of_languages():
+def test_codes_names_and_pairs_of_languages():
+    codes = {"pt_br": "pt-BR", "ZH_hANT_tw": "zh-Hant-TW", "en": "en", "": "", "es-419": "es-419"}
+    assert {code: languages.canonical(code) for code in codes} == codes
+    names = {"en": "English", "de": "German", "pt-BR": "Portuguese (Brazil)", "qq": "qq"}
+    assert {code: languages.language_name(code) for code in names} == names
     assert languages.pairs_in("en-de, pt-BR:de,en-pt-BR") == [("en", "de"), ("pt-BR", "de"), ("en", "pt-BR")]
     for wrong in ("de", "en-", "pt-BR-de", "zh-Hant-en"):
         with pytest.raises(UserError, match="such as"):

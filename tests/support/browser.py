@@ -48,3 +48,34 @@ def said(page):
 def words(page, line=0):
     """The words of the output of a line, as buttons."""
     return page.locator("#output .line").nth(line).locator(".word")
+
+
+def open_attention(page):
+    """Opens the part of the page with the attention, and waits until it is drawn."""
+    page.get_by_text("Attention", exact=True).first.click()
+    page.wait_for_selector(".attention-lines line", state="attached")
+
+
+def wait_for_layer(page, kind, layer):
+    """Waits until the picture is of a layer."""
+    name = "cross-attention" if kind == "cross" else f"{kind} self-attention"
+    start = f"{name}, layer {layer},"
+    wait_until(page, "start => document.querySelector('.attention-caption').innerText.startsWith(start)", start)
+
+
+def check_every_layer(page, translator, line, output):
+    """Checks that what is drawn of every layer is what the model gives, and returns the weights of the last one."""
+    page.get_by_label("whole words").uncheck()
+    for kind, layers in translator.attention_layers.items():
+        page.locator("[data-key=Attention]").select_option(kind)
+        for layer in range(layers):
+            page.locator("[data-key=Layer]").select_option(str(layer))
+            wait_for_layer(page, kind, layer)
+            page.wait_for_selector(".attention-lines line", state="attached")
+            weights, queries, keys = translator.attention(line, output, kind, layer)
+            drawn = attention_weights(page, weights.shape)
+            np.testing.assert_allclose(drawn, weights, atol=6e-5)
+            np.testing.assert_allclose(drawn.sum(-1), 1.0, atol=6e-5 * drawn.shape[-1])
+            assert page.locator(".queries .attention-token").count() == len(queries)
+            assert page.locator(".keys .attention-token").count() == len(keys)
+    return weights

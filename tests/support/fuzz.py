@@ -30,43 +30,35 @@ TINY = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decod
 TRAINING = f"--hparams_set=transformer_tiny --hparams={TINY} --peak_tflops=1"
 TO_FILE = "--decode_from_file=text.en --decode_to_file=out.txt --xla_compile=False"
 # Flags with which a command does something; a command line is one of these with changes.
-STARTS = {
-    "avg": ("--output_dir=run --n=2", "--output_dir=words/run --n=1"),
-    "benchmark": (
-        "--cost",
-        "--curve --output_dir=run",
-        "--decoding --output_dir=run --decode_from_file=text.en --one_by_one=1 --repeats=1",
-    ),
-    "datagen": (
-        "--problem=text_pairs --data_dir=new --train_source=text.en --train_target=text.de",
-        "--problem=text_pairs --data_dir=new --train_tsv=text.tsv --dev_tsv=dev.tsv --vocab_size=300",
-        "--problem=treebank_parsing --data_dir=new --treebank=trees.mrg",
-        "--problem=text_pairs --data_dir=data --inspect",
-        "--problem=multi30k_ende --data_dir=new",
-    ),
-    "decoder": (
-        f"--output_dir=run {TO_FILE}",
-        "--output_dir=words/run --xla_compile=False",
-        f"--output_dir=parsing/run {TO_FILE}",
-        "--output_dir=run --score_file=text.tsv --xla_compile=False",
-    ),
-    "eval": (
-        "--output_dir=run --data_dir=data --split=dev --decode_hparams=beam_size=1 --xla_compile=False",
-        "--output_dir=run,words/run --data_dir=data --checkpoint_path=last --xla_compile=False",
-        "--output_dir=run --data_dir=data --tune=alpha=0/1,beam_size=2 --xla_compile=False",
-    ),
-    "params": ("", "--hparams_set=transformer_big"),
-    "score": (
-        "--hypothesis=text.en --reference=text.de",
-        "--hypothesis=trees.mrg --reference=trees.mrg --metric=parseval",
-        "--hypothesis=text.en --reference=text.de --metric=ter,exact_match,chrf",
-        "--hypothesis=text.en,text.de --reference=text.de,text.en --metric=paper_bleu --language=de --source=text.en",
-    ),
-    "trainer": (
-        f"--problem=text_pairs --data_dir=data --output_dir=new {TRAINING}",
-        "--schedule=eval --data_dir=data --output_dir=run",
-    ),
-}
+STARTS = collections.defaultdict(list)
+for start in f"""
+avg --output_dir=run --n=2
+avg --output_dir=words/run --n=1
+benchmark --cost
+benchmark --curve --output_dir=run
+benchmark --decoding --output_dir=run --decode_from_file=text.en --one_by_one=1 --repeats=1
+datagen --problem=text_pairs --data_dir=new --train_source=text.en --train_target=text.de
+datagen --problem=text_pairs --data_dir=new --train_tsv=text.tsv --dev_tsv=dev.tsv --vocab_size=300
+datagen --problem=treebank_parsing --data_dir=new --treebank=trees.mrg
+datagen --problem=text_pairs --data_dir=data --inspect
+datagen --problem=multi30k_ende --data_dir=new
+decoder --output_dir=run {TO_FILE}
+decoder --output_dir=words/run --xla_compile=False
+decoder --output_dir=parsing/run {TO_FILE}
+decoder --output_dir=run --score_file=text.tsv --xla_compile=False
+eval --output_dir=run --data_dir=data --split=dev --decode_hparams=beam_size=1 --xla_compile=False
+eval --output_dir=run,words/run --data_dir=data --checkpoint_path=last --xla_compile=False
+eval --output_dir=run --data_dir=data --tune=alpha=0/1,beam_size=2 --xla_compile=False
+params
+params --hparams_set=transformer_big
+score --hypothesis=text.en --reference=text.de
+score --hypothesis=trees.mrg --reference=trees.mrg --metric=parseval
+score --hypothesis=text.en --reference=text.de --metric=ter,exact_match,chrf
+score --hypothesis=text.en,text.de --reference=text.de,text.en --metric=paper_bleu --language=de --source=text.en
+trainer --problem=text_pairs --data_dir=data --output_dir=new {TRAINING}
+trainer --schedule=eval --data_dir=data --output_dir=run
+""".split("\n")[1:-1]:
+    STARTS[start.partition(" ")[0]].append(start.partition(" ")[2])
 LONG = "x" * 300
 FILES = ["text.en", "text.de", "text.tsv", "trees.mrg", "text.en.gz"]
 FILES += ["none.txt", "empty.txt", "latin1.txt", "cut.gz", "utf16.txt"]
@@ -116,16 +108,12 @@ LEFT_OUT = ("help", "layers", "training", "debug")
 
 
 class Line(NamedTuple):
-    """A command line."""
-
     command: str
     flags: list[str]
     stdin: bytes
 
 
 class Outcome(NamedTuple):
-    """What came of it."""
-
     kind: str  # "ended well", "refused", or what is wrong
     seconds: float
     message: str  # the last line
@@ -145,32 +133,23 @@ def write_world(folder: Path) -> None:
     shard = folder / "bent" / "text_pairs-train-00000-of-00001"
     shard.write_bytes(shard.read_bytes()[:400] + b"bent bytes" + shard.read_bytes()[410:])
     # Registered under a name of its own, for it stays registered in this process.
-    (folder / "plugin").mkdir()
-    (folder / "plugin" / "mine.py").write_text(
-        "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n\n\n"
-        f'@PROBLEMS.register(\'plugin_{secrets.token_hex(8)}\')\nclass OfFuzz(Problem):\n    """Of the fuzz."""\n'
-    )
-    (folder / "folder").mkdir()
+    imports = "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
+    plugin = f"{imports}@PROBLEMS.register('plugin_{secrets.token_hex(8)}')\nclass OfFuzz(Problem):\n    'Fuzz.'\n"
+    for name in ("plugin", "folder"):
+        (folder / name).mkdir()
     lots = random.Random(5)
     words = {"the": "der", "dog": "Hund", "cat": "Katze", "sees": "sieht", "runs": "rennt"}
     english = [[list(words)[lots.randrange(5)] for _ in range(lots.randint(2, 6))] for _ in range(60)]
     pairs = [(" ".join(line), " ".join(words[word] for word in line)) for line in english]
-    text = "".join(f"{left}\n" for left, _ in pairs)
-    contents = {
-        "text.en": text,
-        "text.de": "".join(f"{right}\n" for _, right in pairs),
-        "text.tsv": "".join(f"{left}\t{right}\n" for left, right in pairs),
-        "dev.tsv": "".join(f"{left}\t{right}\n" for left, right in pairs[:9]),
-        "trees.mrg": "( (S (NP (DT the) (NN dog)) (VP (VBZ runs))) )\n" * 40,
-        "text.en.gz": gzip.compress(text.encode()),
-        "cut.gz": gzip.compress(text.encode())[:-9],
-        "empty.txt": "",
-        "latin1.txt": "café\n".encode("latin-1") * 60,
-        "utf16.txt": "the dog runs\n".encode("utf-16") * 60,
-        "folder/mine.txt": "mine\n",
-    }
+    left, right = ("".join(f"{line}\n" for line in lines).encode() for lines in zip(*pairs))
+    tsv = [f"{left}\t{right}\n".encode() for left, right in pairs]
+    contents = {"text.en": left, "text.de": right, "text.tsv": b"".join(tsv), "dev.tsv": b"".join(tsv[:9])}
+    contents |= {"text.en.gz": gzip.compress(left), "cut.gz": gzip.compress(left)[:-9], "empty.txt": b""}
+    contents |= {"latin1.txt": "café\n".encode("latin-1") * 60, "utf16.txt": "the dog runs\n".encode("utf-16") * 60}
+    contents |= {"trees.mrg": b"( (S (NP (DT the) (NN dog)) (VP (VBZ runs))) )\n" * 40, "folder/mine.txt": b"mine\n"}
+    contents |= {"plugin/mine.py": plugin.encode()}
     for name, content in contents.items():
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        (folder / name).write_bytes(content)
 
 
 def draw(seed: int) -> Line:
@@ -193,12 +172,11 @@ def draw(seed: int) -> Line:
             flags.append(f"--{name}={lots.choice(_files(name) if name in READ else NUMBERS)}")
         else:
             flags.append(_flag(lots.choice(actions), lots))
-    if command == "trainer":
-        # What would train or wait for long.
-        if not any(flag.startswith("--train_steps") for flag in flags):
-            flags.append("--train_steps=1")
-        if "--schedule=eval" in flags and not any(flag.startswith("--eval_wait_secs") for flag in flags):
-            flags.append("--eval_wait_secs=0")
+    # What would train or wait for long.
+    if command == "trainer" and not any(flag.startswith("--train_steps") for flag in flags):
+        flags.append("--train_steps=1")
+    if "--schedule=eval" in flags and not any(flag.startswith("--eval_wait_secs") for flag in flags):
+        flags.append("--eval_wait_secs=0")
     stdin = lots.choice([b"", b"the dog runs\n", b"caf\xe9 \x00\n\n", b"x " * 3000])
     return Line(command, flags, stdin)
 

@@ -7,16 +7,7 @@ _EMPTY = {"meta", "link", "br", "img", "hr", "input", "wbr"}
 
 
 class Report(html.parser.HTMLParser):
-    """A parsed report.
-
-    Args:
-      file: the HTML file.
-
-    Attributes:
-      source: its text.
-      elements: (name, attributes) of all elements.
-      charts: the descriptions of the charts, by title.
-    """
+    """A parsed report: its source, (name, attributes) of all its elements, and what describes its charts, by title."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -30,7 +21,6 @@ class Report(html.parser.HTMLParser):
         assert self._open == [], f"not closed: {self._open}"
 
     def handle_starttag(self, tag, attributes):
-        """Called for each element that begins."""
         self.elements.append((tag, dict(attributes)))
         if tag not in _EMPTY:
             self._open.append(tag)
@@ -40,15 +30,12 @@ class Report(html.parser.HTMLParser):
             self.charts[self._title] = dict(attributes)["aria-label"]
 
     def handle_startendtag(self, tag, attributes):
-        """Called for each element without content."""
         self.elements.append((tag, dict(attributes)))
 
     def handle_endtag(self, tag):
-        """Called for each element that ends."""
         assert self._open.pop() == tag
 
     def handle_data(self, data):
-        """Called for each text."""
         if self._open and self._open[-1] == "figcaption":
             self._title += data
         if not {"style", "script", "svg"} & set(self._open):

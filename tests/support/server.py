@@ -19,7 +19,7 @@ SENTENCES = ["The garden hears the baker.", "The tree sees the dog.", "The dog k
 
 
 class Answer(NamedTuple):
-    """An answer: its status, its content (parsed, if it is JSON) and its headers."""
+    """An answer; JSON is parsed."""
 
     status: int
     content: object
@@ -27,14 +27,7 @@ class Answer(NamedTuple):
 
 
 class Server:
-    """t2t-lite-serve at a port of this machine, ready to answer.
-
-    Args:
-      flags: of the command.
-      program: its path, if it is one of another environment.
-      environment: of its process.
-      port: 0 chooses a free one.
-    """
+    """t2t-lite-serve (or a program of another environment) at a port of this machine, ready to answer."""
 
     def __init__(self, *flags, program="serve", environment=None, port=0):
         self.process = start_process(program, *flags, f"--port={port}", environment=environment)
@@ -104,11 +97,9 @@ class Server:
     def raw(self, data, wait=30):
         """Sends bytes and returns all that comes back until the server closes the connection, or has answered."""
         found = b""
-        with (
-            socket.create_connection(("127.0.0.1", self.port), timeout=wait) as connection,
-            contextlib.suppress(ConnectionError),
-        ):
-            with contextlib.suppress(ConnectionError):
+        address, suppressed = ("127.0.0.1", self.port), contextlib.suppress(ConnectionError)
+        with socket.create_connection(address, timeout=wait) as connection, suppressed:
+            with suppressed:
                 connection.sendall(data)
             while part := connection.recv(65536):
                 found += part
@@ -120,18 +111,15 @@ class Server:
 
     def _answer(self, request):
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
-                return _parsed(response.status, response)
+            response = urllib.request.urlopen(request, timeout=60)
         except urllib.error.HTTPError as error:
-            return _parsed(error.code, error)
+            response = error
+        with response:
+            body = response.read().decode(errors="replace")
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            is_json = headers.get("content-type", "").startswith("application/json")
+            return Answer(response.status, json.loads(body) if is_json else body, headers)
 
     def _read(self):
         for line in self.process.stdout:
             self.lines.append(line.rstrip("\n"))
-
-
-def _parsed(status, response):
-    body = response.read().decode(errors="replace")
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    is_json = headers.get("content-type", "").startswith("application/json")
-    return Answer(status, json.loads(body) if is_json else body, headers)

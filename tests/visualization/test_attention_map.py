@@ -84,14 +84,14 @@ def test_layers_are_chosen_by_kind():
     assert chosen_layers(few, ["cross"], [-1]) == {"cross": [1]}
     last = attention_map.attention_map(few, "a", "b", "cross", -1)
     assert (last.kind, last.layer) == ("cross", 1)
-    with pytest.raises(UserError, match="there is no layer 4; choose from 0 to 3"):
-        chosen_layers(few, layers=[4])
-    with pytest.raises(UserError, match="returns no attention weights of single heads \\(decoder\\)"):
-        chosen_layers(few, ["decoder"])
-    with pytest.raises(UserError, match="`layers` is empty"):
-        chosen_layers(few, layers=[])
-    with pytest.raises(UserError, match="'memory' is not a kind of attention"):
-        chosen_layers(few, ["memory"])
+    for choices, said in (
+        ({"layers": [4]}, "there is no layer 4; choose from 0 to 3"),
+        ({"kinds": ["decoder"]}, r"returns no attention weights of single heads \(decoder\)"),
+        ({"layers": []}, "`layers` is empty"),
+        ({"kinds": ["memory"]}, "'memory' is not a kind of attention"),
+    ):
+        with pytest.raises(UserError, match=said):
+            chosen_layers(few, **choices)
 
 
 def by_hand(maps):
@@ -135,60 +135,39 @@ def test_uniform_attention_and_a_head_that_looks_back():
     expected = {"distance": 1.0, "entropy": 0.0, "previous": 0.75, "same": 0.0, "next": 0.0, "end": 0.25}
     assert {name: value for name, (value,) in found.heads.items()} == pytest.approx(expected, abs=1e-9)
     # Of uniform attention over 5 keys: log2(5) bits, a fifth on each; the mean of |i - j| over 4 tokens is 1.25.
-    assert found.uniform["entropy"] == pytest.approx(np.log2(5))
-    assert found.uniform["distance"] == pytest.approx(1.25)
-    assert found.uniform["previous"] == pytest.approx(3 / 4 / 5)
-    assert found.uniform["end"] == pytest.approx(1 / 5)
+    uniform = {"entropy": np.log2(5), "distance": 1.25, "previous": 3 / 4 / 5, "end": 1 / 5}
+    assert {name: found.uniform[name] for name in uniform} == pytest.approx(uniform)
     # A decoder attends to the start symbol and what it has read: 1, 2, 3 keys.
     decoder = head_statistics([map_of("x", "A| B| C", "decoder")])
     assert decoder.uniform["entropy"] == pytest.approx((0 + 1 + np.log2(3)) / 3)
     assert decoder.uniform["end"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
 
 
-@pytest.mark.parametrize(
-    ("query", "place"),
-    [("dog", 1), ("it's", 3), ("It's", 3), (0, 0), (5, 5), ("2", 4), (4, 4), ("5", 5), ("<end>", 6), ("@@", None)],
-)
-def test_a_query_is_a_word_or_an_index(query, place):
+def test_a_query_is_a_word_or_an_index():
     words = map_of("The| dog|,| it's| 2|.")
-    if place is None:
-        with pytest.raises(UserError, match="is not one of: The dog"):
-            find_query(words, query)
-    else:
-        assert find_query(words, query) == place
+    places = {"dog": 1, "it's": 3, "It's": 3, 0: 0, 5: 5, "2": 4, 4: 4, "5": 5, "<end>": 6}
+    assert {query: find_query(words, query) for query in places} == places
+    with pytest.raises(UserError, match="is not one of: The dog"):
+        find_query(words, "@@")
+    messages = {-1: "there are 3 queries; indices start at 0", 3: "there are 3", "9": "there are 3"}
+    for query, message in (messages | {"²": "not one of", "": "not one of"}).items():
+        with pytest.raises(UserError, match=message):
+            find_query(map_of("a| b"), query)
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        (-1, "there are 3 queries; indices start at 0"),
-        (3, "there are 3"),
-        ("9", "there are 3"),
-        ("²", "not one of"),
-        ("", "not one of"),
-    ],
-)
-def test_a_query_that_is_not_there_is_an_error(query, message):
-    with pytest.raises(UserError, match=message):
-        find_query(map_of("a| b"), query)
-
-
-def test_pictures_that_nobody_could_open_are_refused(monkeypatch):
+def test_pictures_that_nobody_could_open_are_refused_and_halves_of_characters_drawn(monkeypatch, tmp_path):
     monkeypatch.setattr(attention_map, "MAX_WEIGHTS", 500)
     assert len(attention_data(Weights(), [("a| b", "c| d")])["sentences"]) == 1
     with pytest.raises(UserError, match="more than 500 attention weights"):
         attention_data(Weights(), [("a| b", "c| d")] * 4)
+    picture = AttentionPicture(Weights(), [("a \udc80", "b")])
+    assert "a ?" in picture.save(tmp_path / "a.html").read_text(encoding="utf-8")
     monkeypatch.setattr(attention, "_MAX_DRAWN", 20)
     picture = AttentionPicture(Weights(), [("a| b| c", "d")])
     with pytest.raises(UserError, match="48 weights are too many for one picture, which shows at most 20"):
         picture.save("never.svg")
     with pytest.raises(UserError, match="`heads` is empty"):
         AttentionPicture(Weights(), [("a", "b")], heads=[], form="matrix").save("never.svg")
-
-
-def test_halves_of_characters_are_drawn_as_question_marks(tmp_path):
-    picture = AttentionPicture(Weights(), [("a \udc80", "b")])
-    assert "a ?" in picture.save(tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 class Local(Weights):
@@ -199,17 +178,13 @@ class Local(Weights):
         places = np.arange(len(queries))
         weights = (abs(places[:, None] - places[None]) <= 1).astype(float)
         weights[2, 9] = 0.5
-        weights = np.stack([weights] * 3)
-        return weights / weights.sum(-1, keepdims=True), queries, keys
+        return np.stack([weights / weights.sum(-1, keepdims=True)] * 3), queries, keys
 
 
-def test_figure_3_of_heads_that_look_close_by_is_still_about_a_word(tmp_path):
-    line = "|".join(f" w{place}" for place in range(12))
+def test_figures_3_and_4_find_their_words(tmp_path):
+    line = "|".join(f" w{place}" for place in range(12))  # heads that look close by
     found = draw_figure(3, Local(), line, line, tmp_path)
     assert "The attention of “w2”: averaged over all heads, 14% of the weight" in found.caption
-
-
-def test_figure_4_finds_pronouns_as_words(tmp_path):
     text = "The man says it's in the park , with his old dog ."
     assert sentence_for(4, ["The man sees a dog in the park .", text]) == text
     assert sentence_for(4, ["The man says it's in the park , with a dog ."]) is None
