@@ -56,6 +56,19 @@ def test_a_damaged_copy_differs_significantly_and_the_file_itself_does_not(trans
     assert both[1].p_bootstrap is not None and both[1].p_randomisation is not None
 
 
+@pytest.mark.heavy
+def test_equal_systems_differ_by_chance_as_often_as_the_level_of_randomisation_says():
+    random, references = np.random.default_rng(0), ["yes"] * 200
+    p_values = {"bootstrap": [], "randomisation": []}
+    for _ in range(150):
+        systems = {name: np.where(random.random(200) < 0.7, "yes", "no").tolist() for name in "ab"}
+        for test, found in p_values.items():
+            found.append(p_of(compare("exact_match", systems, references, tests=(test,), num_samples=200)[1]))
+    rates = {test: np.mean(np.array(found) < 0.05) for test, found in p_values.items()}
+    # The standard error of a rate of 5% is 1.8%. sacreBLEU's bootstrap is in effect one-sided.
+    assert 0.01 < rates["randomisation"] < 0.09 < rates["bootstrap"] < 0.16
+
+
 @pytest.mark.slow
 def test_few_lines_that_differ_are_no_significant_difference():
     # With k lines that are better, all 2**k exchanges but two give a smaller difference.
