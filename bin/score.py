@@ -151,6 +151,10 @@ def _run(flags: Sequence[str]) -> None:
         check_references(name, len(arguments.reference))
     _check_options(parser, arguments, metrics)
     options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
+    if language and arguments.language and arguments.language != language:
+        parser.error(
+            f"--language={arguments.language}: the outputs of {arguments.output_dir[0]} are {language}; omit it"
+        )
     if language:  # the language of the run's problem; each metric takes the options that it knows
         options = {"language": language} | options
     _score(arguments, with_companions(metrics), options)

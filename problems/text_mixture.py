@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.mixture import Mixture, Part
-from t2t_lite.data.problem import LANGUAGES, SPLITS, AnySource, OwnFile, get_problem
+from t2t_lite.data.problem import LANGUAGES_OPTION, SPLITS, AnySource, OwnFile, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 
@@ -22,7 +22,7 @@ class TextMixture(Mixture):
         **Mixture.flags,
         "mixture": "a TOML file with the parts; each [[parts]] has flags of text_pairs, or of another problem, and "
         "problem, weight, tag, train_only or name",
-        **LANGUAGES,
+        **LANGUAGES_OPTION,
     }
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:

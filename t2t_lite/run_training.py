@@ -120,6 +120,7 @@ def train(
     problem = get_problem(generated.name)
     # Of the options, training needs only the languages; others affect the data.
     if (made := read_manifest(data_dir, problem)) is not None:
+        made.languages(generated, data_dir)  # a check
         problem.set_languages(made.settings)
     problem.set_languages(generated.options)
     settings = _settings(hparams_set, hparams, model, train_steps, output_dir, options.get("warm_start_from"))

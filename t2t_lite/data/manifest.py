@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from t2t_lite.config import HParams
-from t2t_lite.data.problem import LANGUAGES, SIDES, SPLITS, Problem
+from t2t_lite.data.problem import LANGUAGES, SIDES, SPLITS, Problem, joined_languages
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, write_text
 
@@ -101,7 +101,7 @@ class Manifest:
         as_it_is = vocabulary_settings(problem, self)
         made_with, asked = self.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
         asked |= {name: value for name, value in vars(problem).items() if name in as_it_is}
-        for name in sorted((made_with.keys() | asked.keys()) - LANGUAGES.keys()):  # records do not depend on these
+        for name in sorted((made_with.keys() | asked.keys()) - {*LANGUAGES, "languages"}):  # records do not depend on
             if made_with.get(name) != asked.get(name):
                 then, now = (
                     f"`{name}={each[name]}`" if each.get(name) or each.get(name) is False else f"no `{name}`"
@@ -111,6 +111,18 @@ class Manifest:
                     f"the data in {data_dir} was made with {then}, but this run has {now}; "
                     f"use another `data_dir`, or the same settings as before"
                 )
+
+    def languages(self, problem: Problem, data_dir: Path) -> str:
+        """Returns the recorded languages, as `language_pair` reads them; "": none. Raises UserError if others are given."""
+        recorded = self.settings.get("languages") or joined_languages(
+            *(self.settings.get(name) or "" for name in LANGUAGES)
+        )
+        if recorded and (given := problem.options.get("languages", recorded)) != recorded:
+            raise UserError(
+                f"the data in {data_dir} was made with `languages={recorded}`, but this run has `languages={given}`; "
+                f"omit it, or use another `data_dir`"
+            )
+        return recorded
 
     def vocab_sizes(self, problem: Problem) -> tuple[int, int]:
         """Returns the vocabulary sizes of inputs and targets, in the direction of the problem."""

@@ -1,6 +1,7 @@
 """The base class of problems, which define their pairs and vocabularies, and how outputs are searched and scored."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,28 @@ SPLITS = ("train", "dev", "test")
 REVERSED_SUFFIX = "_rev"
 
 
-# The attributes of a problem that name the languages of its forward inputs and targets. As flags, they are for problems
-# whose text is the user's own.
-LANGUAGES = {
-    "source_language": "language code of the sources, such as de, for metrics and servers",
-    "target_language": "language code of the translations, which determines the tokens of BLEU; for example zh",
+# The attributes of a problem that name the languages of its forward inputs and targets.
+LANGUAGES = ("source_language", "target_language")
+# The option that sets both, for problems whose text is the user's own.
+LANGUAGES_OPTION = {
+    "languages": "the languages of sources and translations, such as en-zh or pt-BR:de (BCP 47), for metrics, servers "
+    "and the model card (default: the endings of the files, as in train.en and train.zh)",
 }
+
+
+def language_pair(text: str) -> tuple[str, str]:
+    """Returns the two languages in "en-de" or, if a code has a hyphen, "pt-BR:de". Raises UserError if it is neither."""
+    source, _, target = text.strip().partition(":" if ":" in text else "-")
+    if not LANGUAGE_CODE.fullmatch(source) or not LANGUAGE_CODE.fullmatch(target):
+        raise UserError(f"`languages` must be SOURCE-TARGET, such as en-de, not '{text}'", status=2)
+    if ":" not in text and re.match("[A-Z]{2}-|[A-Za-z]{4}-", target):  # pt-BR-de
+        raise UserError(f"`languages={text}`: write a colon between the codes, such as pt-BR:de", status=2)
+    return source, target
+
+
+def joined_languages(source: str, target: str) -> str:
+    """Returns the text for a pair of languages that `language_pair` reads; "" unless both are known."""
+    return f"{source}{':' if '-' in f'{source}{target}' else '-'}{target}" if source and target else ""
 
 
 class Example(NamedTuple):
@@ -130,16 +147,21 @@ class Problem:
         self.set_languages(options)
 
     def set_languages(self, values: Mapping[str, object]) -> None:
-        """Sets the languages that options, a manifest's settings or run.json name, if the problem has `LANGUAGES`.
+        """Sets the languages that options, a manifest's settings or run.json name, if they are an option.
 
         Raises UserError if one is not a language code.
         """
-        for name in LANGUAGES if LANGUAGES.items() <= self.flags.items() else ():
-            if not (value := str(values.get(name) or "")):
-                continue
-            if not LANGUAGE_CODE.fullmatch(value):
-                raise UserError(f"`{name}={value}` is not a language code; pass one such as de", status=2)
-            setattr(self, name, value)
+        if not LANGUAGES_OPTION.keys() <= self.flags.keys():
+            return
+        if given := str(values.get("languages") or ""):
+            self.source_language, self.target_language = language_pair(given)
+        for name in LANGUAGES:  # of a run, or of data from before version 0.11
+            if value := str(values.get(name) or ""):
+                setattr(self, name, value)
+
+    def usual_languages(self) -> str:
+        """Returns the languages of the user's own text if they are not given, as `language_pair` reads them; or ""."""
+        return ""
 
     @property
     def data_name(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.data.generation.generate import GeneratedData, generated_data
 from t2t_lite.data.generation.options import GenerateOptions
-from t2t_lite.data.problem import Problem, get_problem
+from t2t_lite.data.problem import Problem, get_problem, language_pair
 from t2t_lite.display import LOG, Display
 from t2t_lite.errors import UserError
 from t2t_lite.importing.options import KINDS, ImportOptions
@@ -32,7 +32,7 @@ def import_model(
       output_dir: the run directory to write.
       kind: "t2t": a model of tensor2tensor; "keras": an export in the format keras.
       warn: receives a message about each training setting that has no equivalent.
-      options: `ImportOptions`: data_dir, vocab_file, problem, target_space_id.
+      options: `ImportOptions`: data_dir, vocab_file, problem, languages, target_space_id.
 
     Returns:
       the path of the run, its checkpoint, its number of parameters and its problem.
@@ -43,6 +43,8 @@ def import_model(
     checked = ImportOptions.of_keywords(options, import_model)
     if kind not in KINDS:
         raise UserError(f"`kind` takes {' or '.join(KINDS)}, not '{kind}'", status=2)
+    if checked.languages:
+        language_pair(checked.languages)  # a check
     load_tensorflow()
     if kind == "keras":
         from t2t_lite.importing.run_writing import import_export

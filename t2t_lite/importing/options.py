@@ -29,6 +29,7 @@ class ImportOptions(Options):
         unset="the one with tensor2tensor's name if it exists, else text_pairs",
         metavar="NAME",
     )
+    languages: str = option("", "the languages of inputs and outputs, such as en-de", metavar="SOURCE-TARGET")
     target_space_id: int = option(
         0, "tensor2tensor's id for the kind of outputs; 0 for all translation problems", at_least=0,
         at_most=TARGET_SPACES - 1,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.data.problem import Problem, get_problem
+from t2t_lite.data.problem import LANGUAGES_OPTION, Problem, get_problem, joined_languages, language_pair
 from t2t_lite.decoding.export_dir import open_keras_export
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_folder
@@ -35,11 +35,21 @@ def write_run(
     targets: Path,
     inputs: Path,
     alignment_layer: int | None = None,
+    languages: str = "",
 ) -> Imported:
     """Writes a run directory with one checkpoint, which has a new optimizer. The directory is written atomically.
 
     `step` is the number of steps for which the model was trained; without an `alignment_layer`, none is recorded.
+    `languages` are those of inputs and outputs, such as "en-de"; "": those of the problem.
     """
+    if languages:
+        pair = language_pair(languages)
+        own = problem.in_direction((problem.source_language, problem.target_language))
+        if LANGUAGES_OPTION.keys() <= problem.flags.keys():
+            problem.set_languages({"languages": joined_languages(*problem.in_direction(pair))})
+        elif pair != own:
+            its = joined_languages(*own) or "not between two languages"
+            raise UserError(f"`languages={languages}`: the problem '{problem.name}' is {its}; omit it", status=2)
     optimizer = make_optimizer(model.trainable_variables, model.hparams)
     optimizer.iterations.assign(step)
     with written_folder(output_dir, "`output_dir`") as partial:
@@ -53,10 +63,10 @@ def write_run(
 def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imported:
     """Converts an export into a run directory, which is written atomically.
 
-    Of the options, only `problem` applies, because an export has its vocabularies.
+    Of the options, only `problem` and `languages` apply, because an export has its vocabularies.
     """
     check_new(output_dir)
-    if given := [name for name, value in vars(options).items() if value and name != "problem"]:
+    if given := [name for name, value in vars(options).items() if value and name not in ("problem", "languages")]:
         raise UserError(f"`{given[0]}` applies to tensor2tensor's models only; remove it", status=2)
     export = open_keras_export(source)
     model = load_model_file(source / "model.keras")
@@ -64,4 +74,8 @@ def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imp
     problem = get_problem(options.problem or export.content["problem"])
     step = export.content["checkpoint"]["step"]
     layer = export.content["alignment_layer"]
-    return write_run(output_dir, model, step, problem, export.vocabulary, export.inputs_vocabulary, layer)
+    languages = options.languages
+    if not languages and LANGUAGES_OPTION.keys() <= problem.flags.keys():
+        own = (export.content.get(name) or "" for name in ("source_language", "output_language"))
+        languages = joined_languages(*own)
+    return write_run(output_dir, model, step, problem, export.vocabulary, export.inputs_vocabulary, layer, languages)

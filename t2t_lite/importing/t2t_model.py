@@ -451,7 +451,8 @@ def import_run(
             tied = "decoder"  # the source embedding has its own vocabulary, or includes the target-space vector
         hparams = settings.hparams.replace(tied_embeddings=tied)
         model = _model(hparams, weights, inputs, targets, options.target_space_id)
-        imported = write_run(output_dir, model, _step(checkpoint, weights), problem, targets, inputs)
+        step = _step(checkpoint, weights)
+        imported = write_run(output_dir, model, step, problem, targets, inputs, languages=options.languages)
     for note in settings.notes:
         say(note)
     return imported

@@ -10,7 +10,6 @@ import babel
 from babel.core import get_global, parse_locale
 
 from t2t_lite.decoding.translator import has_letters
-from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -105,19 +104,6 @@ def _regions_have_scripts(language: str) -> bool:
         key.startswith(f"{language}_") and len(key) <= len(language) + 4 and parse_locale(full)[2] != script
         for key, full in get_global("likely_subtags").items()
     )
-
-
-def pairs_in(text: str) -> list[tuple[str, str]]:
-    """Returns pairs of languages: "en-de,pt-BR:de" -> [("en", "de"), ("pt-BR", "de")]."""
-    pairs = []
-    for part in text.split(","):
-        source, _, target = part.strip().partition(":" if ":" in part else "-")
-        if not source or not target:
-            raise UserError(f"`languages` must be SOURCE-TARGET, such as en-de, not '{part}'", status=2)
-        if ":" not in part and re.match("[A-Z]{2}-|[A-Za-z]{4}-", target):  # pt-BR-de
-            raise UserError(f"`languages={part}`: write a colon between the codes, such as pt-BR:de", status=2)
-        pairs.append((source, target))
-    return pairs
 
 
 def detect(text: str, languages: Sequence[str] = ()) -> list[Detected]:

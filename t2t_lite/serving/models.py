@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 
+from t2t_lite.data.problem import language_pair
 from t2t_lite.decoding.glossary import Glossary
 from t2t_lite.decoding.loading import open_model
 from t2t_lite.errors import UserError
@@ -32,7 +33,7 @@ def model_places(
     `pairs` are the languages of each, "en-de,de-en", instead of its own, and `terms` the files of their glossaries, or
     "none". Raises UserError if one is unusable.
     """
-    language_pairs = languages.pairs_in(pairs) if pairs else []
+    language_pairs = list(map(language_pair, pairs.split(","))) if pairs else []
     sources = [open_model(export_dir=path, decode_hparams=decode_hparams) for path in exports]
     if output_dir is not None:
         sources.append(open_model(output_dir, checkpoint_path, decode_hparams))
@@ -41,6 +42,14 @@ def model_places(
             f"`languages={pairs}` has {len(language_pairs)} pairs for {len(sources)} models; pass one pair per model",
             status=2,
         )
+    for source, pair in zip(sources, language_pairs):
+        own = source.source_language, source.target_language
+        if any(each and languages.canonical(each) != languages.canonical(asked) for each, asked in zip(own, pair)):
+            raise UserError(
+                f"`languages`: the model in {source.where} translates {' to '.join(own)}, not {' to '.join(pair)}; "
+                f"omit `languages`, or correct it",
+                status=2,
+            )
     if terms and len(terms) != len(sources):
         raise UserError(
             f"`terms` has {len(terms)} files for {len(sources)} models; pass one per model, or none", status=2

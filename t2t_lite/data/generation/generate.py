@@ -25,7 +25,7 @@ from t2t_lite.data.manifest import (
     check_data,
     read_manifest,
 )
-from t2t_lite.data.problem import LANGUAGES, REVERSED_SUFFIX, SIDES, SPLITS, Problem, get_problem
+from t2t_lite.data.problem import REVERSED_SUFFIX, SIDES, SPLITS, Problem, get_problem
 from t2t_lite.display import LOG, Display
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.files import INCOMPLETE, is_same_file, make_folder, split_paths
@@ -161,9 +161,12 @@ def generate(
     manifest = read_manifest(data_dir, problem)
     if manifest is not None:
         manifest.check_settings(problem, options.max_cases, data_dir)
-        languages = {name: value for name, value in problem.options.items() if name in LANGUAGES}
-        if manifest.settings and not languages.items() <= manifest.settings.items():  # early versions recorded none
-            manifest.settings.update(languages)
+    recorded = manifest.languages(problem, data_dir) if manifest is not None else ""
+    if languages := recorded or problem.options.get("languages") or problem.usual_languages():
+        problem.options = {**problem.options, "languages": languages}
+        problem.set_languages(problem.options)
+        if manifest is not None and manifest.settings and not recorded:  # early versions recorded none
+            manifest.settings["languages"] = languages
             manifest.write(data_dir)
     is_complete = manifest is not None and manifest.is_complete(problem, data_dir)
     if manifest is not None and IMPORTED in manifest.settings and not is_complete:
