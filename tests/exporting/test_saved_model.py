@@ -12,16 +12,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.exporting import saved_model
 from t2t_lite.registry import HPARAMS
 
-LINES = [
-    "w1 w2 w3",
-    "",
-    " \t\u00a0",
-    " ".join(WORDS),
-    " ".join(2 * WORDS),
-    "  w5  w6",
-    "Ünknown 🐶 w9\tw8",
-    "w7",
-]
+LINES = ["w1 w2 w3", "", " \t\u00a0", " ".join(WORDS), " ".join(2 * WORDS), "  w5  w6", "Ünknown 🐶 w9\tw8", "w7"]
 # A kind of vocabulary, settings of the model, and settings of the search.
 KINDS = {
     "words": ({"spread": 1.5}, {"beam_size": 4, "max_input_length": 40}),

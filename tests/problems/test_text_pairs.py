@@ -113,11 +113,7 @@ def test_unusable_lines_are_dropped_from_every_split_and_counted(tmp_path, made,
     manifest = made(**{f"{split}_tsv": str(tmp_path / split) for split in SPLITS})
     for split in SPLITS:
         assert texts(split) == [("one", "eins"), ("seven", "sieben"), ("two", "zwei")]
-        assert manifest.splits[split]["dropped"] == {
-            "a line without a tab": 1,
-            EMPTY: 3,
-            "a line that is not UTF-8": 1,
-        }
+        assert manifest.splits[split]["dropped"] == {"a line without a tab": 1, EMPTY: 3, "a line that is not UTF-8": 1}
 
 
 # Rules.
@@ -148,8 +144,7 @@ def test_only_long_and_uneven_training_pairs_are_dropped(made, texts, given, fla
 
 
 @pytest.mark.parametrize(
-    "flags, each",
-    [({}, 10), ({"held_out": "7"}, 7), ({"held_out": "80"}, 80), ({"split_seed": "3"}, 10)],
+    "flags, each", [({}, 10), ({"held_out": "7"}, 7), ({"held_out": "80"}, 80), ({"split_seed": "3"}, 10)]
 )
 def test_every_usable_pair_is_in_exactly_one_split(made, texts, given, flags, each):
     pairs = some_pairs(1, 200)

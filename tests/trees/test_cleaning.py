@@ -12,18 +12,12 @@ def cleaned(text):
 
 # Each rule: (tree, cleaned tree).
 RULES = {
-    "a trace goes": (
-        "(TOP (S (NP (NN it)) (VP (VBZ is) (-NONE- *T*-1))))",
-        "(TOP (S (NP (NN it)) (VP (VBZ is))))",
-    ),
+    "a trace goes": ("(TOP (S (NP (NN it)) (VP (VBZ is) (-NONE- *T*-1))))", "(TOP (S (NP (NN it)) (VP (VBZ is))))"),
     "traces go at the beginning, in the middle and at the end": (
         "(TOP (S (-NONE- *) (NN a) (-NONE- 0) (-NONE- *U*) (NN b) (-NONE- *ICH*-1)))",
         "(TOP (S (NN a) (NN b)))",
     ),
-    "a constituent of a trace goes": (
-        "(TOP (S (NP-SBJ (-NONE- *-1)) (VP (VB go))))",
-        "(TOP (S (VP (VB go))))",
-    ),
+    "a constituent of a trace goes": ("(TOP (S (NP-SBJ (-NONE- *-1)) (VP (VB go))))", "(TOP (S (VP (VB go))))"),
     "a constituent of several traces goes": (
         "(TOP (S (SBAR (-NONE- 0) (-NONE- *T*-1)) (VP (VB go))))",
         "(TOP (S (VP (VB go))))",
@@ -91,12 +85,7 @@ def test_a_tree_is_cleaned_by_the_rules(tree, left):
 
 @pytest.mark.parametrize(
     "tree",
-    [
-        "(-NONE- *)",
-        "( (-NONE- *))",
-        "(S (-NONE- *))",
-        "( (S (NP (-NONE- *)) (VP (-NONE- 0) (X (-NONE- *T*-1)))))",
-    ],
+    ["(-NONE- *)", "( (-NONE- *))", "(S (-NONE- *))", "( (S (NP (-NONE- *)) (VP (-NONE- 0) (X (-NONE- *T*-1)))))"],
 )
 def test_a_tree_of_only_traces_becomes_none(tree):
     assert cleaned(tree) is None

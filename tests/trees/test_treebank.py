@@ -302,10 +302,7 @@ def as_nltk(tree):
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("corpus", "files", "counts"),
-    [
-        ("wsj", 179, None),
-        pytest.param("gum", 2, {"dev.ptb.gz": 1575, "train.ptb.gz": 10_224}, marks=pytest.mark.slow),
-    ],
+    [("wsj", 179, None), pytest.param("gum", 2, {"dev.ptb.gz": 1575, "train.ptb.gz": 10_224}, marks=pytest.mark.slow)],
 )
 def test_a_whole_treebank_is_read_as_by_nltk(corpus, files, counts, request):
     paths = treebank_files(request.getfixturevalue(f"{corpus}_dir"))
