@@ -9,7 +9,7 @@ from support.vocabularies import vocabulary_paths
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.mixture import Mixture, Part
-from t2t_lite.data.problem import Example, Problem, get_problem
+from t2t_lite.data.problem import SPLITS, Example, Problem, get_problem
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
@@ -28,57 +28,23 @@ class MixtureTestProblem(Problem):
             yield Example(f"{self.word} {split} {number}", f"{number} {split} {self.word}".upper())
 
 
-@PROBLEMS.register
-class MixtureTestApples(MixtureTestProblem):
-    """Apples, for the tests of mixtures."""
-
-    word = "apple"
-    sizes = {"train": 400, "dev": 3, "test": 2}
-
-
-@PROBLEMS.register
-class MixtureTestPears(MixtureTestProblem):
-    """Pears, for the tests of mixtures."""
-
-    word = "pear"
-    sizes = {"train": 150, "dev": 1, "test": 4}
-
-
-@PROBLEMS.register
-class MixtureTestDropped(MixtureTestProblem):
-    """100 pairs, every fourth of which is dropped."""
-
-    word = "plum"
-    sizes = {"train": 100, "dev": 8, "test": 8}
+class Dropped(MixtureTestProblem):
+    """Every fourth pair is dropped."""
 
     def examples(self, split, files):
         for number, pair in enumerate(super().examples(split, files)):
             yield Example("", pair.targets) if number % 4 == 3 else pair
 
 
-@PROBLEMS.register
-class MixtureTestMany(MixtureTestProblem):
-    """Many pairs, for the tests of mixtures."""
-
-    word = "many"
-    sizes = {"train": 30_000, "dev": 1, "test": 1}
+def problem_of(word, *sizes, base=MixtureTestProblem):
+    kind = type("Sized", (base,), {"word": word, "sizes": dict(zip(SPLITS, sizes)), "__doc__": "For tests."})
+    PROBLEMS.register(kind, name=f"mixture_test_{word}")
+    return f"mixture_test_{word}"
 
 
-@PROBLEMS.register
-class MixtureTestSome(MixtureTestProblem):
-    """Some pairs, for the tests of mixtures."""
-
-    word = "some"
-    sizes = {"train": 7_001, "dev": 1, "test": 1}
-
-
-@PROBLEMS.register
-class MixtureTestHollow(MixtureTestProblem):
-    """No pairs, for the tests of mixtures."""
-
-
-APPLES, PEARS, DROPPED = "mixture_test_apples", "mixture_test_pears", "mixture_test_dropped"
-MANY, SOME = "mixture_test_many", "mixture_test_some"
+APPLES, PEARS, HOLLOW = problem_of("apple", 400, 3, 2), problem_of("pear", 150, 1, 4), problem_of("hollow", 0, 0, 0)
+DROPPED, MANY = problem_of("plum", 100, 8, 8, base=Dropped), problem_of("many", 30_000, 1, 1)
+SOME = problem_of("some", 7_001, 1, 1)
 
 
 def mixture_of(*its_parts, **settings):
@@ -191,13 +157,13 @@ def test_weights_below_zero_or_for_only_some_parts_are_refused(weights):
 @pytest.mark.parametrize(
     ("first", "weights", "lines", "refused"),
     [
-        (APPLES, (0, 0), ["apples: 400 train pairs, each once", "pears: 150 train pairs, each once"], ""),
+        (APPLES, (0, 0), ["apple: 400 train pairs, each once", "pear: 150 train pairs, each once"], ""),
         (
             APPLES,
             (3, 7),
             [
-                "apples: 400 train pairs, each once",
-                "pears: 150 train pairs, each 6.2 times, 933 in all",
+                "apple: 400 train pairs, each once",
+                "pear: 150 train pairs, each 6.2 times, 933 in all",
                 "an epoch has 1,333 pairs, 2.4 times as many as the parts",
             ],
             "",
@@ -206,16 +172,16 @@ def test_weights_below_zero_or_for_only_some_parts_are_refused(weights):
             APPLES,
             (0.001, 1),
             [
-                "apples: 400 train pairs, each once",
-                "pears: 150 train pairs, each 2,666.7 times, 400,000 in all",
+                "apple: 400 train pairs, each once",
+                "pear: 150 train pairs, each 2,666.7 times, 400,000 in all",
                 "an epoch has 400,400 pairs, 728.0 times as many as the parts",
             ],
-            "pears 2,666.7 times, in an epoch of 400,400 pairs, 728.0 times",
+            "pear 2,666.7 times, in an epoch of 400,400 pairs, 728.0 times",
         ),
         (APPLES, (1, 25), [], ""),
         (APPLES, (25, 1), [], ""),
-        (APPLES, (1, 36), [], "pears 96.0 times, in an epoch of 14,800 pairs, 26.9 times"),
-        (MANY, (1, 1), [], "pears 200.0 times, in an epoch of 60,000 pairs, 2.0 times"),
+        (APPLES, (1, 36), [], "pear 96.0 times, in an epoch of 14,800 pairs, 26.9 times"),
+        (MANY, (1, 1), [], "pear 200.0 times, in an epoch of 60,000 pairs, 2.0 times"),
         (APPLES, (1e-320, 1), [], "the weights are too different: 1 and "),
     ],
 )
@@ -229,15 +195,16 @@ def test_an_epoch_is_described_first_and_refused_if_it_repeats_too_much(first, w
         kind(allow_repeats="True").check_corpus({}, said.append)
 
 
-def test_a_part_without_pairs_is_an_error_that_names_it():
-    mixture = mixture_of(Part(APPLES), Part("mixture_test_hollow"))()
-    with pytest.raises(UserError, match="the part 'mixture_test_hollow' has no train examples"):
-        pairs_of(mixture)
-
-
-def test_an_unknown_part_is_an_error_with_the_nearest_name():
-    with pytest.raises(UserError, match=f"unknown problem 'mixture_test_aples'.*'{APPLES}'"):
-        pairs_of(mixture_of(Part("mixture_test_aples"))())
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (HOLLOW, f"the part '{HOLLOW}' has no train examples"),
+        ("mixture_test_aple", f"unknown problem 'mixture_test_aple'.*'{APPLES}'"),
+    ],
+)
+def test_a_part_that_is_unknown_or_has_no_pairs_is_an_error_that_names_it(name, message):
+    with pytest.raises(UserError, match=message):
+        pairs_of(mixture_of(Part(APPLES), Part(name))())
 
 
 # Generation.
