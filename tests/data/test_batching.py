@@ -73,9 +73,6 @@ def test_more_of_a_batch_are_apart_in_the_next_epoch_by_both_lengths(lengths, ba
     assert most - 0.2 < together / pairs < most
 
 
-# Few shapes, for XLA.
-
-
 def test_an_epoch_has_few_shapes_that_hold_every_pair_once_with_little_padding(lengths):
     shapes = learn_batch_shapes(lengths[:, :20_000], BATCH_TOKENS, longest=256, batches=4 * 30)
     rows, found = cut_into_shapes(*map(tf.constant, lengths), tf.constant([1, 2], tf.int64), shapes)

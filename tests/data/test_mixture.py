@@ -68,9 +68,6 @@ def silent(line):
     pass
 
 
-# Counts.
-
-
 def test_without_weights_every_pair_occurs_once():
     pairs = pairs_of(mixture_of(Part(APPLES), Part(PEARS))())
     both = pairs_of(get_problem(APPLES)) + pairs_of(get_problem(PEARS))
@@ -122,9 +119,6 @@ def test_parts_are_interleaved_evenly(weight):
             for word, total in totals.items():
                 assert abs(seen[word] - total * done / len(pairs)) <= 1000, (done, seen)
     assert seen == totals
-
-
-# Splits, sides, tags.
 
 
 @pytest.mark.parametrize("weights", [(0, 0, 0), (1, 1, 1)])
@@ -205,9 +199,6 @@ def test_an_epoch_is_described_first_and_refused_if_it_repeats_too_much(first, w
 def test_a_part_that_is_unknown_or_has_no_pairs_is_an_error_that_names_it(name, message):
     with pytest.raises(UserError, match=message):
         pairs_of(mixture_of(Part(APPLES), Part(name))())
-
-
-# Generation.
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])

@@ -88,9 +88,6 @@ def test_every_word_occurs(pairs):
     assert [word for word in verbs.union(*tables) if not re.search(rf"\b{word.lower()}\b", english)] == []
 
 
-# Phrases
-
-
 def the(noun, adjective="", case=NOMINATIVE, plural=False, determiner=words.THE):
     return noun_phrase(words.NOUNS[noun], determiner, case, adjective, plural)
 
@@ -151,9 +148,6 @@ def test_prepositions_merge_with_the_definite_article():
     assert the("uncle", "old", DATIVE, True).behind("mit").german == "mit den alten Onkeln"
     relative = relative_pronoun(the("house"), words.NOUNS["house"], DATIVE)
     assert relative.behind("von").german == "von dem"
-
-
-# Sentences
 
 
 def clause(subject, verb, /, modal="", past=False, negated=False, front="subject", question=False, **phrases):

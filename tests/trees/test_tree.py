@@ -39,9 +39,6 @@ def random_tree(rng, depth):
     return Tree(label, tuple(tree for tree, _ in children)), f"{blanks}({blanks}{label}{written}){blanks}"
 
 
-# Trees.
-
-
 def test_walk_visits_a_tree_from_left_to_right():
     assert list(walk(S)) == [
         (OPEN, S),
@@ -54,9 +51,6 @@ def test_walk_visits_a_tree_from_left_to_right():
         (CLOSE, S),
     ]
     assert list(walk(RAIN)) == [(LEAF, RAIN)]
-
-
-# The builder.
 
 
 def test_a_builder_drops_brackets_without_words_at_any_depth():

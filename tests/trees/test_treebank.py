@@ -82,9 +82,6 @@ def good_and_bad(path, layout, trees, root="TOP"):
     return expected
 
 
-# Layouts of good trees.
-
-
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"], ids=["no end", "LF", "CRLF"])
 @pytest.mark.parametrize("name", ["x.mrg", "x.ptb", "x.mrg.gz", "x.ptb.gz", "x.txt"])
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -150,9 +147,6 @@ def test_a_tree_of_many_lines_is_read(layout, tmp_path):
     assert tree_words(tree) == [*(f"w{number}" for number in range(900)), "go"]
 
 
-# Malformed trees.
-
-
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize(
     ("root", "layout"), [*itertools.product(["TOP", "", "FRAG"], INDENTED), *(("TOP", name) for name in NOT_INDENTED)]
@@ -201,9 +195,6 @@ def test_memory_after_an_unclosed_bracket_does_not_grow_with_the_file(tmp_path):
         most.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert most[1] < 1.5 * most[0]
-
-
-# Files.
 
 
 def test_a_missing_treebank_file_is_an_error(tmp_path):
@@ -263,9 +254,6 @@ SECTIONS = {
 @pytest.mark.parametrize(("name", "section"), SECTIONS.items(), ids=SECTIONS)
 def test_section_of_a_file(name, section):
     assert wsj_section(Path(name)) == section
-
-
-# Whole treebanks, read in another way.
 
 
 def raw_text(path):

@@ -62,9 +62,6 @@ def captions(multi30k_dir):
     return pairs
 
 
-# Each kind of finding.
-
-
 def test_text_without_defects_has_empty_findings_of_each_kind():
     checks = checked(numbered_pairs(1, 20))
     checks.judge_directions([])
@@ -116,9 +113,6 @@ def test_lines_missing_from_one_file_and_lines_not_utf_8_are_counted(tmp_path):
     }
 
 
-# Repeated pairs.
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("by_chance", [0, 1])
 def test_a_text_that_is_shifted_from_its_first_line_is_apart_as_a_whole(by_chance):
@@ -162,9 +156,6 @@ def test_pair_hashes_are_the_same_in_another_process_and_differ_between_pairs():
     numbers = {pair_hash(pair) for pair in pairs}
     assert len(numbers) == 5
     assert all(0 <= number < 2**64 for number in numbers)
-
-
-# Swapped sides.
 
 
 @pytest.mark.heavy  # all pairs are judged
