@@ -1,4 +1,4 @@
-"""A problem with `shared_vocabulary = False`: one vocabulary for each side, kept apart in every direction."""
+"""The minimum that a problem needs, in both directions, with one vocabulary or with one for each side."""
 
 import json
 
@@ -9,39 +9,39 @@ from support.vocabularies import vocabulary_paths
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.pipeline import batches
-from t2t_lite.data.problem import Example, Problem
+from t2t_lite.data.problem import SPLITS, Example, Problem, get_problem
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256
+from t2t_lite.registry import PROBLEMS
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-# The file name has the number of tokens: the inputs do not yield the requested 40.
-INPUTS, TARGETS, SHARED = (f"vocab.spelled.{name}subwords" for name in ("24.inputs.", "40.targets.", "40."))
 
 
-class Spelled(Problem):
+@PROBLEMS.register
+class CountInWords(Problem):
     """Digits in, words out: the two sides share no character except the blank."""
 
     vocab_size = 40
     byte_fallback = False
     num_shards = 2
-    shared_vocabulary = False
-
-    def __init__(self, is_reversed=False):
-        super().__init__(is_reversed)
-        self.passes = []
+    passes = 0
 
     def examples(self, split, files):
-        self.passes.append(split)
+        self.passes += split == "train"
         for number in {"train": range(100, 180), "dev": range(200, 206), "test": range(300, 304)}[split]:
             yield Example(" ".join(str(number)), " ".join(WORDS[int(digit)] for digit in str(number)))
 
 
-class SpelledTogether(Spelled):
-    """The same data with one vocabulary."""
+class Spelled(CountInWords):
+    """The same data with two vocabularies."""
 
-    data_name = "spelled"
-    shared_vocabulary = True
+    data_name = "count_in_words"
+    shared_vocabulary = False
+
+
+# The file name has the number of tokens: the inputs do not yield the requested 40.
+INPUTS, TARGETS, SHARED = (f"vocab.count_in_words.{name}subwords" for name in ("24.inputs.", "40.targets.", "40."))
 
 
 def silent(line):
@@ -58,12 +58,15 @@ def spelled(tmp_path):
     return made(Spelled(), tmp_path)
 
 
-def texts_of(problem, data_dir, split, vocabularies):
-    """The pairs of a split from the pipeline, decoded with (inputs', targets') vocabularies, sorted."""
-    found = []
-    for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):
-        found += zip(*(vocabulary.decode(batch[side]) for vocabulary, side in zip(vocabularies, batch)))
-    return sorted(found)
+def test_a_problem_is_registered_with_its_reverse_which_uses_the_same_files(tmp_path, snapshot):
+    problem, reverse = get_problem("count_in_words"), get_problem("count_in_words_rev")
+    assert (problem.name, problem.metric, problem.decode_hparams.beam_size) == ("count_in_words", "bleu", 4)
+    assert (reverse.name, reverse.data_name, reverse.is_reversed) == ("count_in_words_rev", "count_in_words", True)
+    before = snapshot(made(problem, tmp_path))
+    said = []
+    generate(reverse, tmp_path, tmp_path / "none", say=said.append)
+    assert snapshot(tmp_path) == before and "nothing to do" in said[0]
+    assert (tmp_path / reverse.text_filename("test", "targets")).read_text().startswith("three zero zero\n")
 
 
 def test_each_side_has_its_own_vocabulary(spelled):
@@ -74,13 +77,17 @@ def test_each_side_has_its_own_vocabulary(spelled):
     assert "one" not in inputs.decode(inputs.encode(tf.constant(["one"])).to_tensor())[0]
 
 
-@pytest.mark.parametrize("split", ["train", "dev", "test"])
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_ids_decode_back_with_the_vocabulary_of_their_side(spelled, split, is_reversed):
-    problem = Spelled(is_reversed)
-    vocabularies = list(map(open_vocabulary, problem.in_direction(vocabulary_paths(spelled, problem))))
-    pairs = sorted(problem.in_direction(pair) for pair in problem.examples(split, {}))
-    assert texts_of(problem, spelled, split, vocabularies) == pairs
+@pytest.mark.parametrize("kind", [CountInWords, Spelled])
+def test_ids_decode_back_with_the_vocabulary_of_their_side(tmp_path, kind, is_reversed):
+    made(kind(), tmp_path)
+    problem = kind(is_reversed)
+    vocabularies = list(map(open_vocabulary, problem.in_direction(vocabulary_paths(tmp_path, problem))))
+    for split in SPLITS:
+        found = []
+        for batch in batches(problem, tmp_path, split, batch_tokens=200, max_length=100):
+            found += zip(*(vocabulary.decode(batch[side]) for vocabulary, side in zip(vocabularies, batch)))
+        assert sorted(found) == sorted(problem.in_direction(pair) for pair in problem.examples(split, {}))
 
 
 def test_the_manifest_describes_both_vocabularies(spelled):
@@ -93,49 +100,46 @@ def test_the_manifest_describes_both_vocabularies(spelled):
 
 
 def test_vocabularies_take_one_pass_over_the_text_and_shards_another(tmp_path):
-    for problem in (Spelled(), SpelledTogether()):
+    for problem in (Spelled(), CountInWords()):
         data_dir = made(problem, tmp_path / type(problem).__name__)
-        assert problem.passes.count("train") == 2
-    data_dir = tmp_path / "Spelled"
-    problem, before = Spelled(), (data_dir / INPUTS).read_bytes()
+        assert problem.passes == 2
+    data_dir, problem = tmp_path / "Spelled", Spelled()
+    before = (data_dir / INPUTS).read_bytes()
     (data_dir / INPUTS).unlink()
     made(problem, data_dir)
-    assert problem.passes == ["train"]
-    assert (data_dir / INPUTS).read_bytes() == before
+    assert problem.passes == 1 and (data_dir / INPUTS).read_bytes() == before
 
 
 def test_a_manifest_with_one_vocabulary_is_still_read(tmp_path):
-    made(SpelledTogether(), tmp_path)
-    path = tmp_path / "manifest.spelled.json"
+    made(CountInWords(), tmp_path)
+    path = tmp_path / "manifest.count_in_words.json"
     content = json.loads(path.read_text())
     del content["inputs_vocabulary"]
     path.write_text(json.dumps(content))
-    manifest = check_data(tmp_path, SpelledTogether())
+    manifest = check_data(tmp_path, CountInWords())
     assert manifest.inputs_vocabulary is None
     assert [described["file"] for described in manifest.vocabularies] == [SHARED, SHARED]
-    assert generate(SpelledTogether(), tmp_path, tmp_path / "none", say=silent) == manifest
+    assert generate(CountInWords(), tmp_path, tmp_path / "none", say=silent) == manifest
 
 
 @pytest.mark.parametrize("name", [INPUTS, TARGETS])
-@pytest.mark.parametrize("content", [b"other tokens", None], ids=["other", "missing"])
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_a_wrong_vocabulary_is_an_error_that_names_it(spelled, name, content, is_reversed):
-    if content is None:
-        (spelled / name).unlink()
-    else:
-        (spelled / name).write_bytes(content)
-    with pytest.raises(UserError) as caught:
-        check_data(spelled, Spelled(is_reversed))
-    message = str(caught.value)
-    assert str(spelled / name) in message and "t2t-lite-datagen --problem=spelled" in message and "\n" not in message
-    assert ("missing" if content is None else "not the vocabulary") in message
+def test_a_wrong_vocabulary_is_an_error_that_names_it(spelled, name, is_reversed):
+    (spelled / name).write_bytes(b"other tokens")
+    for said in ("not the vocabulary", "missing"):
+        with pytest.raises(UserError, match=said) as caught:
+            check_data(spelled, Spelled(is_reversed))
+        message = str(caught.value)
+        assert str(spelled / name) in message and "t2t-lite-datagen --problem=count_in_words" in message
+        assert "\n" not in message
+        (spelled / name).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
     "then, now, said",
     [
-        (Spelled(), SpelledTogether(), "made with a vocabulary for each side"),
-        (SpelledTogether(), Spelled(), "made with one vocabulary for both sides"),
+        (Spelled(), CountInWords(), "made with a vocabulary for each side"),
+        (CountInWords(), Spelled(), "made with one vocabulary for both sides"),
     ],
 )
 def test_data_with_shared_instead_of_separate_vocabularies_is_refused(tmp_path, then, now, said):

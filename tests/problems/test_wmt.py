@@ -2,14 +2,19 @@
 
 import collections
 import gzip
+import itertools
 import json
+import shutil
 
 import pytest
 import tensorflow as tf
+from support.letters import records_of
+from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import read_manifest
-from t2t_lite.data.problem import get_problem
+from t2t_lite.data.problem import SIDES, get_problem
+from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 
@@ -19,17 +24,13 @@ SIZES = {"train": 2000, "validation": 60, "test": 3003}
 @pytest.fixture(scope="module")
 def pairs(multi30k_dir):
     """English and German or French lines of each split: {"de": {"train": [(en, de), ...], ...}, ...}."""
-    sides = {}
-    for language in ("en", "de", "fr"):
-        text = gzip.decompress((multi30k_dir / f"train.{language}.gz").read_bytes()).decode()
-        sides[language] = text.split("\n")[:-1]
-    found = {}
-    for language in ("de", "fr"):
-        both, first, found[language] = list(zip(sides["en"], sides[language])), 0, {}
-        for split, size in SIZES.items():
-            found[language][split] = both[first : first + size]
-            first += size
-    return found
+    english, *others = (read_lines(multi30k_dir / f"train.{language}.gz") for language in ("en", "de", "fr"))
+    english = list(english)
+    found = {language: zip(english, lines) for language, lines in zip(("de", "fr"), others)}
+    return {
+        language: {split: list(itertools.islice(both, size)) for split, size in SIZES.items()}
+        for language, both in found.items()
+    }
 
 
 def write_tfds(folder, language, splits):
@@ -71,18 +72,12 @@ def lines(path):
 
 def texts_of(data_dir, name, split):
     """All pairs of the shards of a split."""
-    manifest = read_manifest(data_dir, get_problem(name))
-    sides = []
-    for side, vocabulary in zip(("inputs", "targets"), manifest.vocabularies):
-        feature = {side: tf.io.RaggedFeature(tf.int64)}
-        paths = [str(data_dir / shard) for shard in manifest.splits[split]["shards"]]
-        ids = [
-            tf.io.parse_single_example(record, feature)[side].numpy().tolist()
-            for record in tf.data.TFRecordDataset(paths)
-        ]
-        vocabulary = open_vocabulary(data_dir / vocabulary["file"])
-        sides.append([vocabulary.decode([row])[0] for row in ids])
-    return list(zip(*sides))
+    problem = get_problem(name)
+    records = records_of(problem, data_dir, split)
+    paths = vocabulary_paths(data_dir, problem)
+    return list(
+        zip(*(open_vocabulary(path).decode([each[side] for each in records]) for path, side in zip(paths, SIDES)))
+    )
 
 
 @pytest.mark.heavy
@@ -103,10 +98,11 @@ def test_a_prepared_data_set_is_used_unchanged(pairs, prepared, tmp_path, snapsh
     assert f"{name}: test: 3003 pairs" in said
     manifest = read_manifest(tmp_path, get_problem(name))
     assert list(manifest.sources) == [f"wmt14_translate/{language}-en"]
-    kind = {"de": "subwords", "fr": "wordpieces"}[language]
-    size = manifest.vocabulary["size"]
+    size, kind, asked = (
+        manifest.vocabulary["size"],
+        *{"de": ("subwords", 37_000), "fr": ("wordpieces", 32_000)}[language],
+    )
     assert manifest.vocabulary["file"] == f"vocab.{name}.{size}.{kind}"
-    asked = {"de": 37_000, "fr": 32_000}[language]
     learned = f"{name}: learned {size:,} tokens from inputs and targets, not {asked:,} (`vocab_size`)"
     assert size == asked or learned in said
     assert len(manifest.splits["train"]["shards"]) == 100
@@ -150,8 +146,6 @@ def test_text_files_placed_by_hand_are_used_unchanged(pairs, placed, tmp_path, s
 
 
 def copy_of(folder, tmp_path):
-    import shutil
-
     return shutil.copytree(folder, tmp_path / "copy")
 
 

@@ -1,3 +1,5 @@
+"""What a generation writes; an interrupted or killed one ends with the same data as an uninterrupted one."""
+
 import collections
 import itertools
 import json
@@ -22,36 +24,23 @@ def whole(tmp_path_factory):
     return data_dir
 
 
+HELD_OUT = ("-00000-of-00001", ".inputs.txt", ".targets.txt")
+
+
 def test_generate_writes_exactly_these_files(whole):
-    assert names_in(whole) == [
-        "letters-dev-00000-of-00001",
-        "letters-dev.inputs.txt",
-        "letters-dev.targets.txt",
-        "letters-test-00000-of-00001",
-        "letters-test.inputs.txt",
-        "letters-test.targets.txt",
-        "letters-train-00000-of-00003",
-        "letters-train-00001-of-00003",
-        "letters-train-00002-of-00003",
-        "letters-train.index.npy",
-        "manifest.letters.json",
-        "vocab.letters.60.subwords",
-    ]
+    held_out = [f"letters-{split}{end}" for split in ("dev", "test") for end in HELD_OUT]
+    shards = [f"letters-train-0000{shard}-of-00003" for shard in range(3)]
+    others = ["letters-train.index.npy", "manifest.letters.json", "vocab.letters.60.subwords"]
+    assert names_in(whole) == held_out + shards + others
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_the_shards_hold_all_pairs_shuffled(whole, split):
-    source = [tuple(pair) for pair in Letters().examples(split, {})]
-    found = texts_of(Letters(), whole, split)
-    assert collections.Counter(found) == collections.Counter(source)
-    assert found != source
-
-
-def test_pairs_are_spread_over_the_shards_and_neighbours_are_separated(whole):
-    sizes = [
-        sum(1 for _ in tf.data.TFRecordDataset(str(whole / Letters().shard_filename("train", shard))))
-        for shard in range(3)
-    ]
+def test_the_shards_hold_all_pairs_shuffled_and_neighbours_are_separated(whole):
+    for split in SPLITS:
+        source = [tuple(pair) for pair in Letters().examples(split, {})]
+        found = texts_of(Letters(), whole, split)
+        assert sorted(found) == sorted(source) and found != source
+    paths = [str(whole / Letters().shard_filename("train", shard)) for shard in range(3)]
+    sizes = [sum(1 for _ in tf.data.TFRecordDataset(path)) for path in paths]
     assert sum(sizes) == 300 and min(sizes) > 60
     numbers = [int(targets.split()[0]) for _, targets in texts_of(Letters(), whole, "train")]
     neighbours = sum(abs(first - second) == 1 for first, second in itertools.pairwise(numbers))
@@ -67,14 +56,9 @@ def test_dev_and_test_are_also_written_as_text_in_source_order(whole):
 
 def test_the_manifest_describes_the_data(whole):
     manifest = json.loads((whole / "manifest.letters.json").read_text(encoding="utf-8"))
-    vocabulary = open_vocabulary(whole / "vocab.letters.60.subwords")
-    assert manifest["problem"] == "letters"
-    assert manifest["sources"] == {}
-    assert manifest["vocabulary"] == {
-        "file": "vocab.letters.60.subwords",
-        "sha256": file_sha256(vocabulary.path),
-        "size": vocabulary.size,
-    }
+    path = whole / "vocab.letters.60.subwords"
+    described = {"file": path.name, "sha256": file_sha256(path), "size": open_vocabulary(path).size}
+    assert (manifest["problem"], manifest["sources"], manifest["vocabulary"]) == ("letters", {}, described)
     assert sorted(manifest["splits"]) == ["dev", "test", "train"]
     for split, described in manifest["splits"].items():
         records = records_of(Letters(), whole, split)
@@ -125,3 +109,72 @@ def test_a_text_that_contains_a_line_end_is_refused(tmp_path):
 
     with pytest.raises(UserError, match="line"):
         generate(Broken(), tmp_path, tmp_path / "none", say=silent)
+
+
+class Stop(Exception):
+    """The exception that interrupts a generation."""
+
+
+# The vocabulary takes the first pass over train, the shards the second; text files take another pass over dev, test.
+@pytest.mark.parametrize(
+    "split, index, which_pass, error",
+    [
+        *(("train", 150, 1, Stop), ("train", 150, 2, Stop), ("dev", 0, 1, Stop), ("dev", 4, 1, Stop)),
+        *(("dev", 4, 2, Stop), ("test", 4, 1, Stop), ("test", 4, 2, Stop), ("test", 4, 2, KeyboardInterrupt)),
+    ],
+)
+def test_an_interrupted_run_resumes_and_ends_with_the_same_bytes(whole, tmp_path, split, index, which_pass, error):
+    class Interrupted(Letters):
+        data_name = "letters"
+        passes = 0
+
+        def visit(self, at_split, at_index):
+            self.passes += (at_split, at_index) == (split, index)
+            if (at_split, at_index) == (split, index) and self.passes == which_pass:
+                raise error
+
+    with pytest.raises(error):
+        generate(Interrupted(), tmp_path, tmp_path / "none", say=silent)
+    with pytest.raises(UserError, match="t2t-lite-datagen --problem=letters"):
+        check_data(tmp_path, Letters())
+    generate(Letters(), tmp_path, tmp_path / "none", say=silent)
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+@pytest.mark.parametrize(
+    "left_over",
+    [
+        "letters-train-00002-of-00003.incomplete",
+        "letters-train.0123456789abcdef.work/chunk-000000.arrow",
+        "manifest.letters.json.01234567.incomplete",
+    ],
+)
+@pytest.mark.parametrize("lost", [["letters-train-00002-of-00003"], []])
+def test_leftovers_of_a_run_killed_between_two_files_are_removed(whole, tmp_path, left_over, lost):
+    for name, content in contents_of(whole).items():
+        if name not in [*lost, "manifest.letters.json"]:
+            (tmp_path / name).write_bytes(content)
+    (tmp_path / left_over).parent.mkdir(exist_ok=True)
+    (tmp_path / left_over).write_bytes(b"half of something")
+    generate(Letters(), tmp_path, tmp_path / "none", say=silent)
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_changed_vocabulary_size_never_keeps_shards_of_the_old_vocabulary(tmp_path, finished):
+    class Letters45(Letters):
+        data_name = "letters"
+        vocab_size = 45
+
+    generate(Letters(), tmp_path, tmp_path / "none", say=silent)
+    if not finished:  # the files that a run leaves that was interrupted at the test split
+        for name in names_in(tmp_path):
+            if name.startswith(("manifest", "letters-test")):
+                (tmp_path / name).unlink()
+    try:
+        generate(Letters45(), tmp_path, tmp_path / "none", say=silent)
+    except UserError as error:
+        assert str(tmp_path) in str(error)
+        return
+    for split in SPLITS:
+        assert sorted(texts_of(Letters45(), tmp_path, split)) == sorted(Letters().examples(split, {}))

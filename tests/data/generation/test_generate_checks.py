@@ -30,15 +30,10 @@ class Files(Problem):
     byte_fallback = False
     num_shards = 2
 
-    def __init__(self, folder=None):
+    def __init__(self, folder):
         super().__init__()
-        self.folder = folder
-
-    @property
-    def sources(self):
-        return tuple(
-            Source(name, (self.folder / name).as_uri(), file_sha256(self.folder / name)) for name in ("a.txt", "b.txt")
-        )
+        paths = (folder / "a.txt", folder / "b.txt")
+        self.sources = tuple(Source(path.name, path.as_uri(), file_sha256(path)) for path in paths)
 
     def examples(self, split, files):
         return read_parallel(files["a.txt"], files["b.txt"])
@@ -164,11 +159,7 @@ def test_multi30k_is_complete_and_its_source_folder_is_not_changed(multi30k_data
     problem = get_problem("multi30k_ende")
     before = snapshot(multi30k_dir)
     manifest = read_manifest(multi30k_data, problem)
-    assert {split: manifest.splits[split]["examples"] for split in SPLITS} == {
-        "train": 29_000,
-        "dev": 1014,
-        "test": 1000,
-    }
+    assert [manifest.splits[split]["examples"] for split in SPLITS] == [29_000, 1014, 1000]
     assert manifest.vocabulary["size"] == 6000
     assert manifest.sources == {source.name: source.sha256 for source in problem.sources}
     files = {source.name: multi30k_dir / source.name for source in problem.sources}
@@ -212,15 +203,10 @@ def test_sources_in_several_splits_are_counted_and_reported(tmp_path, runner, pr
     said = []
     generate(problem(), tmp_path, tmp_path / "none", said.append, GenerateOptions(runner=runner))
     splits = json.loads((tmp_path / "manifest.overlapping.json").read_text())["splits"]
-    assert {split: splits[split]["overlap"] for split in splits} == {
-        "train": {"dev": 7, "test": 2},
-        "dev": {},
-        "test": {"dev": 1},
-    }
+    assert [splits[split]["overlap"] for split in SPLITS] == [{"dev": 7, "test": 2}, {}, {"dev": 1}]
     assert [line for line in said if "also in" in line] == [
-        "overlapping: train: the sources of 7 pairs are also in dev",
-        "overlapping: train: the sources of 2 pairs are also in test",
-        "overlapping: test: the sources of 1 pairs are also in dev",
+        f"overlapping: {split}: the sources of {count} pairs are also in {other}"
+        for split, count, other in (("train", 7, "dev"), ("train", 2, "test"), ("test", 1, "dev"))
     ]
 
 
