@@ -1,27 +1,17 @@
 """Symbols of trees: what a tree becomes, and how any output is repaired to a tree."""
 
+import collections
 import random
 import re
 
 import nltk
 import pytest
 
-from t2t_lite.trees.linear import (
-    EMPTY,
-    HOLLOW,
-    REPAIRS,
-    TAGS,
-    TOO_FEW,
-    TOO_MANY,
-    UNKNOWN,
-    UNMATCHED,
-    linearise,
-    punctuation_tags,
-    repair,
-)
+from t2t_lite.trees.linear import REPAIRS, TAGS, linearise, punctuation_tags, repair
 from t2t_lite.trees.tree import LEAF, OPEN, Tree, TreeBuilder, parse_brackets, tree_words, walk
 from t2t_lite.trees.treebank import read_trees, treebank_files
 
+EMPTY, UNKNOWN, UNMATCHED, HOLLOW, TOO_FEW, TOO_MANY = REPAIRS
 # The first one is from Vinyals et al. 2015, figure 2, with XX for its tags: (tree, symbols).
 EXAMPLES = {
     "John has a dog .": (
@@ -92,12 +82,10 @@ def test_the_tags_of_punctuation():
 @pytest.mark.slow
 def test_punctuation_tags_agree_with_the_treebank(wsj_dir):
     """Nearly always: the treebank has errors."""
-    pairs = [
-        pair for path in wsj_dir.glob("*.mrg") for pair in re.findall(r"\(([^\s()]+) ([^\s()]+)\)", path.read_text())
-    ]
-    tags = {}
-    for tag, word in pairs:
-        tags.setdefault(word, []).append(tag)
+    tags = collections.defaultdict(list)
+    for path in wsj_dir.glob("*.mrg"):
+        for tag, word in re.findall(r"\(([^\s()]+) ([^\s()]+)\)", path.read_text()):
+            tags[word].append(tag)
     words = ["``", "''", ",", ".", "?", "!", ":", ";", "--", "...", "-LRB-", "-RRB-", "$", "#"]
     for word, tag in zip(words, punctuation_tags(words), strict=True):
         assert tags[word].count(tag) >= 0.98 * len(tags[word]), word
@@ -232,14 +220,11 @@ WORDS = ["dog", ".", "-LRB-", "n't", "``", "Größe", "XX", "NP"]
 
 
 def test_random_symbols_are_repaired_to_a_tree():
-    rng = random.Random(6)
-    seen = {}
+    rng, seen, usual = random.Random(6), collections.Counter(), ["XX", "(S", ")S", "(NP", ")NP", "XX"]
     for _ in range(5000):
-        usual = ["XX", "(S", ")S", "(NP", ")NP", "XX"]
         symbols = [rng.choice(JUNK if rng.random() < 0.05 else usual) for _ in range(rng.randint(0, 12))]
         _, needed = check(" ".join(symbols), rng.choices(WORDS, k=rng.randint(1, 5)))
-        for repairs in needed or {None}:
-            seen[repairs] = seen.get(repairs, 0) + 1
+        seen.update(needed or {None})
     assert min(seen[repairs] for repairs in (*REPAIRS, None)) >= 20, seen
 
 
@@ -247,36 +232,29 @@ def test_random_symbols_are_repaired_to_a_tree():
 def dev_trees(gum_dir):
     """(symbols, words) of trees with several constituents."""
     pairs = [(linearise(tree).split(), tree_words(tree)) for tree in read_trees(gum_dir / "dev.ptb.gz")]
-    return [(symbols, words) for symbols, words in pairs if len(symbols) > 6]
+    return [pair for pair in pairs if len(pair[0]) > 6]
 
 
 def mutated(symbols, rng):
     """The symbols with one random change."""
-    symbols, kind = list(symbols), rng.randrange(8)
     place, other = sorted(rng.choices(range(len(symbols)), k=2))
-    if kind == 0:
-        del symbols[place]
-    elif kind == 1:
-        symbols.insert(place, symbols[other])
-    elif kind == 2:
-        symbols[place], symbols[other] = symbols[other], symbols[place]
-    elif kind == 3:
-        symbols[place] = rng.choice(["(", ")"]) + rng.choice(["S", "NP", "VP", "ZZ"])
-    elif kind == 4:
-        del symbols[place:]
-    elif kind == 5:
-        symbols[place:place] = symbols[place:other]
-    elif kind == 6:
-        symbols.insert(place, rng.choice(JUNK))
-    else:
-        symbols[place : place + 2] = ["".join(symbols[place : place + 2])]
-    return symbols
+    start, rest = symbols[:place], symbols[place + 1 :]
+    changes = [
+        start,
+        [*start, *rest],
+        [*start, symbols[other], *symbols[place:]],
+        [*start, symbols[other], *symbols[place + 1 : other], symbols[place], *symbols[other + 1 :]],
+        [*start, rng.choice("()") + rng.choice(["S", "NP", "VP", "ZZ"]), *rest],
+        [*start, *symbols[place:other], *symbols[place:]],
+        [*start, rng.choice(JUNK), *symbols[place:]],
+        [*start, "".join(symbols[place : place + 2]), *rest[1:]],
+    ]
+    return rng.choice(changes)
 
 
 @pytest.mark.slow
 def test_mutated_treebank_symbols_are_repaired_to_a_tree(dev_trees):
-    rng = random.Random(7)
-    needing = 0
+    rng, needing = random.Random(7), 0
     for number in range(5000):
         symbols, words = dev_trees[number % len(dev_trees)]
         if len(words) > 40:
@@ -312,19 +290,10 @@ def insert_leaf(symbols, rng):
     return changed, {TOO_MANY} | ({HOLLOW} if is_alone(changed, last) else set())
 
 
-def delete_bracket(symbols, rng):
+def change_bracket(symbols, rng):
     place = rng.choice(places(symbols, ("(", ")")))
-    return symbols[:place] + symbols[place + 1 :], {UNMATCHED}
-
-
-def double_bracket(symbols, rng):
-    place = rng.choice(places(symbols, ("(", ")")))
-    return symbols[:place] + symbols[place : place + 1] + symbols[place:], {UNMATCHED}
-
-
-def relabel_bracket(symbols, rng):
-    place = rng.choice(places(symbols, ("(", ")")))
-    return [*symbols[:place], f"{symbols[place][0]}ZZ", *symbols[place + 1 :]], {UNMATCHED}
+    instead = rng.choice([[], 2 * [symbols[place]], [f"{symbols[place][0]}ZZ"]])
+    return [*symbols[:place], *instead, *symbols[place + 1 :]], {UNMATCHED}
 
 
 def insert_junk(symbols, rng):
@@ -354,7 +323,7 @@ def forget_all(symbols, rng):
 
 
 HARMLESS = [insert_junk, insert_hollow, close_once_more]
-BROKEN = [delete_bracket, double_bracket, relabel_bracket, delete_leaf, insert_leaf, cut_the_end, forget_all]
+BROKEN = [change_bracket, delete_leaf, insert_leaf, cut_the_end, forget_all]
 
 
 @pytest.mark.parametrize("change", HARMLESS + BROKEN, ids=lambda change: change.__name__)
