@@ -19,8 +19,6 @@ from t2t_lite.models.building import make_model
 from t2t_lite.registry import HPARAMS
 
 VOCAB = 30
-# What sets are made smaller by; the ratios of their sizes stay.
-SHRINK = 8
 # The sets whose layers CTranslate2 does not have: the paper's appendix and table 1, and hard alignment.
 REFUSED = (
     "aop1",
@@ -151,7 +149,7 @@ def test_the_unknown_token_may_have_any_id(unknown_id, token, tmp_path):
 def test_every_set_has_the_same_log_probabilities_or_is_refused_by_name(tmp_path, name):
     hparams = HPARAMS[name]()
     sizes = ("hidden_size", "filter_size", "attention_key_size", "attention_value_size", "parameter_head_size")
-    smaller = {size: max(getattr(hparams, size) // SHRINK, 2) for size in sizes if getattr(hparams, size)}
+    smaller = {size: max(getattr(hparams, size) // 8, 2) for size in sizes if getattr(hparams, size)}
     layers = {side: min(getattr(hparams, side), 2) for side in ("num_encoder_layers", "num_decoder_layers")}
     hparams = hparams.replace(**smaller, **layers, parameter_pairs=16, max_length=64, precision="float32")
     model = make_model(hparams, VOCAB, random_seed=1)

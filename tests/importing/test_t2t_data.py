@@ -182,11 +182,8 @@ def fewer(lines):
 
 
 def with_record(record):
-    def change(folder):
-        path = folder / f"{NAME}-dev-00000-of-00001"
-        write(path, [*records_of(path)[:2], record])
-
-    return change
+    name = f"{NAME}-dev-00000-of-00001"
+    return lambda folder: write(folder / name, [*records_of(folder / name)[:2], record])
 
 
 def remove(pattern):

@@ -10,9 +10,6 @@ import tensorflow as tf
 
 import t2t_lite as t2t
 from t2t_lite.errors import UserError
-from t2t_lite.models.building import make_model
-from t2t_lite.runs.run_dir import open_run_dir
-from t2t_lite.training.warm_start import warm_start
 
 KINDS = ("v1", "v3")  # post-norm and pre-norm
 
@@ -74,16 +71,6 @@ def extra_lengths_of_batches(lines, vocabulary, batch_size=8, extra_length=50):
         batch = order[start : start + batch_size]
         longest |= dict.fromkeys(batch, max(lengths[number] for number in batch))
     return [longest[number] - length + extra_length for number, length in enumerate(lengths)]
-
-
-def test_a_warm_start_takes_every_weight(imported):
-    run = open_run_dir(imported["v3"])
-    model = make_model(run.hparams, 2054, 2054, random_seed=3)
-    report = warm_start(model, run.path, run.vocabulary, run.inputs_vocabulary)
-    assert f"{len(model.variables)} of {len(model.variables)} weights loaded" in report[0]
-    theirs = t2t.load_model(run.path)
-    for mine, other in zip(model.variables, theirs.variables, strict=True):
-        np.testing.assert_array_equal(mine.numpy(), other.numpy())
 
 
 def copied(t2t_dir, folder, **changes):
