@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data.batching import (
-    MOST_SHAPES,
-    call_numpy,
-    cut_into_batches,
-    cut_into_shapes,
-    fill_shapes,
-    learn_batch_shapes,
-    smallest_shapes,
-)
+from t2t_lite.data import batching
 
 BATCH_TOKENS, DEVICES = 25_000, 8
 
@@ -35,9 +27,8 @@ def lengths():
 
 def batches_of(lengths, seed, batch_by="both"):
     seed = None if seed is None else tf.constant([1, seed], tf.int64)
-    return [
-        np.array(rows) for rows in cut_into_batches(*map(tf.constant, lengths), BATCH_TOKENS, seed, batch_by).to_list()
-    ]
+    batches = batching.cut_into_batches(*map(tf.constant, lengths), BATCH_TOKENS, seed, batch_by)
+    return [np.array(rows) for rows in batches.to_list()]
 
 
 def padding_of(side, batches):
@@ -74,10 +65,10 @@ def test_more_of_a_batch_are_apart_in_the_next_epoch_by_both_lengths(lengths, ba
 
 
 def test_an_epoch_has_few_shapes_that_hold_every_pair_once_with_little_padding(lengths):
-    shapes = learn_batch_shapes(lengths[:, :20_000], BATCH_TOKENS, longest=256, batches=4 * 30)
-    rows, found = cut_into_shapes(*map(tf.constant, lengths), tf.constant([1, 2], tf.int64), shapes)
+    shapes = batching.learn_batch_shapes(lengths[:, :20_000], BATCH_TOKENS, longest=256, batches=4 * 30)
+    rows, found = batching.cut_into_shapes(*map(tf.constant, lengths), tf.constant([1, 2], tf.int64), shapes)
     epoch = list(zip(map(np.array, rows.to_list()), found.numpy()))
-    assert len(shapes) <= MOST_SHAPES and len({tuple(shape) for _, shape in epoch}) <= 40
+    assert len(shapes) <= batching.MOST_SHAPES and len({tuple(shape) for _, shape in epoch}) <= 40
     assert sorted(np.concatenate([pairs for pairs, _ in epoch])) == list(range(lengths.shape[1]))
     positions = np.zeros(2)
     for pairs, (inputs, targets, rows) in epoch:
@@ -93,13 +84,13 @@ def test_an_epoch_has_few_shapes_that_hold_every_pair_once_with_little_padding(l
 def test_a_pair_has_the_first_shape_that_holds_it():
     shapes = np.array([[3, 4], [5, 4], [4, 6], [9, 9]])
     lengths = np.array([[3, 1, 4, 3, 5, 6, 9], [4, 1, 4, 5, 5, 1, 9]])
-    assert smallest_shapes(lengths, shapes).tolist() == [0, 0, 1, 2, 3, 3, 3]
+    assert batching.smallest_shapes(lengths, shapes).tolist() == [0, 0, 1, 2, 3, 3, 3]
 
 
 def test_what_does_not_fill_a_batch_joins_larger_pairs():
     shapes = np.array([[2, 2, 4], [5, 1, 2], [4, 4, 3], [9, 9, 2]])
     lengths = np.array([[2] * 6 + [5] * 2 + [4] * 2 + [9], [2] * 6 + [1] * 2 + [4] * 2 + [9]])
-    order, sizes, shape_of = fill_shapes(lengths, np.arange(11), shapes)
+    order, sizes, shape_of = batching.fill_shapes(lengths, np.arange(11), shapes)
     assert sizes.tolist() == [4, 2, 3, 2] and shape_of.tolist() == [0, 1, 2, 3]
     assert order.tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 4, 10, 5]
 
@@ -122,8 +113,8 @@ print("end")
 
 
 def test_a_function_can_return_one_array_or_several():
-    (doubled,) = call_numpy(lambda numbers: 2 * numbers, [tf.range(3)], [tf.int32])
-    same, total = call_numpy(
+    (doubled,) = batching.call_numpy(lambda numbers: 2 * numbers, [tf.range(3)], [tf.int32])
+    same, total = batching.call_numpy(
         lambda numbers: (numbers, np.float32(numbers.sum())), [tf.range(3)], [tf.int32, tf.float32]
     )
     assert doubled.numpy().tolist() == [0, 2, 4]

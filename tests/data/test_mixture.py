@@ -3,13 +3,13 @@ import contextlib
 import itertools
 
 import pytest
-import tensorflow as tf
+from support.letters import contents_of, records_of, silent
 from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.mixture import Mixture, Part
-from t2t_lite.data.problem import SPLITS, Example, Problem, get_problem
+from t2t_lite.data.problem import SIDES, SPLITS, Example, Problem, get_problem
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
@@ -64,14 +64,9 @@ def counts_of(pairs):
     return counts
 
 
-def silent(line):
-    pass
-
-
 def test_without_weights_every_pair_occurs_once():
-    pairs = pairs_of(mixture_of(Part(APPLES), Part(PEARS))())
     both = pairs_of(get_problem(APPLES)) + pairs_of(get_problem(PEARS))
-    assert len(pairs) == 550 and sorted(pairs) == sorted(both)
+    assert sorted(pairs_of(mixture_of(Part(APPLES), Part(PEARS))())) == sorted(both) and len(both) == 550
 
 
 @pytest.mark.parametrize(
@@ -148,28 +143,22 @@ def test_weights_below_zero_or_for_only_some_parts_are_refused(weights):
         mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))()
 
 
+ONCE = "apple: 400 train pairs, each once"
+
+
+def of_epoch(times, pairs):
+    return f"pear: 150 train pairs, each {times} in all", f"an epoch has {pairs} times as many as the parts"
+
+
 @pytest.mark.parametrize(
     ("first", "weights", "lines", "refused"),
     [
-        (APPLES, (0, 0), ["apple: 400 train pairs, each once", "pear: 150 train pairs, each once"], ""),
-        (
-            APPLES,
-            (3, 7),
-            [
-                "apple: 400 train pairs, each once",
-                "pear: 150 train pairs, each 6.2 times, 933 in all",
-                "an epoch has 1,333 pairs, 2.4 times as many as the parts",
-            ],
-            "",
-        ),
+        (APPLES, (0, 0), [ONCE, "pear: 150 train pairs, each once"], ""),
+        (APPLES, (3, 7), [ONCE, *of_epoch("6.2 times, 933", "1,333 pairs, 2.4")], ""),
         (
             APPLES,
             (0.001, 1),
-            [
-                "apple: 400 train pairs, each once",
-                "pear: 150 train pairs, each 2,666.7 times, 400,000 in all",
-                "an epoch has 400,400 pairs, 728.0 times as many as the parts",
-            ],
+            [ONCE, *of_epoch("2,666.7 times, 400,000", "400,400 pairs, 728.0")],
             "pear 2,666.7 times, in an epoch of 400,400 pairs, 728.0 times",
         ),
         (APPLES, (1, 25), [], ""),
@@ -208,19 +197,13 @@ def test_a_tag_is_a_single_token_at_the_start_of_each_source(tmp_path, kind):
     mixture = mixture_of(*parts, vocab_kind=kind, vocab_size=400)()
     generate(mixture, tmp_path, tmp_path / "none", say=silent)
     vocabulary = open_vocabulary(vocabulary_paths(tmp_path, mixture)[0])
-    paths = [str(tmp_path / mixture.shard_filename("train", shard)) for shard in range(3)]
     found = []
-    for record in tf.data.TFRecordDataset(paths):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
-        inputs, targets = (vocabulary.tokens_of(features[side].int64_list.value) for side in ("inputs", "targets"))
+    for record in records_of(mixture, tmp_path, "train"):
+        inputs, targets = (vocabulary.tokens_of(record[side]) for side in SIDES)
         assert next(part for part in inputs if part.strip()) in tags
         assert sum(part in tags for part in inputs) == 1 and not set(tags) & set(targets)
         found.append(Example("".join(inputs).removeprefix(" "), "".join(targets).removeprefix(" ")))
     assert sorted(found) == sorted(pairs_of(mixture))
-
-
-class Stop(Exception):
-    """The exception that interrupts a generation."""
 
 
 # The first pass counts; in the second, the first 32,768 pairs are kept before the rest is encoded.
@@ -237,19 +220,18 @@ def test_an_interrupted_generation_resumes_and_ends_with_the_same_bytes(tmp_path
             stops = split == "train" and next(passes) == where
             yield from itertools.islice(super().examples(split, files), 40_000 if stops else None)
             if stops:
-                raise Stop
+                raise KeyboardInterrupt
 
     def interrupt(line):
         if line.startswith(f"mixture_test: {where}"):
-            raise Stop
+            raise KeyboardInterrupt
 
     generate(kind(), tmp_path / "whole", tmp_path / "none", say=silent)
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         generate(Interrupted(), tmp_path / "data", tmp_path / "none", say=interrupt)
     assert len(list((tmp_path / "data").rglob("chunk-*"))) == (where == 2)
     generate(kind(), tmp_path / "data", tmp_path / "none", say=silent)
-    data, whole = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("data", "whole"))
-    assert data == whole
+    assert contents_of(tmp_path / "data") == contents_of(tmp_path / "whole")
     splits = read_manifest(tmp_path / "whole", kind()).splits
     assert splits["train"]["examples"] == 30_000 + 7500 + 7500
     assert splits["dev"]["examples"] == 1 + 3 + 1

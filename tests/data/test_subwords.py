@@ -57,18 +57,11 @@ def test_any_text_comes_back(vocabulary):
     assert vocabulary.decode(vocabulary.ids_of(texts)) == texts
 
 
-@pytest.mark.heavy
-def test_every_line_of_multi30k_comes_back(vocabulary, multi30k_dir):
-    for path in sorted(multi30k_dir.glob("*.gz")):
-        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-        assert vocabulary.decode(vocabulary.ids_of(lines)) == lines
-
-
-@pytest.mark.parametrize("text", ["the girl's 2 dogs", "a_b\\c", "Łódź 😀 x", " a  b ", "_"])
-def test_texts_of_tokens_make_the_text(vocabulary, text):
-    (ids,) = vocabulary.ids_of([text])
-    parts = vocabulary.tokens_of(ids)
-    assert "".join(parts) == text and len(parts) == len(ids) - 1
+def test_texts_of_tokens_make_the_text(vocabulary):
+    for text in ("the girl's 2 dogs", "a_b\\c", "Łódź 😀 x", " a  b ", "_"):
+        (ids,) = vocabulary.ids_of([text])
+        parts = vocabulary.tokens_of(ids)
+        assert "".join(parts) == text and len(parts) == len(ids) - 1
 
 
 def test_graphs_decode_alike(vocabulary, encoded):

@@ -68,22 +68,18 @@ def test_dropped_pairs_are_counted_by_drop_reason_and_missing_from_the_text_file
     assert len((whole / "numerals-dev.inputs.txt").read_text().splitlines()) == 245
 
 
-class Stop(Exception):
-    """The exception that interrupts a generation."""
-
-
 def interrupted_after(data_dir, calls, name):
     """Generates until a function of `shards` has been called a number of times; returns the files that are left."""
     original, left = getattr(shards, name), itertools.count(calls, -1)
 
     def stopping(*arguments):
         if next(left) <= 0:
-            raise Stop
+            raise KeyboardInterrupt
         return original(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, name, stopping)
-        with pytest.raises(Stop):
+        with pytest.raises(KeyboardInterrupt):
             generate(Numerals(), data_dir, data_dir / "none", silent, GenerateOptions(num_workers=1))
     return {path.relative_to(data_dir): path.stat().st_mtime_ns for path in data_dir.rglob("*")}
 
@@ -92,8 +88,7 @@ def interrupted_after(data_dir, calls, name):
 def test_finished_chunks_are_not_encoded_again(whole, tmp_path, calls):
     left = interrupted_after(tmp_path, calls, "write_chunk")
     assert sum(path.suffix == ".arrow" for path in left) == calls
-    encoded = []
-    original = shards.encode_pairs
+    encoded, original = [], shards.encode_pairs
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "encode_pairs", lambda *given: encoded.append(given[1]) or original(*given))
         generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
