@@ -25,7 +25,7 @@ def some_pairs(count, seed):
     drawn = random.Random(seed)
     for _ in range(count):
         words = [drawn.randrange(20) for _ in range(drawn.randint(5, 9))]
-        yield " ".join(ENGLISH[word] for word in words), " ".join(GERMAN[word] for word in words)
+        yield tuple(" ".join(language[word] for word in words) for language in (ENGLISH, GERMAN))
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +48,10 @@ def texts(tmp_path_factory):
 def datagen(command, tmp_path):
     """Runs datagen with flags, whose file names are relative to a folder, and returns its output."""
 
-    def run(folder, stdin=b"", status=0, **flags):
+    def run(folder, status=0, **flags):
         options = [f"--{name}={folder / value if '.' in value else value}" for name, value in flags.items()]
         data = f"--data_dir={tmp_path / 'data'}"
-        result = command("datagen", "--problem=text_pairs", data, "--vocab_size=400", *options, stdin=stdin)
+        result = command("datagen", "--problem=text_pairs", data, "--vocab_size=400", *options)
         assert result.returncode == status, result.stderr
         assert status == 0 or len(result.stderr.splitlines()) == 1
         return result.stdout if status == 0 else result.stderr
@@ -96,20 +96,19 @@ def test_drop_duplicates_removes_them_from_vocabulary_and_training(texts, datage
     report = datagen(texts, **SIDES, **OTHERS, drop_duplicates="True")
     for kind, count in (("its source is also in dev", 7), ("its source is also in test", 3), ("a repeated pair", 5)):
         assert re.search(rf"^ {kind}.* {count}  .*dropped", report, flags=re.MULTILINE), kind
-    made = manifest_of(tmp_path)
-    assert made["splits"]["train"]["examples"] == 290 and sum(made["splits"]["train"]["dropped"].values()) == 15
-    assert [made["splits"][split]["examples"] for split in ("dev", "test")] == [40, 20]
+    splits = manifest_of(tmp_path)["splits"]
+    assert [splits[split]["examples"] for split in ("train", "dev", "test")] == [290, 40, 20]
+    assert sum(splits["train"]["dropped"].values()) == 15
     assert "nothing to do" in datagen(texts, **SIDES, **OTHERS, drop_duplicates="True")
     refused = datagen(texts, **SIDES, **OTHERS, drop_duplicates="False", status=1)
     assert "was made with --drop_duplicates=True, but this run has no --drop_duplicates" in refused
 
 
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_a_split_with_swapped_source_and_target_is_reported(texts, datagen, split):
+@pytest.mark.parametrize(("split", "count"), [("dev", "40"), ("test", "20")])
+def test_a_split_with_swapped_source_and_target_is_reported(texts, datagen, split, count):
     turned = {f"{split}_source": f"{split}.de", f"{split}_target": f"{split}.en"}
     report = datagen(texts, **SIDES, **OTHERS | turned)
-    count = {"dev": 40, "test": 20}[split]
-    assert row(report, f"in {split}, the sides seem to be swapped")[0] == str(count)
+    assert row(report, f"in {split}, the sides seem to be swapped")[0] == count
     assert f"In most pairs of {split}, the two languages seem to be swapped compared with train" in report
     assert report.count("swapped compared with train") == 1
 

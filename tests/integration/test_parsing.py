@@ -23,10 +23,6 @@ def noun_phrase(lots):
     return f"(NP {simple} (PP (IN near) {noun_phrase(lots)}))" if lots.random() < 0.3 else simple
 
 
-def sentence(lots):
-    return f"( (S {noun_phrase(lots)} (VP (VBZ {lots.choice(VERBS)}) {noun_phrase(lots)}) (. .)))"
-
-
 @pytest.fixture(scope="module")
 def treebank(shared_folders):
     """A folder like that of the Penn Treebank, with sections 00 and 01 only."""
@@ -36,7 +32,8 @@ def treebank(shared_folders):
         for section in ("00", "01"):
             (folder / section).mkdir(parents=True)
             for number in range(10):
-                trees = "\n".join(sentence(lots) for _ in range(30))
+                verbs = [f"(VBZ {lots.choice(VERBS)})" for _ in range(30)]
+                trees = "\n".join(f"( (S {noun_phrase(lots)} (VP {v} {noun_phrase(lots)}) (. .)))" for v in verbs)
                 (folder / section / f"wsj_{section}{number:02}.mrg").write_text(f"\n{trees}\n")
         with open(folder / "00" / "wsj_0003.mrg", "a") as file:
             file.write("( (S (NP (DT the) (NN end))\n")
