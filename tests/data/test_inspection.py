@@ -50,10 +50,8 @@ def test_words_of_real_data_are_those_between_blanks(found, grammar_data):
         assert of_dev.tokens_per_word[side].total() == len(words)
         tokens = sum(length * count for length, count in of_dev.lengths[side].items()) - len(lines[side])
         assert sum(number * count for number, count in of_dev.tokens_per_word[side].items()) == tokens
-        expected = collections.Counter(
-            tokens for line in lines[side] for tokens in naive_tokens_per_word(vocabulary, line)
-        )
-        assert of_dev.tokens_per_word[side] == expected
+        naive = [tokens for line in lines[side] for tokens in naive_tokens_per_word(vocabulary, line)]
+        assert of_dev.tokens_per_word[side] == collections.Counter(naive)
 
 
 def naive_tokens_per_word(vocabulary, line):
@@ -67,14 +65,8 @@ def naive_tokens_per_word(vocabulary, line):
 
 
 def test_padding_is_that_of_training_batches(found, grammar_data):
-    made = batches(
-        get_problem("grammar_ende"),
-        grammar_data,
-        "train",
-        batch_tokens=HParams.batch_tokens,
-        batch_by="both",
-        max_length=HParams.max_length,
-    )
+    sizes = {"batch_tokens": HParams.batch_tokens, "max_length": HParams.max_length}
+    made = batches(get_problem("grammar_ende"), grammar_data, "train", batch_by="both", **sizes)
     for side in SIDES:
         shapes = [(batch[side].shape, int(np.count_nonzero(batch[side]))) for batch in made]
         padding = found.padding[side]

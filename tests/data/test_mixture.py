@@ -3,13 +3,13 @@ import contextlib
 import itertools
 
 import pytest
-import tensorflow as tf
+from support.letters import contents_of, records_of, silent
 from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.mixture import Mixture, Part
-from t2t_lite.data.problem import Example, Problem, get_problem
+from t2t_lite.data.problem import SIDES, SPLITS, Example, Problem, get_problem
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
@@ -28,57 +28,23 @@ class MixtureTestProblem(Problem):
             yield Example(f"{self.word} {split} {number}", f"{number} {split} {self.word}".upper())
 
 
-@PROBLEMS.register
-class MixtureTestApples(MixtureTestProblem):
-    """Apples, for the tests of mixtures."""
-
-    word = "apple"
-    sizes = {"train": 400, "dev": 3, "test": 2}
-
-
-@PROBLEMS.register
-class MixtureTestPears(MixtureTestProblem):
-    """Pears, for the tests of mixtures."""
-
-    word = "pear"
-    sizes = {"train": 150, "dev": 1, "test": 4}
-
-
-@PROBLEMS.register
-class MixtureTestDropped(MixtureTestProblem):
-    """100 pairs, every fourth of which is dropped."""
-
-    word = "plum"
-    sizes = {"train": 100, "dev": 8, "test": 8}
+class Dropped(MixtureTestProblem):
+    """Every fourth pair is dropped."""
 
     def examples(self, split, files):
         for number, pair in enumerate(super().examples(split, files)):
             yield Example("", pair.targets) if number % 4 == 3 else pair
 
 
-@PROBLEMS.register
-class MixtureTestMany(MixtureTestProblem):
-    """Many pairs, for the tests of mixtures."""
-
-    word = "many"
-    sizes = {"train": 30_000, "dev": 1, "test": 1}
+def problem_of(word, *sizes, base=MixtureTestProblem):
+    kind = type("Sized", (base,), {"word": word, "sizes": dict(zip(SPLITS, sizes)), "__doc__": "For tests."})
+    PROBLEMS.register(kind, name=f"mixture_test_{word}")
+    return f"mixture_test_{word}"
 
 
-@PROBLEMS.register
-class MixtureTestSome(MixtureTestProblem):
-    """Some pairs, for the tests of mixtures."""
-
-    word = "some"
-    sizes = {"train": 7_001, "dev": 1, "test": 1}
-
-
-@PROBLEMS.register
-class MixtureTestHollow(MixtureTestProblem):
-    """No pairs, for the tests of mixtures."""
-
-
-APPLES, PEARS, DROPPED = "mixture_test_apples", "mixture_test_pears", "mixture_test_dropped"
-MANY, SOME = "mixture_test_many", "mixture_test_some"
+APPLES, PEARS, HOLLOW = problem_of("apple", 400, 3, 2), problem_of("pear", 150, 1, 4), problem_of("hollow", 0, 0, 0)
+DROPPED, MANY = problem_of("plum", 100, 8, 8, base=Dropped), problem_of("many", 30_000, 1, 1)
+SOME = problem_of("some", 7_001, 1, 1)
 
 
 def mixture_of(*its_parts, **settings):
@@ -98,17 +64,9 @@ def counts_of(pairs):
     return counts
 
 
-def silent(line):
-    pass
-
-
-# Counts.
-
-
 def test_without_weights_every_pair_occurs_once():
-    pairs = pairs_of(mixture_of(Part(APPLES), Part(PEARS))())
     both = pairs_of(get_problem(APPLES)) + pairs_of(get_problem(PEARS))
-    assert len(pairs) == 550 and sorted(pairs) == sorted(both)
+    assert sorted(pairs_of(mixture_of(Part(APPLES), Part(PEARS))())) == sorted(both) and len(both) == 550
 
 
 @pytest.mark.parametrize(
@@ -158,9 +116,6 @@ def test_parts_are_interleaved_evenly(weight):
     assert seen == totals
 
 
-# Splits, sides, tags.
-
-
 @pytest.mark.parametrize("weights", [(0, 0, 0), (1, 1, 1)])
 def test_a_part_contributes_to_its_splits_only(weights):
     first, second, third = weights
@@ -188,34 +143,28 @@ def test_weights_below_zero_or_for_only_some_parts_are_refused(weights):
         mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))()
 
 
+ONCE = "apple: 400 train pairs, each once"
+
+
+def of_epoch(times, pairs):
+    return f"pear: 150 train pairs, each {times} in all", f"an epoch has {pairs} times as many as the parts"
+
+
 @pytest.mark.parametrize(
     ("first", "weights", "lines", "refused"),
     [
-        (APPLES, (0, 0), ["apples: 400 train pairs, each once", "pears: 150 train pairs, each once"], ""),
-        (
-            APPLES,
-            (3, 7),
-            [
-                "apples: 400 train pairs, each once",
-                "pears: 150 train pairs, each 6.2 times, 933 in all",
-                "an epoch has 1,333 pairs, 2.4 times as many as the parts",
-            ],
-            "",
-        ),
+        (APPLES, (0, 0), [ONCE, "pear: 150 train pairs, each once"], ""),
+        (APPLES, (3, 7), [ONCE, *of_epoch("6.2 times, 933", "1,333 pairs, 2.4")], ""),
         (
             APPLES,
             (0.001, 1),
-            [
-                "apples: 400 train pairs, each once",
-                "pears: 150 train pairs, each 2,666.7 times, 400,000 in all",
-                "an epoch has 400,400 pairs, 728.0 times as many as the parts",
-            ],
-            "pears 2,666.7 times, in an epoch of 400,400 pairs, 728.0 times",
+            [ONCE, *of_epoch("2,666.7 times, 400,000", "400,400 pairs, 728.0")],
+            "pear 2,666.7 times, in an epoch of 400,400 pairs, 728.0 times",
         ),
         (APPLES, (1, 25), [], ""),
         (APPLES, (25, 1), [], ""),
-        (APPLES, (1, 36), [], "pears 96.0 times, in an epoch of 14,800 pairs, 26.9 times"),
-        (MANY, (1, 1), [], "pears 200.0 times, in an epoch of 60,000 pairs, 2.0 times"),
+        (APPLES, (1, 36), [], "pear 96.0 times, in an epoch of 14,800 pairs, 26.9 times"),
+        (MANY, (1, 1), [], "pear 200.0 times, in an epoch of 60,000 pairs, 2.0 times"),
         (APPLES, (1e-320, 1), [], "the weights are too different: 1 and "),
     ],
 )
@@ -229,18 +178,16 @@ def test_an_epoch_is_described_first_and_refused_if_it_repeats_too_much(first, w
         kind(allow_repeats="True").check_corpus({}, said.append)
 
 
-def test_a_part_without_pairs_is_an_error_that_names_it():
-    mixture = mixture_of(Part(APPLES), Part("mixture_test_hollow"))()
-    with pytest.raises(UserError, match="the part 'mixture_test_hollow' has no train examples"):
-        pairs_of(mixture)
-
-
-def test_an_unknown_part_is_an_error_with_the_nearest_name():
-    with pytest.raises(UserError, match=f"unknown problem 'mixture_test_aples'.*'{APPLES}'"):
-        pairs_of(mixture_of(Part("mixture_test_aples"))())
-
-
-# Generation.
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (HOLLOW, f"the part '{HOLLOW}' has no train examples"),
+        ("mixture_test_aple", f"unknown problem 'mixture_test_aple'.*'{APPLES}'"),
+    ],
+)
+def test_a_part_that_is_unknown_or_has_no_pairs_is_an_error_that_names_it(name, message):
+    with pytest.raises(UserError, match=message):
+        pairs_of(mixture_of(Part(APPLES), Part(name))())
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
@@ -250,19 +197,13 @@ def test_a_tag_is_a_single_token_at_the_start_of_each_source(tmp_path, kind):
     mixture = mixture_of(*parts, vocab_kind=kind, vocab_size=400)()
     generate(mixture, tmp_path, tmp_path / "none", say=silent)
     vocabulary = open_vocabulary(vocabulary_paths(tmp_path, mixture)[0])
-    paths = [str(tmp_path / mixture.shard_filename("train", shard)) for shard in range(3)]
     found = []
-    for record in tf.data.TFRecordDataset(paths):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
-        inputs, targets = (vocabulary.tokens_of(features[side].int64_list.value) for side in ("inputs", "targets"))
+    for record in records_of(mixture, tmp_path, "train"):
+        inputs, targets = (vocabulary.tokens_of(record[side]) for side in SIDES)
         assert next(part for part in inputs if part.strip()) in tags
         assert sum(part in tags for part in inputs) == 1 and not set(tags) & set(targets)
         found.append(Example("".join(inputs).removeprefix(" "), "".join(targets).removeprefix(" ")))
     assert sorted(found) == sorted(pairs_of(mixture))
-
-
-class Stop(Exception):
-    """The exception that interrupts a generation."""
 
 
 # The first pass counts; in the second, the first 32,768 pairs are kept before the rest is encoded.
@@ -279,19 +220,18 @@ def test_an_interrupted_generation_resumes_and_ends_with_the_same_bytes(tmp_path
             stops = split == "train" and next(passes) == where
             yield from itertools.islice(super().examples(split, files), 40_000 if stops else None)
             if stops:
-                raise Stop
+                raise KeyboardInterrupt
 
     def interrupt(line):
         if line.startswith(f"mixture_test: {where}"):
-            raise Stop
+            raise KeyboardInterrupt
 
     generate(kind(), tmp_path / "whole", tmp_path / "none", say=silent)
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         generate(Interrupted(), tmp_path / "data", tmp_path / "none", say=interrupt)
     assert len(list((tmp_path / "data").rglob("chunk-*"))) == (where == 2)
     generate(kind(), tmp_path / "data", tmp_path / "none", say=silent)
-    data, whole = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("data", "whole"))
-    assert data == whole
+    assert contents_of(tmp_path / "data") == contents_of(tmp_path / "whole")
     splits = read_manifest(tmp_path / "whole", kind()).splits
     assert splits["train"]["examples"] == 30_000 + 7500 + 7500
     assert splits["dev"]["examples"] == 1 + 3 + 1

@@ -1,3 +1,4 @@
+import gzip
 import io
 import os
 import random
@@ -6,7 +7,8 @@ import re
 import pytest
 
 from t2t_lite.data import text_files
-from t2t_lite.data.text_files import lenient_lines
+from t2t_lite.data.text_files import lenient_lines, read_lines, read_parallel
+from t2t_lite.errors import UserError
 
 
 def read(content):
@@ -44,21 +46,62 @@ LINES = [
 
 
 @pytest.mark.parametrize(("content", "lines"), LINES, ids=ascii)
-def test_a_text_has_these_lines(content, lines):
-    assert read(content.encode() if isinstance(content, str) else content) == (lines, [])
+def test_a_text_has_these_lines(content, lines, tmp_path):
+    content = content.encode() if isinstance(content, str) else content
+    assert read(content) == (lines, [])
+    for stored in (content, gzip.compress(content)):
+        (tmp_path / "text").write_bytes(stored)
+        assert list(read_lines(tmp_path / "text")) == lines
 
 
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        (b"\xff", "\ufffd"),
-        (b"a\xe4b", "a\ufffdb"),
-        (b"a\x80", "a\ufffd"),
-        (b"\xe2\x82", "\ufffd"),
-        (b"\xc0\xaf", "\ufffd\ufffd"),
-        (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
-    ],
-)
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_training_text_that_is_not_utf_8_is_an_error_that_names_the_file_and_line(tmp_path, packed):
+    (tmp_path / "text").write_bytes(packed("gut\nschön\n".encode("latin-1")))
+    lines = read_lines(tmp_path / "text")
+    assert next(lines) == "gut"
+    with pytest.raises(UserError, match=rf"{tmp_path}/text, line 2: not UTF-8"):
+        next(lines)
+
+
+def damaged_gzips():
+    whole = gzip.compress("".join(f"line {number * 7919 % 1000}\n" for number in range(5000)).encode())
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    flipped[len(whole) // 2 + 1] ^= 0xFF
+    return {
+        "cut short": whole[: len(whole) // 2],
+        "without its end": whole[:-4],
+        "no gzip at all": b"plain text\n",
+        "with changed bytes": bytes(flipped),
+        "with a wrong checksum": whole[:-8] + b"\0\0\0\0" + whole[-4:],
+    }
+
+
+@pytest.mark.parametrize("damage", damaged_gzips())
+def test_a_damaged_gzip_file_is_an_error_that_names_it(tmp_path, damage):
+    path = tmp_path / "text.gz"
+    path.write_bytes(damaged_gzips()[damage])
+    with pytest.raises(UserError) as caught:
+        list(read_lines(path))
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("left, right", [(3, 2), (2, 3), (0, 1), (1, 0)])
+def test_files_with_unequal_numbers_of_lines_are_both_named(tmp_path, left, right):
+    inputs, targets = tmp_path / "inputs", tmp_path / "targets"
+    inputs.write_bytes(b"x\n" * left)
+    targets.write_bytes(b"y\n" * right)
+    with pytest.raises(UserError) as caught:
+        list(read_parallel(inputs, targets))
+    longer, shorter = (inputs, targets) if left > right else (targets, inputs)
+    assert str(caught.value).startswith(f"{longer} has more lines than {shorter} ({min(left, right)})")
+
+
+WRONG = {b"\xff": "\ufffd", b"a\xe4b": "a\ufffdb", b"a\x80": "a\ufffd", b"\xe2\x82": "\ufffd"}
+WRONG |= {b"\xc0\xaf": "\ufffd\ufffd", b"\xed\xa0\x80": "\ufffd\ufffd\ufffd"}
+
+
+@pytest.mark.parametrize(("raw", "text"), WRONG.items())
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 def test_bytes_that_are_not_utf8_are_replaced_and_reported_with_their_line(raw, text, end):
     lines, warnings = read("ä\n\n".encode() + raw + end)
@@ -112,8 +155,7 @@ def test_a_line_of_a_pipe_is_read_before_the_next_is_written():
         output.write(b"a\n")
         assert next(lines) == "a"
         output.write(b"b\r\nc\n")
-        assert next(lines) == "b"
-        assert next(lines) == "c"
+        assert [next(lines), next(lines)] == ["b", "c"]
         output.write(b"d")
         output.close()
         assert list(lines) == ["d"]
@@ -131,6 +173,5 @@ def test_a_line_of_a_pipe_is_read_before_the_next_is_written():
 )
 def test_a_line_of_exactly_the_limit_is_not_cut_and_no_character_is_split(content, expected, monkeypatch):
     monkeypatch.setattr(text_files, "MAX_BYTES", 8)
-    said = []
-    assert list(lenient_lines(io.BytesIO(content), "input", said.append)) == expected
-    assert len(said) == (1 if "ä".encode() in content else 0)
+    lines, warnings = read(content)
+    assert lines == expected and len(warnings) == ("ä".encode() in content)

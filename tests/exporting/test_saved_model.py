@@ -12,16 +12,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.exporting import saved_model
 from t2t_lite.registry import HPARAMS
 
-LINES = [
-    "w1 w2 w3",
-    "",
-    " \t\u00a0",
-    " ".join(WORDS),
-    " ".join(2 * WORDS),
-    "  w5  w6",
-    "Ünknown 🐶 w9\tw8",
-    "w7",
-]
+LINES = ["w1 w2 w3", "", " \t\u00a0", " ".join(WORDS), " ".join(2 * WORDS), "  w5  w6", "Ünknown 🐶 w9\tw8", "w7"]
 # A kind of vocabulary, settings of the model, and settings of the search.
 KINDS = {
     "words": ({"spread": 1.5}, {"beam_size": 4, "max_input_length": 40}),
@@ -44,10 +35,8 @@ def rows_of(found):
 
 def assert_same(found, expected):
     for row, beams in zip(rows_of(found), expected, strict=True):
-        texts = [text for text, *_ in row]
-        row = [
-            each for place, each in enumerate(row) if each[0] not in texts[:place]
-        ]  # a translator has each text once
+        texts = [text for text, *_ in row]  # a translator has each text once
+        row = [each for place, each in enumerate(row) if each[0] not in texts[:place]]
         assert [text for text, *_ in row] == [each.text for each in beams]
         np.testing.assert_allclose([each[1:] for each in row], [each[1:] for each in beams], atol=1e-4)
 
@@ -108,14 +97,14 @@ def test_every_choice_of_layers_in_the_registry_has_the_log_probabilities_of_the
 
 
 @pytest.mark.parametrize(
-    "settings", [{"sampling_method": "random"}, {"constraints": "no_repeat"}, {"precision": "mixed_bfloat16"}]
+    ("settings", "has_inputs", "message"),
+    [
+        ({"sampling_method": "random"}, True, "sampling_method"),
+        ({"constraints": "no_repeat"}, True, "constraints"),
+        ({"precision": "mixed_bfloat16"}, True, "precision"),
+        ({}, False, "needs inputs"),
+    ],
 )
-def test_settings_that_a_graph_cannot_have_are_refused_by_name(settings):
-    (name,) = settings
-    with pytest.raises(UserError, match=name):
-        saved_model.check(DecodeHParams().replace(**settings), has_inputs=True)
-
-
-def test_a_model_without_inputs_is_refused():
-    with pytest.raises(UserError, match="needs inputs"):
-        saved_model.check(DecodeHParams(), has_inputs=False)
+def test_what_a_graph_cannot_have_is_refused_by_name(settings, has_inputs, message):
+    with pytest.raises(UserError, match=message):
+        saved_model.check(DecodeHParams().replace(**settings), has_inputs=has_inputs)

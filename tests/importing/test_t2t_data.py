@@ -1,5 +1,6 @@
 """Shards of tensor2tensor become data as they are, and imported runs are trained further on them or on new text."""
 
+import collections
 import gzip
 import re
 import shlex
@@ -12,7 +13,11 @@ import tensorflow as tf
 from support.commands import with_flags
 
 import t2t_lite as t2t
+from t2t_lite.data.manifest import manifest_of_file
+from t2t_lite.data.problem import SIDES
+from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.runs.run_dir import open_run_dir
 
 NAME = "translate30k_small"
 SPLITS = {"train-00000-of-00002": (0, 500), "train-00001-of-00002": (500, 800), "dev-00000-of-00001": (800, 1014)}
@@ -34,12 +39,8 @@ def write(path, records):
 
 
 def example(**features):
-    def of(ids):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=ids))
-
-    return tf.train.Example(
-        features=tf.train.Features(feature={name: of(ids) for name, ids in features.items()})
-    ).SerializeToString()
+    feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=ids)) for name, ids in features.items()}
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
 def ids_of(record, side):
@@ -72,27 +73,21 @@ def test_records_are_copied_and_counted(data, source):
     assert data.pairs == {"train": 800, "dev": 214, "test": 0}
     for ending in SPLITS:
         assert (data.data_dir / f"text_pairs-{ending}").read_bytes() == (source / f"{NAME}-{ending}").read_bytes()
-    from t2t_lite.data.manifest import manifest_of_file
-
     manifest = manifest_of_file(data.manifest)
     for split in ("train", "dev"):
         records = [record for path in sorted(source.glob(f"*-{split}-*")) for record in records_of(path)]
-        lengths = [[len(ids_of(record, side)) for record in records] for side in ("inputs", "targets")]
-        for side, counts in zip(("inputs", "targets", "longer"), (*lengths, np.max(lengths, axis=0).tolist())):
-            assert manifest.splits[split]["lengths"][side] == {
-                str(length): counts.count(length) for length in sorted(set(counts))
-            }
+        lengths = [[len(ids_of(record, side)) for record in records] for side in SIDES]
+        for side, counts in zip((*SIDES, "longer"), (*lengths, np.max(lengths, axis=0).tolist())):
+            assert manifest.splits[split]["lengths"][side] == collections.Counter(map(str, counts))
 
 
 def test_texts_are_lines_of_multi30k_and_are_encoded_to_the_ids_of_the_shards(data, source, multi30k_dir):
     texts = [path.read_text(encoding="utf-8").splitlines() for path in data.texts["dev"]]
     pairs = set(zip(*(map(str.strip, lines_of(multi30k_dir / f"val.{language}.gz")) for language in ("en", "de"))))
     assert len(texts[0]) == 214 and pairs >= set(zip(*texts))
-    from t2t_lite.data.vocab import open_vocabulary
-
     vocabulary = open_vocabulary(data.vocabularies[0])
     records = records_of(source / f"{NAME}-dev-00000-of-00001")
-    for side, lines in zip(("inputs", "targets"), texts):
+    for side, lines in zip(SIDES, texts):
         assert vocabulary.ids_of(lines) == [ids_of(record, side) for record in records]
 
 
@@ -101,10 +96,8 @@ def test_shards_of_bytes_need_no_file_of_a_vocabulary(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     # As ByteTextEncoder numbers them: the byte + 2.
-    records = [
-        example(**{side: [*(byte + 2 for byte in text.encode()), 1] for side, text in zip(("inputs", "targets"), pair)})
-        for pair in pairs
-    ]
+    ids = [[[*(byte + 2 for byte in text.encode()), 1] for text in pair] for pair in pairs]
+    records = [example(**dict(zip(SIDES, pair))) for pair in ids]
     for split in ("train", "dev"):
         write(source / f"{NAME}-{split}-00000-of-00001", records)
     with pytest.raises(UserError, match=r"no file vocab.+ pass `vocab_file=bytes`"):
@@ -115,36 +108,27 @@ def test_shards_of_bytes_need_no_file_of_a_vocabulary(tmp_path):
 
 @pytest.mark.heavy
 def test_an_imported_run_is_trained_further_with_its_settings(data, run, tmp_path, command):
-    flags = [
-        "--problem=text_pairs",
-        f"--data_dir={data.data_dir}",
-        f"--output_dir={tmp_path / 'tuned'}",
-        "--schedule=train",
-    ]
+    tuned = tmp_path / "tuned"
+    flags = ["--problem=text_pairs", f"--data_dir={data.data_dir}", f"--output_dir={tuned}", "--schedule=train"]
     # Its weights are changed by a tiny step, so that what it was trained to is still there.
     more = ["--train_steps=2", "--hparams=learning_rate=1e-6,batch_tokens=512"]
     result = command("trainer", *flags, f"--warm_start_from={run}", *more)
     assert result.returncode == 0 and "66 of 66 weights loaded" in result.stdout, result.stderr
-    from t2t_lite.runs.run_dir import open_run_dir
-
-    old, new = (open_run_dir(path).hparams for path in (run, tmp_path / "tuned"))
+    old, new = (open_run_dir(path).hparams for path in (run, tuned))
     assert new == old.replace(train_steps=2, learning_rate=1e-6, batch_tokens=512)
     before, after = (
-        t2t.evaluate(path, data_dir=data.data_dir, split="dev", decode=False).nll_loss
-        for path in (run, tmp_path / "tuned")
+        t2t.evaluate(path, data_dir=data.data_dir, split="dev", decode=False).nll_loss for path in (run, tuned)
     )
     assert after == pytest.approx(before, abs=1e-3) and before < 3.5
     with pytest.raises(UserError, match="was imported without a test split"):
         t2t.evaluate(run, data_dir=data.data_dir, split="test", decode=False)
     with pytest.raises(UserError, match="was imported without a test split"):  # before the training
-        t2t.train(
-            "text_pairs", warm_start_from=run, data_dir=data.data_dir, output_dir=tmp_path / "other", recipe="paper"
-        )
+        folders = {"data_dir": data.data_dir, "output_dir": tmp_path / "other"}
+        t2t.train("text_pairs", warm_start_from=run, recipe="paper", **folders)
     assert not (tmp_path / "other").exists()
     # It goes on without the run that it began with.
-    moved = tmp_path / "elsewhere"
     more = ["--train_steps=3", more[1], "--generate_data"]
-    result = command("trainer", *flags, f"--warm_start_from={moved}", *more)
+    result = command("trainer", *flags, f"--warm_start_from={tmp_path / 'elsewhere'}", *more)
     assert result.returncode == 0 and "resuming from" in result.stdout, result.stderr
 
 
@@ -154,10 +138,6 @@ def commands_of_page(heading):
     _, _, text = page.read_text(encoding="utf-8").partition(f"## {heading}\n")
     lines = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)).replace("\\\n", " ").splitlines()
     return [shlex.split(line) for line in lines if line.startswith("t2t-lite-")]
-
-
-def module_of(program):
-    return program.removeprefix("t2t-lite-").replace("import", "import_model")
 
 
 @pytest.mark.heavy
@@ -173,7 +153,8 @@ def test_the_page_leads_from_a_model_of_tensor2tensor_to_one_that_is_trained_fur
     ):
         Path(name).write_text("".join(lines), encoding="utf-8")
     for program, *flags in commands_of_page("Models"):
-        result = command(module_of(program), *(flag.replace("--train_steps=2000", "--train_steps=2") for flag in flags))
+        name = program.removeprefix("t2t-lite-").replace("import", "import_model")
+        result = command(name, *(flag.replace("--train_steps=2000", "--train_steps=2") for flag in flags))
         assert result.returncode == 0 and "diverges" not in result.stdout + result.stderr, (flags, result.stderr)
     outputs = (t2t_dir / "v3" / "beam4.txt").read_text(encoding="utf-8").splitlines()[:4]
     assert Path("out.txt").read_text(encoding="utf-8").splitlines() == outputs
@@ -186,26 +167,23 @@ def damaged(folder):
     path.write_bytes(path.read_bytes()[:-20])
 
 
-def other_vocabulary(folder):
-    (path,) = folder.glob("vocab.*")
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+def with_vocabulary(changed):
+    def change(folder):
+        (path,) = folder.glob("vocab.*")
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        path.write_text("".join(changed(lines)), encoding="utf-8")
+
+    return change
+
+
+def fewer(lines):
     alphabet = [line for line in lines[2:] if len(line) == len("'a'\n")]
-    others = [line for line in lines if line not in alphabet]
-    path.write_text("".join(others[: 1000 - len(alphabet)] + alphabet), encoding="utf-8")
-
-
-def shuffled_vocabulary(folder):
-    (path,) = folder.glob("vocab.*")
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text("".join(lines[:2] + lines[:1:-1]), encoding="utf-8")
+    return [line for line in lines if line not in alphabet][: 1000 - len(alphabet)] + alphabet
 
 
 def with_record(record):
-    def change(folder):
-        path = folder / f"{NAME}-dev-00000-of-00001"
-        write(path, [*records_of(path)[:2], record])
-
-    return change
+    name = f"{NAME}-dev-00000-of-00001"
+    return lambda folder: write(folder / name, [*records_of(folder / name)[:2], record])
 
 
 def remove(pattern):
@@ -229,8 +207,11 @@ def copy_as(old, new):
         (copy_as(NAME, "other"), f"has shards of these problems: other, {NAME}; choose one with `t2t_problem`"),
         (copy_as("-of-00002", "-of-00003"), f"has two sets of train shards of {NAME} with different totals; keep only"),
         (damaged, "train-00001-of-00002 is damaged"),
-        (other_vocabulary, "but vocab.text_pairs.given.subwords has only 1,000 tokens; pass the vocabulary"),
-        (shuffled_vocabulary, "vocab.text_pairs.given.subwords encodes the texts in"),
+        (with_vocabulary(fewer), "but vocab.text_pairs.given.subwords has only 1,000 tokens; pass the vocabulary"),
+        (
+            with_vocabulary(lambda lines: lines[:2] + lines[:1:-1]),
+            "vocab.text_pairs.given.subwords encodes the texts in",
+        ),
         (with_record(b"text"), "dev-00000-of-00001 is damaged or does not contain tf.train.Example records"),
         (with_record(example(inputs=[5, 1])), "record 3 has no targets"),
         (with_record(example(inputs=[5, 1], targets=[5, 6])), "record 3: its targets must be one text"),
@@ -268,13 +249,8 @@ def test_the_command_takes_one_of_several_problems_and_leaves_other_data_alone(s
     refused = command("datagen", *plain, f"--train_source={copy}", f"--train_target={copy}")
     assert refused.returncode == 1 and f"was imported, but this run sets --train_source={copy}" in refused.stderr
     next((tmp_path / "data").glob("*-train-*")).unlink()
-    for name, flags, message in (
-        ("datagen", plain, "; remove manifest.text_pairs.json"),
-        (
-            "trainer",
-            [*plain, "--hparams_set=transformer_tiny", f"--output_dir={tmp_path / 'run'}"],
-            "regenerate it with: t2t-lite-datagen --problem=text_pairs --from=t2t --tmp_dir=T2T_DATA --data_dir=NEW",
-        ),
-    ):
-        refused = command(name, *flags)
+    remedy = "regenerate it with: t2t-lite-datagen --problem=text_pairs --from=t2t --tmp_dir=T2T_DATA --data_dir=NEW"
+    train = ["trainer", "--hparams_set=transformer_tiny", f"--output_dir={tmp_path / 'run'}"]
+    for line, message in ((["datagen"], "; remove manifest.text_pairs.json"), (train, remedy)):
+        refused = command(*line, *plain)
         assert refused.returncode == 1 and message in refused.stderr

@@ -73,20 +73,6 @@ def extra_lengths_of_batches(lines, vocabulary, batch_size=8, extra_length=50):
     return [longest[number] - length + extra_length for number, length in enumerate(lengths)]
 
 
-def test_a_warm_start_takes_every_weight(imported):
-    from t2t_lite.models.building import make_model
-    from t2t_lite.runs.run_dir import open_run_dir
-    from t2t_lite.training.warm_start import warm_start
-
-    run = open_run_dir(imported["v3"])
-    model = make_model(run.hparams, 2054, 2054, random_seed=3)
-    report = warm_start(model, run.path, run.vocabulary, run.inputs_vocabulary)
-    assert f"{len(model.variables)} of {len(model.variables)} weights loaded" in report[0]
-    theirs = t2t.load_model(run.path)
-    for mine, other in zip(model.variables, theirs.variables, strict=True):
-        np.testing.assert_array_equal(mine.numpy(), other.numpy())
-
-
 def copied(t2t_dir, folder, **changes):
     """A copy of the first model; `changes` are those of its hparams."""
     shutil.copytree(t2t_dir / "v1", folder, copy_function=shutil.copyfile)
@@ -124,17 +110,9 @@ def refused(model, tmp_path, **options):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"ffn_layer": "sru"},
-        {"norm_type": "batch"},
-        {"norm_epsilon": 1e-5},
-        {"self_attention_type": "local_mask_right"},
-        {"proximity_bias": True},
-        {"layer_preprocess_sequence": "dn"},
-        {"pos": None},
-        {"top": {"targets": "x"}},
-        {"vocab_divisor": 128},
-        {"weight_dtype": "bfloat16"},
-        {"num_heads": 0},
+        *({"ffn_layer": "sru"}, {"norm_type": "batch"}, {"norm_epsilon": 1e-5}, {"proximity_bias": True}),
+        *({"self_attention_type": "local_mask_right"}, {"layer_preprocess_sequence": "dn"}, {"pos": None}),
+        *({"top": {"targets": "x"}}, {"vocab_divisor": 128}, {"weight_dtype": "bfloat16"}, {"num_heads": 0}),
     ],
 )
 def test_settings_without_an_equivalent_are_refused_by_name(t2t_dir, tmp_path, changes):

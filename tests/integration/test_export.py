@@ -11,6 +11,7 @@ from support.commands import run_python
 
 import t2t_lite as t2t
 from t2t_lite.decoding.export_dir import open_export
+from t2t_lite.errors import UserError
 
 pytestmark = pytest.mark.slow
 
@@ -134,9 +135,8 @@ def test_an_export_describes_itself(exports, small_run):
 
 
 def flip_a_bit(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
 def rewritten(path, **changes):
@@ -219,3 +219,35 @@ def test_a_saved_model_has_its_own_search_which_is_said_without_tensorflow(expor
     flags = (f"--export_dir={exports / 'saved_model'}", f"--decode_from_file={source}")
     result = run_python(program, *flags, status=1)
     assert "is a SavedModel, which t2t-lite does not load" in result.stderr
+
+
+def test_an_imported_export_decodes_as_its_run_does(exports, small_run, tmp_path, command):
+    result = command("import_model", "--from=keras", exports / "keras", f"--output_dir={tmp_path}/run")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(f"{tmp_path}/run/ckpt-6: ")
+    assert result.stdout.endswith(" parameters, problem grammar_ende\n")
+    lines = ["The old man sees a dog.", "a b c"]
+    given = [t2t.Translator.from_run_dir(path).n_best(lines, beam_size=2) for path in (small_run, tmp_path / "run")]
+    assert given[0] == given[1]
+    # The export has the settings, in float32.
+    hparams = [json.loads((path / "hparams.json").read_text()) for path in (small_run, tmp_path / "run")]
+    assert hparams[1] == hparams[0] | {"precision": "float32"}
+
+
+def test_what_cannot_be_imported_is_refused_in_one_line(exports, tmp_path):
+    export = exports / "keras"
+
+    def refused(source=export, **options):
+        with pytest.raises(UserError) as error:
+            t2t.import_model(source, tmp_path / "run", **{"kind": "keras"} | options)
+        assert not (tmp_path / "run").exists()
+        return str(error.value)
+
+    assert refused(vocab_file="bytes") == "`vocab_file` applies to tensor2tensor's models only; remove it"
+    assert refused(problem="grammar").startswith("unknown problem 'grammar'")
+    assert refused(kind="npz") == "`kind` takes t2t or keras, not 'npz'"
+    assert refused(tmp_path).startswith(f"{tmp_path} is not an export directory: it has no export.json; create one wi")
+    other = shutil.copytree(export, tmp_path / "other")
+    content = json.loads((export / "export.json").read_text()) | {"format": "saved_model"}
+    (other / "export.json").write_text(json.dumps(content))
+    assert refused(other) == f"{other} has the format saved_model; export the run with --format=keras"

@@ -69,10 +69,8 @@ def test_precision_auto_is_measured_once_and_stays_with_the_run(process, command
     # Where oneDNN may not use AVX512, bfloat16 is slow on every processor, or cannot be computed at all.
     begun = process("trainer", *flags("run", "precision=auto", 2), ONEDNN_MAX_CPU_ISA="AVX2")
     assert begun.returncode == 0, begun.stderr
-    chosen = (
-        r"--hparams=precision=auto: float32, because matrix products run at [\d,]+ GFLOP/s in float32 and [\d,]+ in bf"
-    )
-    assert re.match(chosen, begun.stdout)
+    chosen = r"precision=auto: float32, because matrix products run at [\d,]+ GFLOP/s in float32 and [\d,]+ in bf"
+    assert re.match(f"--hparams={chosen}", begun.stdout)
     assert stored(tmp_path / "run") == "float32"
     start = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[0])
     figures = start["matmul_gflops"]
@@ -105,15 +103,9 @@ def test_a_precision_that_would_end_the_process_is_refused(process, flags):
 
 
 def test_a_wrong_warm_start_is_refused_before_data_is_generated(command, tmp_path):
-    result = command(
-        "trainer",
-        "--problem=algorithmic_copy",
-        "--hparams_set=transformer_tiny",
-        f"--data_dir={tmp_path / 'data'}",
-        f"--output_dir={tmp_path / 'run'}",
-        "--generate_data",
-        f"--warm_start_from={tmp_path / 'nowhere'}",
-    )
+    flags = ("--problem=algorithmic_copy", "--hparams_set=transformer_tiny", f"--warm_start_from={tmp_path}/nowhere")
+    folders = (f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'run'}")
+    result = command("trainer", *flags, *folders, "--generate_data")
     assert result.returncode == 1 and "--warm_start_from=" in result.stderr
     assert "neither a run directory nor a checkpoint" in result.stderr and result.stdout == ""
     assert not (tmp_path / "data").exists()

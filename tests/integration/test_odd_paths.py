@@ -83,11 +83,10 @@ def test_all_commands_work_in_folders_with_odd_names(run, process, folder, t2t_d
     run("benchmark", "--curve", f"--output_dir={model}", f"--plot_file={folder / 'plot.svg'}")
     run("reproduce", "--figure=3", f"--run_dir={model}", f"--output_dir={folder}", "--sentence=the a sleeps .")
     (folder / "plugin").mkdir()
-    (folder / "plugin" / "mine.py").write_text(
-        "from t2t_lite.registry import SCORERS\nSCORERS.register(print, name='x')"
-    )
-    plugin = f"--t2t_usr_dir={folder / 'plugin'}"
-    assert process("params", f"--hparams={TINY}", "--hparams_set=transformer_tiny", plugin).returncode == 0
+    plugin = "from t2t_lite.registry import SCORERS\nSCORERS.register(print, name='x')"
+    (folder / "plugin" / "mine.py").write_text(plugin)
+    params = ("params", f"--hparams={TINY}", "--hparams_set=transformer_tiny", f"--t2t_usr_dir={folder / 'plugin'}")
+    assert process(*params).returncode == 0
     trees = folder / "trees.mrg"
     trees.write_text("(TOP (S (NP (NN a)) (VP (VB b))))\n" * 9)
     run(
@@ -118,9 +117,8 @@ def test_lists_of_files_may_be_long(tmp_path):
     assert t2t.generate_data("text_pairs", tmp_path / "data", held_out=2, vocab_size=300, **files).pairs["dev"] == 2
 
 
-@pytest.mark.parametrize("format", ["saved_model"])
-def test_what_tensorflow_could_not_load_is_not_exported(command, small_run, tmp_path, format):
-    result = command("export", f"--output_dir={small_run}", f"--export_dir={tmp_path}/[x]/e", f"--format={format}")
+def test_what_tensorflow_could_not_load_is_not_exported(command, small_run, tmp_path):
+    result = command("export", f"--output_dir={small_run}", f"--export_dir={tmp_path}/[x]/e", "--format=saved_model")
     assert result.returncode == 1 and "TensorFlow cannot load a SavedModel from this folder" in result.stderr
     assert list(tmp_path.iterdir()) == []
 

@@ -58,11 +58,8 @@ def make(vocabularies):
     says = [0, 1, 2, *(targets.tokens().index(SAYS[word]) for word in inputs.tokens()[3:])]
 
     def make(settings="beam_size=1", **options):
-        decode_hparams = DecodeHParams().override(settings)
-        translator = Translator(
-            Dictionary(says), targets, decode_hparams, inputs_vocabulary=inputs, xla_compile=False, num_threads=1
-        )
-        return Parser(translator, **options)
+        how = {"inputs_vocabulary": inputs, "xla_compile": False, "num_threads": 1}
+        return Parser(Translator(Dictionary(says), targets, DecodeHParams().override(settings), **how), **options)
 
     return make
 
@@ -96,8 +93,11 @@ def test_only_trees_leaves_nothing_to_repair(make):
     for line, beams in zip(LINES, parser.n_best(list(LINES))):
         assert len(beams) > 1
         for hypothesis in beams:
-            assert [part.split()[-1] for part in hypothesis.text.split(")") if part] == line.split()
+            assert tree_words(*parse_brackets(hypothesis.text)) == line.split()
     assert parser.repaired == 0 and parser.parsed == 5
+    parser = make("beam_size=2,only_trees=True,extra_length=0")
+    parser.translate(list(LINES))
+    assert parser.repaired == 0
 
 
 def test_all_words_leaves_no_word_without_its_leaf(make):
@@ -108,24 +108,13 @@ def test_all_words_leaves_no_word_without_its_leaf(make):
     assert parser.parsed == 6 and not {"too few leaves", "too many leaves", "empty output"} & set(parser.repairs)
 
 
-def test_all_words_is_refused_by_a_model_that_writes_no_trees(vocabularies):
+@pytest.mark.parametrize("setting", [{"constraints": "all_words"}, {"only_trees": True}])
+def test_constraints_on_trees_are_refused_by_a_model_that_writes_none(vocabularies, setting):
     inputs, _ = vocabularies
     translator = Translator(Dictionary(range(inputs.size)), inputs, DecodeHParams(), xla_compile=False, num_threads=1)
-    with pytest.raises(UserError, match="constraints=all_words is for parsing"):
-        translator.translate(["leaf"], constraints="all_words")
-
-
-def test_only_trees_holds_even_with_extra_length_0(make):
-    parser = make("beam_size=2,only_trees=True,extra_length=0")
-    parser.translate(list(LINES))
-    assert parser.repaired == 0
-
-
-def test_only_trees_is_refused_by_a_model_that_writes_no_trees(vocabularies):
-    inputs, _ = vocabularies
-    translator = Translator(Dictionary(range(inputs.size)), inputs, DecodeHParams(only_trees=True))
-    with pytest.raises(UserError, match="only_trees=True is for parsing"):
-        translator.translate(["leaf"])
+    ((name, value),) = setting.items()
+    with pytest.raises(UserError, match=f"{name}={value} is for parsing"):
+        translator.translate(["leaf"], **setting)
 
 
 @pytest.mark.slow
@@ -150,29 +139,18 @@ def test_a_list_has_each_tree_once_with_its_best_score(make, settings):
         assert [each.score for each in beams] == sorted((each.score for each in beams), reverse=True)
 
 
-def test_given_trees_are_scored_without_their_words(make):
+def test_given_trees_are_cleaned_and_scored_without_their_words(make):
     parser = make("beam_size=1,alpha=0.3")
     (best,) = parser.translate(["leaf leaf"], return_scores=True)
-    (scored,) = parser.score(["leaf leaf"], ["(TOP (NN rain) (VBZ falls))"])
-    assert scored.log_prob == pytest.approx(best.log_prob, abs=1e-4)
+    trees = ["(TOP (NN rain) (VBZ falls))", "(TOP (S (NN rain) (VBZ falls)))", "(TOP (S (NP (NN rain)) (VBZ falls)))"]
+    scored, other, plain = parser.score(3 * ["leaf leaf"], trees)
+    assert scored.log_prob == pytest.approx(best.log_prob, abs=1e-4) and other.log_prob < scored.log_prob
     assert scored.score == pytest.approx(best.score, abs=1e-4)
     assert scored.text == "(TOP (NN rain) (VBZ falls))"
-    (other,) = parser.score(["leaf leaf"], ["(TOP (S (NN rain) (VBZ falls)))"])
-    assert other.log_prob < scored.log_prob
-
-
-def test_given_trees_are_cleaned_first(make):
-    parser = make("beam_size=1,alpha=0.3")
-    plain, *others = parser.score(
-        4 * ["leaf leaf"],
-        [
-            "(TOP (S (NP (NN rain)) (VBZ falls)))",
-            "(S (NP (NN rain)) (VBZ falls))",
-            "( (S (NP-SBJ (NN rain)) (VBZ falls)))",
-            "(ROOT (S (NP (NN rain)) (VP (-NONE- *)) (VBZ falls)))",
-        ],
-    )
-    assert all(other.log_prob == pytest.approx(plain.log_prob, abs=1e-4) for other in others)
+    same = ["(S (NP (NN rain)) (VBZ falls))", "( (S (NP-SBJ (NN rain)) (VBZ falls)))"]
+    same.append("(ROOT (S (NP (NN rain)) (VP (-NONE- *)) (VBZ falls)))")
+    for each in parser.score(3 * ["leaf leaf"], same):
+        assert each.log_prob == pytest.approx(plain.log_prob, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -194,4 +172,4 @@ def test_a_given_tree_that_does_not_match_its_line_is_an_error_with_the_line_num
 def test_lines_are_tokenised_as_requested(make):
     assert "(-LRB- -LRB-) (XX do) (XX n't) (-RRB- -RRB-)" in make(split=split_as_treebank).translate(["(don't)"])[0]
     (tree,) = make().translate(["( leaf )"])
-    assert [part.split()[-1] for part in tree.split(")") if part] == ["-LRB-", "leaf", "-RRB-"]
+    assert tree_words(*parse_brackets(tree)) == ["-LRB-", "leaf", "-RRB-"]

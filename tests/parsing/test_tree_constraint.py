@@ -24,31 +24,22 @@ def tables(sentences, length, seed):
     return (2.0 * random.normal(size=(sentences, length, len(TOKENS), len(TOKENS)))).astype("float32")
 
 
-TREES = TreeConstraint(SYMBOLS)
+TREES, ALL_WORDS = TreeConstraint(SYMBOLS), WordConstraint(SYMBOLS.leaves)
 
 
-def search(logits, leaf_counts, beam_size, length_limits=None, compiled=False, constraint=TREES, **rules):
+def search(logits, leaf_counts, beam_size, compiled=False, constraint=TREES, **rules):
     table = tf.constant(logits)
 
     def step(ids, position, state, ancestry):
         return tf.gather(table[:, position], ids, batch_dims=1), state, None
 
     def run():
-        return beam_search(
-            step,
-            (),
-            len(logits),
-            len(TOKENS),
-            beam_size=beam_size,
-            alpha=ALPHA,
-            max_length=logits.shape[1],
-            length_limits=length_limits,
-            constraints=(constraint,),
-            constraint_inputs={
-                "leaf_counts" if constraint is TREES else "word_counts": tf.constant(leaf_counts, tf.int32)
-            },
-            **rules,
-        )
+        sizes = {"beam_size": beam_size, "alpha": ALPHA, "max_length": logits.shape[1]}
+        if constraint is not None:
+            counts = "leaf_counts" if constraint is TREES else "word_counts"
+            rules["constraints"] = (constraint,)
+            rules["constraint_inputs"] = {counts: tf.constant(leaf_counts, tf.int32)}
+        return beam_search(step, (), len(logits), len(TOKENS), **sizes, **rules)
 
     return tf.function(run, jit_compile=True)() if compiled else run()
 
@@ -65,11 +56,12 @@ def words(count):
     return [f"w{number}" for number in range(count)]
 
 
-def all_trees(count, length):
-    """The ids, with the end symbol, of all trees over `count` words with at most `length` tokens."""
+def outputs_of(constraint, count, length):
+    """The ids, with the end symbol, of all outputs with `count` leaves and at most `length` tokens."""
+    tokens = range(3 if constraint is TREES else 2, len(TOKENS))
     for symbols in range(1, length):
-        for ids in itertools.product(range(3, len(TOKENS)), repeat=symbols):
-            if ids.count(3) == count and is_tree(text_of(ids), words(count)):
+        for ids in itertools.product(tokens, repeat=symbols):
+            if ids.count(3) == count and (constraint is ALL_WORDS or is_tree(text_of(ids), words(count))):
                 yield (*ids, EOS)
 
 
@@ -79,90 +71,52 @@ def log_prob(logits, ids):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "length"), [(1, 6), (2, 7), (3, 7)])
+@pytest.mark.parametrize(
+    ("constraint", "count", "length"), [(TREES, 1, 6), (TREES, 2, 7), (TREES, 3, 7), (ALL_WORDS, 2, 5)]
+)
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_wide_search_finds_the_best_trees_with_the_scores_of_the_unconstrained_model(count, length, compiled):
+def test_a_wide_search_finds_the_best_of_all_outputs_with_the_scores_of_the_model(constraint, count, length, compiled):
     logits = tables(3, length, seed=count)
-    trees = list(all_trees(count, length))
-    assert 2 < len(trees) < WIDE
-    found = search(logits, [count] * 3, WIDE, compiled=compiled)
+    outputs = list(outputs_of(constraint, count, length))
+    assert len(outputs) > 2
+    found = search(logits, [count] * 3, WIDE, compiled=compiled, constraint=constraint)
     for sentence in range(3):
-        scored = sorted(
-            ((log_prob(logits[sentence], ids) / ((5 + len(ids)) / 6) ** ALPHA, ids) for ids in trees), reverse=True
-        )
+        scored = [(log_prob(logits[sentence], ids) / ((5 + len(ids)) / 6) ** ALPHA, ids) for ids in outputs]
+        scores, expected = zip(*sorted(scored, reverse=True))
         exist = found.log_probs[sentence].numpy() > -1e8
-        assert exist.sum() == len(trees)
-        outputs = [tuple(ids[ids > 0].tolist()) for ids in found.ids[sentence].numpy()[exist]]
-        assert outputs == [ids for _, ids in scored]
-        np.testing.assert_allclose(found.scores[sentence].numpy()[exist], [score for score, _ in scored], rtol=1e-4)
+        assert tuple(tuple(ids[ids > 0].tolist()) for ids in found.ids[sentence].numpy()[exist]) == expected
+        np.testing.assert_allclose(found.scores[sentence].numpy()[exist], scores, rtol=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_wide_search_for_all_words_finds_the_best_outputs_with_a_leaf_for_each_word(compiled):
-    length, count = 5, 2
-    logits = tables(3, length, seed=5)
-    outputs = [
-        (*ids, EOS)
-        for symbols in range(1, length)
-        for ids in itertools.product(range(2, len(TOKENS)), repeat=symbols)
-        if ids.count(3) == count
-    ]
-    found = search(logits, [count] * 3, WIDE, compiled=compiled, constraint=WordConstraint(SYMBOLS.leaves))
-    for sentence in range(3):
-        scored = sorted(
-            ((log_prob(logits[sentence], ids) / ((5 + len(ids)) / 6) ** ALPHA, ids) for ids in outputs), reverse=True
-        )
-        exist = found.log_probs[sentence].numpy() > -1e8
-        assert [tuple(ids[ids > 0].tolist()) for ids in found.ids[sentence].numpy()[exist]] == [
-            ids for _, ids in scored
-        ]
-        np.testing.assert_allclose(found.scores[sentence].numpy()[exist], [score for score, _ in scored], rtol=1e-4)
-
-
-@pytest.mark.parametrize("room", [1, 2, 20])
-def test_outputs_of_a_search_for_all_words_have_a_leaf_for_each_word_within_the_limit(room):
+@pytest.mark.parametrize(
+    ("constraint", "beam_size"), [*((TREES, beam_size) for beam_size in (1, 4, 21)), (ALL_WORDS, 4)]
+)
+@pytest.mark.parametrize("room", [1, 2, 5, 20])
+def test_outputs_of_any_model_are_trees_or_have_all_leaves_within_the_limit(constraint, beam_size, room):
     counts = np.arange(1, 13)
     limits = counts + room
     logits = tables(12, limits.max(), seed=room)
-    found = search(logits, counts, 4, length_limits=limits, constraint=WordConstraint(SYMBOLS.leaves))
-    for count, limit, ids, log_probs in zip(counts, limits, found.ids[:, 0].numpy(), found.log_probs.numpy()):
-        assert log_probs[0] > -1e8 and len(ids[ids > 0]) <= limit
-        assert text_of(ids).split().count("XX") == count
-
-
-@pytest.mark.parametrize("beam_size", [1, 4, 21])
-@pytest.mark.parametrize("room", [1, 2, 5, 20])
-def test_outputs_of_any_model_are_trees_over_the_words_within_the_limit(beam_size, room):
-    counts = np.arange(1, 13)
-    limits = counts + room
-    found = search(tables(12, limits.max(), seed=room), counts, beam_size, length_limits=limits)
+    found = search(logits, counts, beam_size, constraint=constraint, length_limits=limits)
     for count, limit, outputs, log_probs in zip(counts, limits, found.ids.numpy(), found.log_probs.numpy()):
         assert log_probs[0] > -1e8
         for ids in outputs[log_probs > -1e8]:
             tokens = ids[ids > 0]
             assert tokens[-1] == EOS and len(tokens) <= limit
-            assert is_tree(text_of(ids), words(count)), text_of(ids)
+            assert list(tokens).count(3) == count
+            assert constraint is ALL_WORDS or is_tree(text_of(ids), words(count)), text_of(ids)
 
 
 def test_an_unconstrained_search_of_the_same_model_writes_malformed_trees():
-    logits = tables(12, 20, seed=1)
-    table = tf.constant(logits)
-
-    def step(ids, position, state, ancestry):
-        return tf.gather(table[:, position], ids, batch_dims=1), state, None
-
-    found = beam_search(step, (), 12, len(TOKENS), beam_size=4, alpha=ALPHA, max_length=20)
+    found = search(tables(12, 20, seed=1), None, 4, constraint=None)
     assert not any(is_tree(text_of(ids), words(2)) for ids in found.ids[:, 0].numpy())
 
 
 @pytest.mark.slow
 def test_samples_are_trees():
-    counts, length, beam_size = [2, 3], 16, 6
-    uniforms = tf.constant(np.random.default_rng(0).random((2, beam_size, length), "float32"))
-    drawn = search(
-        tables(2, length, seed=3), counts, beam_size, groups=beam_size, sampling=Sampling(1.0), uniforms=uniforms
-    )
+    counts, beam_size = [2, 3], 6
+    uniforms = tf.constant(np.random.default_rng(0).random((2, beam_size, 16), "float32"))
+    rules = {"groups": beam_size, "sampling": Sampling(1.0), "uniforms": uniforms}
+    drawn = search(tables(2, 16, seed=3), counts, beam_size, **rules)
     for count, outputs in zip(counts, drawn.ids.numpy()):
         assert len({text_of(ids) for ids in outputs}) > 1
         assert all(is_tree(text_of(ids), words(count)) for ids in outputs)

@@ -15,10 +15,9 @@ def test_captions_are_lower_cased_and_have_moses_punctuation_and_tokens(tmp_path
         files[f"val.{language}.gz"] = tmp_path / f"val.{language}.gz"
         files[f"val.{language}.gz"].write_bytes(gzip.compress("".join(f"{text}\n" for text in texts).encode()))
     pairs = list(get_problem("multi30k_ende_tokenised").examples("dev", files))
-    assert pairs == [
-        (
-            "a man &apos;s dog , &quot; rex , &quot; isn &apos;t here ...",
-            "ein &quot; großer &quot; hund läuft z.b. über 3,5 m - schnell !",
-        ),
-        ("two girls ( aged 5-6 ) &amp; a boy .", "ärzte ohne rad ."),
+    english, german = map(list, zip(*pairs))
+    assert english == [
+        "a man &apos;s dog , &quot; rex , &quot; isn &apos;t here ...",
+        "two girls ( aged 5-6 ) &amp; a boy .",
     ]
+    assert german == ["ein &quot; großer &quot; hund läuft z.b. über 3,5 m - schnell !", "ärzte ohne rad ."]

@@ -25,11 +25,11 @@ def write(tmp_path):
 
 @pytest.fixture
 def datagen(tmp_path, command):
-    def datagen(text, status=0):
+    def datagen(text, statuses=(0,)):
         (tmp_path / "mixture.toml").write_text(text)
         flags = (f"--mixture={tmp_path}/mixture.toml", f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp")
         result = command("datagen", "--problem=text_mixture", *flags, "--vocab_size=320")
-        assert result.returncode == status, result.stderr
+        assert result.returncode in statuses, result.stderr
         return result
 
     return datagen
@@ -89,19 +89,13 @@ def test_sources_of_parts_with_different_tags_are_compared_without_the_tags(tmp_
         ("[[parts", "mixture.toml is not a TOML file: "),
         ("parts = [1]", "mixture.toml must have one table [[parts]] for each part, and nothing else"),
         ("[[parts]]\nproblem='text_mixture'", "mixture.toml, part 1: a part cannot be a text_mixture; list its parts"),
-        (
-            "[[parts]]\nproblem='grammar_ende'\nweight=nan",
-            "'text_mixture': set a weight above 0 for all parts or for n",
-        ),
         ("parts = 3", "mixture.toml must have one table [[parts]] for each part, and nothing else"),
         ("tag = 'x'\n[[parts]]", "mixture.toml must have one table [[parts]] for each part, and nothing else"),
+        ("[[parts]]\nproblem='grammar_ende'\nweight=nan", "'text_mixture': set a weight above 0 for all parts or "),
         ("[[parts]]\nproblem='multi30k_ende'\nweight='2'", "mixture.toml, part 1: weight must be a number, not '2'"),
         ("[[parts]]\ntrain_only=1", "mixture.toml, part 1: train_only must be true or false, not 1"),
         ("[[parts]]\ntrain_source=['a']", "mixture.toml, part 1: train_source must be a text or a number, not ['a']"),
-        (
-            "[[parts]]\nname='old'\ntrian_tsv='a'",
-            "mixture.toml, part 1 (old): problem 'text_pairs' has no option 'trian",
-        ),
+        ("[[parts]]\nname='old'\ntrian_tsv='a'", "part 1 (old): problem 'text_pairs' has no option 'trian"),
         *(
             (f"[[parts]]\ntag={tag}\ntrain_tsv='a'", "mixture.toml, part 1: the tag ")
             for tag in ("' <2de>'", "'<2de> '", "'<2  de>'", '"<2\\nde>"')
@@ -112,12 +106,7 @@ def test_sources_of_parts_with_different_tags_are_compared_without_the_tags(tmp_
     ],
 )
 def test_a_mistake_in_the_file_is_an_error_of_one_line_that_names_the_part(datagen, text, message):
-    for status in (1, 2):
-        try:
-            said = datagen(text, status).stderr
-            break
-        except AssertionError:
-            continue
+    said = datagen(text, statuses=(1, 2)).stderr
     assert message in said and said.count("\n") == 1
 
 

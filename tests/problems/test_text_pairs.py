@@ -1,26 +1,28 @@
-import collections
+"""The user's own text: what is read, kept and split off, and what is refused."""
+
 import gzip
 import random
 
 import pytest
-import tensorflow as tf
+from support.letters import contents_of, records_of
 from support.vocabularies import vocabulary_paths
 
+from t2t_lite.bin.cli.flags import as_flags
 from t2t_lite.data.generation.generate import GenerateOptions, generate
-from t2t_lite.data.problem import SPLITS, get_problem
+from t2t_lite.data.manifest import read_manifest
+from t2t_lite.data.problem import SIDES, SPLITS, get_problem
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.problems.text_pairs import TextPairs
 
-ALSO_IN = "its source is also in {}"
 EMPTY = "an empty side"
-
-
-def silent(line):
-    pass
 
 
 def some_pairs(first, last):
     return [(f"line {number} is here", f"Zeile {number} ist hier") for number in range(first, last + 1)]
+
+
+DEV, TEST = some_pairs(901, 903), some_pairs(951, 952)
 
 
 def write(path, lines, end="\n", start="", last_end=True):
@@ -46,39 +48,26 @@ def given(tmp_path):
 
 @pytest.fixture
 def made(tmp_path):
-    """Generates the data of `text_pairs` from flags in a folder and returns its manifest."""
+    """Generates the data of `text_pairs`, or of another problem, in a folder and returns its manifest."""
 
-    def make(folder="data", name="text_pairs", say=silent, report=lambda checks: None, **flags):
-        options = GenerateOptions(num_workers=1, report=report)
-        return generate(get_problem(name, **flags), tmp_path / folder, tmp_path / "none", say, options)
+    def make(folder="data", say=lambda line: None, kind=TextPairs, **flags):
+        problem = get_problem("text_pairs", **flags) if kind is TextPairs else kind(**flags)
+        return generate(problem, tmp_path / folder, tmp_path / "none", say, GenerateOptions(num_workers=1))
 
     return make
 
 
 @pytest.fixture
 def texts(tmp_path):
-    """Reads the pairs of a split out of the shards in a folder, sorted."""
+    """Reads the pairs of a split out of the shards, sorted."""
 
-    def read(split, folder="data", name="text_pairs"):
-        problem, data_dir = get_problem(name), tmp_path / folder
+    def read(split):
+        problem, data_dir = get_problem("text_pairs"), tmp_path / "data"
         vocabulary = open_vocabulary(vocabulary_paths(data_dir, problem)[0])
-        shards = [str(data_dir / problem.shard_filename(split, i)) for i in range(problem.shards_of(split))]
-        features = [
-            tf.train.Example.FromString(record.numpy()).features.feature for record in tf.data.TFRecordDataset(shards)
-        ]
-        sides = [
-            ["".join(vocabulary.decode([list(each[side].int64_list.value)])) for each in features]
-            for side in ("inputs", "targets")
-        ]
-        return sorted(zip(*sides))
+        records = records_of(problem, data_dir, split)
+        return sorted(zip(*(vocabulary.decode([record[side] for record in records]) for side in SIDES)))
 
     return read
-
-
-DEV, TEST = some_pairs(901, 903), some_pairs(951, 952)
-
-
-# Reading.
 
 
 @pytest.mark.parametrize("ending", [".txt", ".gz"])
@@ -98,11 +87,9 @@ def test_text_is_read_in_every_supported_format(tmp_path, made, texts, ending, e
     manifest = made(**flags)
     assert {split: texts(split) for split in SPLITS} == {split: sorted(pairs) for split, pairs in splits.items()}
     assert set(manifest.sources) == set(flags.values())
-    inputs, targets = (
-        (tmp_path / "data" / f"text_pairs-dev.{side}.txt").read_bytes() for side in ("inputs", "targets")
-    )
-    assert inputs.decode() == "".join(f"{pair[0]}\n" for pair in DEV)
-    assert targets.decode() == "".join(f"{pair[1]}\n" for pair in DEV)
+    for side, lines in zip(SIDES, zip(*DEV)):
+        content = (tmp_path / "data" / f"text_pairs-dev.{side}.txt").read_bytes()
+        assert content.decode() == "".join(f"{line}\n" for line in lines)
 
 
 def test_unusable_lines_are_dropped_from_every_split_and_counted(tmp_path, made, texts):
@@ -113,14 +100,7 @@ def test_unusable_lines_are_dropped_from_every_split_and_counted(tmp_path, made,
     manifest = made(**{f"{split}_tsv": str(tmp_path / split) for split in SPLITS})
     for split in SPLITS:
         assert texts(split) == [("one", "eins"), ("seven", "sieben"), ("two", "zwei")]
-        assert manifest.splits[split]["dropped"] == {
-            "a line without a tab": 1,
-            EMPTY: 3,
-            "a line that is not UTF-8": 1,
-        }
-
-
-# Rules.
+        assert manifest.splits[split]["dropped"] == {"a line without a tab": 1, EMPTY: 3, "a line that is not UTF-8": 1}
 
 
 @pytest.mark.parametrize(
@@ -144,12 +124,8 @@ def test_only_long_and_uneven_training_pairs_are_dropped(made, texts, given, fla
         assert manifest.splits[split]["dropped"] == {}
 
 
-# Splitting off.
-
-
 @pytest.mark.parametrize(
-    "flags, each",
-    [({}, 10), ({"held_out": "7"}, 7), ({"held_out": "80"}, 80), ({"split_seed": "3"}, 10)],
+    "flags, each", [({}, 10), ({"held_out": "7"}, 7), ({"held_out": "80"}, 80), ({"split_seed": "3"}, 10)]
 )
 def test_every_usable_pair_is_in_exactly_one_split(made, texts, given, flags, each):
     pairs = some_pairs(1, 200)
@@ -161,7 +137,7 @@ def test_every_usable_pair_is_in_exactly_one_split(made, texts, given, flags, ea
     assert sum(manifest.splits["train"]["dropped"].values()) == 2
 
 
-def test_repeated_pairs_are_in_one_split_and_dropped_copies_are_counted(made, texts, given, tmp_path):
+def test_repeated_pairs_are_in_one_split_and_dropped_copies_are_counted(made, texts, given):
     times = {pair: 1 + number % 4 for number, pair in enumerate(some_pairs(1, 120))}
     pairs = [pair for pair, count in times.items() for _ in range(count)]
     random.Random(1).shuffle(pairs)
@@ -171,12 +147,9 @@ def test_repeated_pairs_are_in_one_split_and_dropped_copies_are_counted(made, te
     held_out = found["dev"] + found["test"]
     assert len(found["dev"]) == len(found["test"]) == 20 and len(set(held_out)) == 40
     assert not set(found["train"]) & set(held_out)
-    assert collections.Counter(found["train"]) == {
-        pair: count for pair, count in times.items() if pair not in set(held_out)
-    }
-    assert manifest.splits["train"]["dropped"] == {
-        ALSO_IN.format(split): sum(times[pair] - 1 for pair in found[split]) for split in ("dev", "test")
-    }
+    assert sorted(found["train"]) == sorted(pair for pair in pairs if pair not in set(held_out))
+    copies = {split: sum(times[pair] - 1 for pair in found[split]) for split in ("dev", "test")}
+    assert manifest.splits["train"]["dropped"] == {f"its source is also in {split}": copies[split] for split in copies}
     assert [line.count("20 pairs of the training text become the") for line in said].count(1) == 2
 
 
@@ -194,11 +167,7 @@ def test_a_source_with_several_targets_is_in_one_split(made, texts, given, flags
     each = int(flags.get("held_out", 20))  # 5% of the sources
     assert {split: len(sources[split]) for split in SPLITS} == {"train": 400 - 2 * each, "dev": each, "test": each}
     assert len(set.union(*sources.values())) == 400
-    assert {split: manifest.splits[split]["examples"] for split in SPLITS} == {
-        "train": 800 - 4 * each,
-        "dev": each,
-        "test": each,
-    }
+    assert [manifest.splits[split]["examples"] for split in SPLITS] == [800 - 4 * each, each, each]
     assert all(manifest.splits[split]["overlap"] == {} for split in SPLITS)
 
 
@@ -213,11 +182,6 @@ def test_too_few_sources_to_hold_out_are_an_error_with_the_cause(made, given, bo
     dev = some_pairs(1, both) + some_pairs(901, 902)
     with pytest.raises(UserError, match=message):
         made(**given(train=some_pairs(1, 100), dev=dev), **{"held_out": "2"} | flags)
-
-
-def held_out(given, **flags):
-    problem = get_problem("text_pairs", **given(train=some_pairs(1, 400)), **flags)
-    return {split: set(problem.examples(split, {})) for split in SPLITS}
 
 
 def test_pairs_are_split_off_uniformly_and_in_the_order_of_the_text(given):
@@ -238,3 +202,135 @@ def test_the_users_text_may_have_languages(name):
     assert get_problem(name).output_language == ""
     with pytest.raises(UserError, match="`target_language=Chinese!` is not a language code"):
         get_problem(name, target_language="Chinese!")
+
+
+def one_line(caught):
+    message = as_flags(str(caught.value))
+    assert message and "\n" not in message
+    return message
+
+
+@pytest.fixture
+def flags(given):
+    """The flags for training text of 60 pairs."""
+    return given(train=some_pairs(1, 60))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize(
+    "kinds, named",
+    [
+        *((kinds, ["--{}_source", "--{}_target"]) for kinds in (["source"], ["target"])),
+        *(([kind, "tsv"], [f"--{{}}_{kind}"]) for kind in ("source", "target")),
+        (["source", "target", "tsv"], ["--{}_tsv", "--{}_source"]),
+    ],
+)
+def test_incompatible_flags_are_refused(flags, split, kinds, named):
+    flags = (flags if split != "train" else {}) | {f"{split}_{kind}": "file" for kind in kinds}
+    with pytest.raises(UserError) as caught:
+        get_problem("text_pairs", **flags)
+    assert caught.value.status == 2
+    assert [flag for flag in named if flag.format(split) not in one_line(caught)] == []
+
+
+@pytest.mark.parametrize("name", ["max_characters", "max_ratio", "held_out", "split_seed"])
+@pytest.mark.parametrize("value", ["many", "-1", "1.5", "", "1e3", " ", "²"])
+def test_a_value_that_is_not_a_whole_number_is_refused(flags, name, value):
+    with pytest.raises(UserError) as caught:
+        get_problem("text_pairs", **flags, **{name: value})
+    assert caught.value.status == 2
+    assert f"--{name}" in one_line(caught) and f"'{value}'" in str(caught.value)
+
+
+@pytest.mark.parametrize("others", [(), ("dev",), ("dev", "test")])
+def test_missing_training_text_is_an_error_that_names_the_flags(made, flags, tmp_path, others):
+    files = dict(zip(("source", "target"), flags.values()))
+    with pytest.raises(UserError) as caught:
+        made(**{f"{split}_{side}": path for split in others for side, path in files.items()})
+    assert caught.value.status == 2
+    assert all(flag in one_line(caught) for flag in ("--train_source", "--train_target", "--train_tsv"))
+    assert read_manifest(tmp_path / "data", TextPairs()) is None
+
+
+@pytest.mark.parametrize(
+    "different, times, held_out, enough",
+    [
+        (3, 1, None, True),
+        (2, 1, None, False),
+        (11, 1, 5, True),
+        (10, 1, 5, False),
+        (11, 3, 5, True),
+        (10, 3, 5, False),  # enough pairs to split off, but none left for training
+        (4, 30, None, True),  # 5% of the sources, not of the pairs
+    ],
+)
+def test_too_few_pairs_to_split_off_dev_and_test_are_refused(made, tmp_path, different, times, held_out, enough):
+    path = write(tmp_path / "text", [f"a {number}\tb {number}" for number in range(different)] * times)
+    flags = {"train_tsv": path} | ({"held_out": str(held_out)} if held_out else {})
+    if enough:
+        each, splits = held_out or 1, made(**flags).splits
+        assert [splits[split]["examples"] for split in SPLITS] == [(different - 2 * each) * times, each, each]
+        return
+    with pytest.raises(UserError) as caught:
+        made(**flags)
+    assert str(different * times) in one_line(caught)
+    assert "too few" in str(caught.value) or (different, times) == (10, 3)
+
+
+CHANGES = {
+    "truncated": lambda lines: lines[:-20],
+    "changed": lambda lines: [*lines[:40], "another 41 is here\n", *lines[41:]],
+    "longer": lambda lines: [*lines, "more 1 is here\n"],
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "side", "until"),
+    [
+        *(("truncated", "source", "train"), ("changed", "target", "train"), ("longer", "source", "dev")),
+        *(("truncated", "target", "dev"), ("changed", "source", None), ("longer", "target", None)),
+    ],
+)
+def test_changed_text_is_refused_by_name_and_accepted_when_restored(made, flags, tmp_path, snapshot, how, side, until):
+    made("undisturbed", **flags)
+
+    def interrupt(line):
+        if line.startswith(f"text_pairs: {until}:"):
+            raise KeyboardInterrupt
+
+    if until:
+        with pytest.raises(KeyboardInterrupt):
+            made(say=interrupt, **flags)
+    else:
+        made(**flags)
+    before = snapshot(tmp_path / "data")
+    path = tmp_path / f"train.{side}.txt"
+    original = path.read_text()
+    path.write_text("".join(CHANGES[how](original.splitlines(keepends=True))))
+    with pytest.raises(UserError) as caught:
+        made(**flags)
+    assert str(path) in one_line(caught) and "--data_dir" in one_line(caught) and "`data_dir`" in str(caught.value)
+    assert snapshot(tmp_path / "data") == before
+    path.write_text(original)
+    made(**flags)
+    assert contents_of(tmp_path / "data") == contents_of(tmp_path / "undisturbed")
+
+
+def test_the_vocabulary_of_an_interrupted_run_is_not_used_for_other_text(made, given, tmp_path):
+    class Separate(TextPairs):
+        data_name = "text_pairs"
+        shared_vocabulary = False
+
+    def interrupt(line):
+        if line.endswith("tokens from targets"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        made(say=interrupt, kind=Separate, **given(train=some_pairs(1, 60)))
+    other = given(train=[(f"quite other text {number}",) * 2 for number in range(60)])
+    made("undisturbed", kind=Separate, **other)
+    try:
+        made(kind=Separate, **other)
+    except UserError:
+        return  # this would also be acceptable
+    assert contents_of(tmp_path / "data") == contents_of(tmp_path / "undisturbed")

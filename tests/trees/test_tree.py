@@ -3,18 +3,7 @@ import random
 import nltk
 import pytest
 
-from t2t_lite.trees.tree import (
-    CLOSE,
-    LEAF,
-    OPEN,
-    ROOT,
-    Tree,
-    TreeBuilder,
-    parse_brackets,
-    to_brackets,
-    tree_words,
-    walk,
-)
+from t2t_lite.trees.tree import CLOSE, LEAF, OPEN, Tree, TreeBuilder, parse_brackets, to_brackets, tree_words, walk
 
 RAIN = Tree("NN", word="rain")
 FALLS = Tree("VBZ", word="falls")
@@ -39,41 +28,24 @@ def random_tree(rng, depth):
     return Tree(label, tuple(tree for tree, _ in children)), f"{blanks}({blanks}{label}{written}){blanks}"
 
 
-# Trees.
-
-
 def test_walk_visits_a_tree_from_left_to_right():
-    assert list(walk(S)) == [
-        (OPEN, S),
-        (OPEN, NP),
-        (LEAF, RAIN),
-        (CLOSE, NP),
-        (OPEN, VP),
-        (LEAF, FALLS),
-        (CLOSE, VP),
-        (CLOSE, S),
-    ]
+    kinds, nodes = zip(*walk(S))
+    assert kinds == (OPEN, OPEN, LEAF, CLOSE, OPEN, LEAF, CLOSE, CLOSE)
+    assert nodes == (S, NP, RAIN, NP, VP, FALLS, VP, S)
     assert list(walk(RAIN)) == [(LEAF, RAIN)]
-
-
-# The builder.
 
 
 def test_a_builder_drops_brackets_without_words_at_any_depth():
     builder = TreeBuilder()
     for label in ("S", "NP", "NP", "QP"):
         builder.open(label)
-    assert not builder.close()
-    assert not builder.close()
+    assert not builder.close() and not builder.close()
     builder.leaf("NN", "rain")
-    assert builder.close()
-    assert builder.close()
+    assert builder.close() and builder.close()
     assert builder.trees() == (Tree("S", (NP,)),)
 
 
-# Reading brackets.
-
-
+ODD = [("-LRB-", "-LRB-"), ("''", "''"), ("PRP$", "il\u00a0a"), ("#", "\u2028")]
 # case: (text, trees)
 READ = {
     "one tree": (RAIN_FALLS, [S]),
@@ -87,17 +59,7 @@ READ = {
     "blanks only": (" \n\t\n", []),
     "labels and words of any characters": (
         "(NP-SBJ=1 (-LRB- -LRB-) ('' '') (PRP$ il\u00a0a) (# \u2028))",
-        [
-            Tree(
-                "NP-SBJ=1",
-                (
-                    Tree("-LRB-", word="-LRB-"),
-                    Tree("''", word="''"),
-                    Tree("PRP$", word="il\u00a0a"),
-                    Tree("#", word="\u2028"),
-                ),
-            )
-        ],
+        [Tree("NP-SBJ=1", tuple(Tree(tag, word=word) for tag, word in ODD))],
     ),
     "a label above itself": ("(NP (NP (NN rain)))", [Tree("NP", (NP,))]),
 }
@@ -163,7 +125,7 @@ def test_random_brackets_with_one_word_per_tag_are_read_as_nltk_reads_them_and_o
     for _ in range(20_000):
         text = " ".join(rng.choice(["(", "(S", "(NN a)", ")", ")", "b"]) for _ in range(rng.randint(1, 9)))
         try:
-            outer = nltk.Tree.fromstring(f"({ROOT} {text})")
+            outer = nltk.Tree.fromstring(f"(TOP {text})")
         except ValueError:
             outer = None
         parts = [] if outer is None else list(outer.subtrees())

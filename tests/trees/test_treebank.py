@@ -8,9 +8,10 @@ from pathlib import Path
 import nltk
 import pytest
 
+from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
-from t2t_lite.trees.tree import tree_words
-from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_section
+from t2t_lite.trees.tree import Tree, parse_brackets, tree_words
+from t2t_lite.trees.treebank import Malformed, clean, read_trees, treebank_files, wsj_section
 
 # A good tree as lines; {} is a word that identifies it.
 GOOD = ["(TOP", "(S", "(NP (NN {}))", "(VP (VB go))))"]
@@ -50,7 +51,7 @@ ORDERS = ["B", "BGG", "GGB", "GBG", "BB", "GBBG", "BBBG", "GBGGGBG"]
 
 
 def written(path, text):
-    """The path, after writing a text in which surrogates represent bytes that are not UTF-8."""
+    """The path of a text whose surrogates represent bytes that are not UTF-8."""
     content = text.encode(errors="surrogateescape")
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
@@ -66,10 +67,7 @@ def described(path):
 
 
 def good_and_bad(path, layout, trees, root="TOP"):
-    """Writes trees, None for a good one; returns the expected results.
-
-    The label FRAG is not a root label of treebanks, so it is kept.
-    """
+    """Writes trees, None for a good one; returns the expected results. FRAG is no root label, so it is kept."""
     between, after = LAYOUTS[layout]
     text, expected = "", []
     for number, lines in enumerate(trees):
@@ -80,9 +78,6 @@ def good_and_bad(path, layout, trees, root="TOP"):
         expected.append(place if lines else f"{good})" if root == "FRAG" else good_tree(f"w{number}"))
     written(path, text)
     return expected
-
-
-# Layouts of good trees.
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"], ids=["no end", "LF", "CRLF"])
@@ -133,24 +128,20 @@ def test_a_tree_that_is_not_indented_is_one_tree(lines, tmp_path):
     assert described(written(tmp_path / "lines.mrg", 3 * text)) == 3 * [str(expected)]
 
 
-@pytest.mark.parametrize("text", ["", "\n", "\ufeff", " \n\t\n\r\n", "( (-NONE- *))\n"])
-@pytest.mark.parametrize("name", ["x.mrg", "x.ptb.gz"])
-def test_a_file_without_words_has_no_trees(name, text, tmp_path):
-    assert described(written(tmp_path / name, text)) == []
+def test_a_file_without_words_has_no_trees(tmp_path):
+    texts = ["", "\n", "\ufeff", " \n\t\n\r\n", "( (-NONE- *))\n"]
+    for name, text in itertools.product(["x.mrg", "x.ptb.gz"], texts):
+        assert described(written(tmp_path / name, text)) == [], (name, text)
 
 
 @pytest.mark.parametrize("layout", ["indented", "not indented"])
 def test_a_tree_of_many_lines_is_read(layout, tmp_path):
     between, after = LAYOUTS[layout]
     lines = ["(TOP", "(S", *(f"(NP (NN w{number}))" for number in range(900)), "(VP (VB go))))"]
-    first, tree, last = read_trees(
-        written(tmp_path / "x.mrg", "".join(between.join(t) + after for t in [GOOD, lines, GOOD]))
-    )
+    text = "".join(between.join(tree) + after for tree in [GOOD, lines, GOOD])
+    first, tree, last = read_trees(written(tmp_path / "x.mrg", text))
     assert str(first) == str(last) == good_tree("{}")
     assert tree_words(tree) == [*(f"w{number}" for number in range(900)), "go"]
-
-
-# Malformed trees.
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -203,14 +194,15 @@ def test_memory_after_an_unclosed_bracket_does_not_grow_with_the_file(tmp_path):
     assert most[1] < 1.5 * most[0]
 
 
-# Files.
-
-
-def test_a_missing_treebank_file_is_an_error(tmp_path):
+def test_missing_treebank_files_and_a_folder_without_trees_are_errors(tmp_path):
     with pytest.raises(UserError, match="no such file"):
         list(read_trees(tmp_path / "none.mrg"))
     with pytest.raises(UserError, match="no such file or folder"):
         treebank_files(tmp_path / "none")
+    written(tmp_path / "README.txt", "(TOP (NN a))")
+    (tmp_path / "folder.mrg").mkdir()
+    with pytest.raises(UserError, match=r"has no trees.*\.mrg, \.ptb"):
+        treebank_files(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "no gzip"])
@@ -235,42 +227,13 @@ def test_files_of_a_folder_are_found_by_ending_in_sorted_order(tmp_path):
     assert treebank_files(tmp_path / "a.txt") == [tmp_path / "a.txt"]  # a file itself may have any name
 
 
-def test_a_folder_without_trees_is_refused(tmp_path):
-    written(tmp_path / "README.txt", "(TOP (NN a))")
-    (tmp_path / "folder.mrg").mkdir()
-    with pytest.raises(UserError, match=r"has no trees.*\.mrg, \.ptb"):
-        treebank_files(tmp_path)
+SECTIONS = {"wsj_2314.mrg": 23, "wsj_0001.mrg": 0, "wsj_0199.mrg.gz": 1, "00/wsj_2454.mrg": 24, "WSJ_0223.MRG": 2}
+OTHERS = ["train.ptb.gz", "wsj_23.mrg", "wsj_23145.mrg", "my_wsj_2314.mrg", "wsj_2314/train.mrg", "wsj_2x14.mrg"]
 
 
-# name: section
-SECTIONS = {
-    "wsj_2314.mrg": 23,
-    "wsj_0001.mrg": 0,
-    "wsj_0199.mrg.gz": 1,
-    "00/wsj_2454.mrg": 24,
-    "WSJ_0223.MRG": 2,
-    "wsj_2100.ptb": 21,
-    "train.ptb.gz": None,
-    "wsj_23.mrg": None,
-    "wsj_23145.mrg": None,
-    "my_wsj_2314.mrg": None,
-    "wsj_2314/train.mrg": None,
-    "wsj_2314": None,
-    "wsj_2x14.mrg": None,
-}
-
-
-@pytest.mark.parametrize(("name", "section"), SECTIONS.items(), ids=SECTIONS)
-def test_section_of_a_file(name, section):
-    assert wsj_section(Path(name)) == section
-
-
-# Whole treebanks, read in another way.
-
-
-def raw_text(path):
-    content = path.read_bytes()
-    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+def test_sections_are_those_of_file_names():
+    expected = SECTIONS | {"wsj_2100.ptb": 21} | dict.fromkeys([*OTHERS, "wsj_2314"])
+    assert {name: wsj_section(Path(name)) for name in expected} == expected
 
 
 def with_words(node):
@@ -302,23 +265,110 @@ def as_nltk(tree):
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("corpus", "files", "counts"),
-    [
-        ("wsj", 179, None),
-        pytest.param("gum", 2, {"dev.ptb.gz": 1575, "train.ptb.gz": 10_224}, marks=pytest.mark.slow),
-    ],
+    [("wsj", 179, None), pytest.param("gum", 2, {"dev.ptb.gz": 1575, "train.ptb.gz": 10_224}, marks=pytest.mark.slow)],
 )
 def test_a_whole_treebank_is_read_as_by_nltk(corpus, files, counts, request):
     paths = treebank_files(request.getfixturevalue(f"{corpus}_dir"))
     assert len(paths) == files
     found = {}
     for path in paths:
-        text, trees = raw_text(path), list(read_trees(path))
+        text, trees = "\n".join(read_lines(path)), list(read_trees(path))
         assert not [each for each in trees if isinstance(each, Malformed)]
         assert len(trees) == len(re.findall(r"(?m)^\(", text)) > 0
         assert [as_nltk(tree) for tree in trees] == list(nltk_trees(text))
         leaves = re.findall(r"\(\s*([^\s()]+)\s+([^\s()]+)\s*\)", text)
-        assert [word for tree in trees for word in tree_words(tree)] == [
-            unescaped(word) for tag, word in leaves if tag != "-NONE-"
-        ]
+        words = [unescaped(word) for tag, word in leaves if tag != "-NONE-"]
+        assert [word for tree in trees for word in tree_words(tree)] == words
         found[path.name] = len(trees)
     assert found == counts or (counts is None and sum(found.values()) == 3669)
+
+
+def cleaned(text):
+    (tree,) = parse_brackets(text)
+    tree = clean(tree)
+    return tree and str(tree)
+
+
+# Each rule: (tree, cleaned tree), both without their root
+RULES = {
+    "a trace goes": ("(S (NP (NN it)) (VP (VBZ is) (-NONE- *T*-1)))", "(S (NP (NN it)) (VP (VBZ is)))"),
+    "traces go anywhere": (
+        "(S (-NONE- *) (NN a) (-NONE- 0) (-NONE- *U*) (NN b) (-NONE- *ICH*-1))",
+        "(S (NN a) (NN b))",
+    ),
+    "a constituent of a trace goes": ("(S (NP-SBJ (-NONE- *-1)) (VP (VB go)))", "(S (VP (VB go)))"),
+    "a constituent of several traces goes": ("(S (SBAR (-NONE- 0) (-NONE- *T*-1)) (VP (VB go)))", "(S (VP (VB go)))"),
+    "constituents of nothing but such constituents go": (
+        "(S (VP (VB go)) (SBAR (WHNP-1 (-NONE- 0)) (S (NP (-NONE- *T*-1)) (VP (-NONE- *?*)))))",
+        "(S (VP (VB go)))",
+    ),
+    "a constituent with a word somewhere stays": (
+        "(S (SBAR (WHNP-1 (-NONE- 0)) (S (NP (-NONE- *T*-1)) (VP (X (VB go))))))",
+        "(S (SBAR (S (VP (X (VB go))))))",
+    ),
+    "a function tag is cut": ("(S (NP-SBJ (NN it)))", "(S (NP (NN it)))"),
+    "function tags and an index are cut": ("(S (NP-SBJ-1 (NN it)))", "(S (NP (NN it)))"),
+    "two function tags are cut": ("(ADVP-LOC-TMP (RB now))", "(ADVP (RB now))"),
+    "a gapping index is cut": ("(S (NP=2 (NN it)))", "(S (NP (NN it)))"),
+    "any order of them": ("(S-TPC-1=2 (NP=2-SBJ (NN it)) (PP-LOC=1 (IN in)))", "(S (NP (NN it)) (PP (IN in)))"),
+    "a label of two loses its function tags": ("(PRT|ADVP-CLR (RP|RB up))", "(PRT|ADVP (RP|RB up))"),
+    "escaped slashes and asterisks become those of text": (
+        r"(NP (CC and\/or) (CD 1\/2) (NN a\/b\/c) (SYM \*\*) (CD 1/2) (NN a\b\))",
+        r"(NP (CC and/or) (CD 1/2) (NN a/b/c) (SYM **) (CD 1/2) (NN a\b\))",
+    ),
+    "a unary chain that comes of cleaning stays": (
+        "(NP-1 (NP-SBJ (-NONE- *)) (NP=3 (NP (NN it)) (SBAR (-NONE- 0))))",
+        "(NP (NP (NP (NN it))))",
+    ),
+}
+# What stays: a tree without its root
+SAME = {
+    "what looks like a trace and has another tag stays": "(NP (SYM *T*-1) (NN 0) (NONE *))",
+    "a label of two stays": "(PRT|ADVP (RP up))",
+    "tags and words of brackets stay": "(PRN (-LRB- -LRB-) (NN it) (-RRB- -RRB-) (-LRB- -LCB-) (-RRB- -RCB-))",
+    "tags of punctuation stay": "(NP (`` ``) ('' '') (, ,) (: --) (. .) ($ $) (# #) (PRP$ my) (WP$ whose) (HYPH -))",
+    "words stay as they are": "(NP (NN NP-SBJ) (NN a=b) (CD *) (NN Größe) (: -))",
+    "a unary chain stays": "(S (VP (VP (NP (NN it)))))",
+}
+# Roots: (tree, cleaned tree without its root)
+ROOTS = {
+    "a root without a label": ("( (S (NN it)))", "(S (NN it))"),
+    "the root ROOT": ("(ROOT (S (NN it)))", "(S (NN it))"),
+    "the root TOP": ("(TOP (S (NN it)))", "(S (NN it))"),
+    "the root S1": ("(S1 (S (NN it)))", "(S (NN it))"),
+    "a root with several children": ("( (S (NN it)) (NP (NN dog)) (. .))", "(S (NN it)) (NP (NN dog)) (. .)"),
+    "a root over words": ("(ROOT (NN it) (. .))", "(NN it) (. .)"),
+    "no root": ("(S (NN it))", "(S (NN it))"),
+    "no root, and function tags": ("(NP-TTL-1 (NN it))", "(NP (NN it))"),
+    "a word alone": ("(NN it)", "(NN it)"),
+    "other labels that begin as a root does": ("(ROOTS (S1X (TOPX (NN it))))", "(ROOTS (S1X (TOPX (NN it))))"),
+}
+CASES = {kind: (f"(TOP {tree})", left) for kind, (tree, left) in RULES.items()} | ROOTS
+CASES |= {kind: (f"(TOP {tree})", tree) for kind, tree in SAME.items()}
+
+
+@pytest.mark.parametrize(("tree", "left"), CASES.values(), ids=CASES)
+def test_a_tree_is_cleaned_by_the_rules(tree, left):
+    assert cleaned(tree) == f"(TOP {left})" == cleaned(f"(TOP {left})")
+
+
+@pytest.mark.parametrize(
+    "tree",
+    ["(-NONE- *)", "( (-NONE- *))", "(S (-NONE- *))", "( (S (NP (-NONE- *)) (VP (-NONE- 0) (X (-NONE- *T*-1)))))"],
+)
+def test_a_tree_of_only_traces_becomes_none(tree):
+    assert cleaned(tree) is None
+
+
+@pytest.mark.parametrize("root", ["", "ROOT", "TOP", "S1"])
+@pytest.mark.parametrize("outer", ["", "ROOT", "TOP", "S1", "S"])
+def test_a_root_inside_a_tree_is_refused(root, outer):
+    for inside in (f"(NP (NN it)) ({root} (S (NN it)))", f"({root} (S (NN it)))", f"(S (NN it)) ({root} (-NONE- *))"):
+        with pytest.raises(ValueError, match="a whole tree inside another"):
+            cleaned(f"({outer} {inside})")
+
+
+def test_round_brackets_as_words_become_treebank_symbols():
+    """Words with brackets cannot be read from brackets, but a tree made in another way may have them."""
+    tree = Tree("S", (Tree("-LRB-", word="("), Tree("NN", word="it"), Tree("-RRB-", word=")")))
+    assert str(clean(tree)) == "(TOP (S (-LRB- -LRB-) (NN it) (-RRB- -RRB-)))"

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.letters import contents_of, silent
 
 from t2t_lite.data.generation import shards
 from t2t_lite.data.generation.generate import GenerateOptions, generate
@@ -36,29 +38,20 @@ class Numerals(Problem):
             yield Example(f"{index} {split}" if index % 50 else " ", f"{index * index % 977}")
 
 
-def silent(line):
-    pass
-
-
-def contents_of(directory):
-    return {path.name: path.read_bytes() for path in Path(directory).iterdir()}
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def small_chunks():
     """30 chunks, and several buckets per shard."""
-    monkeypatch.setattr(shards, "CHUNK_PAIRS", 100)
-    monkeypatch.setattr(shards, "BUCKET_RECORDS", 250)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The data of an uninterrupted run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "CHUNK_PAIRS", 100)
         patch.setattr(shards, "BUCKET_RECORDS", 250)
-        data_dir = tmp_path_factory.mktemp("whole")
-        generate(Numerals(), data_dir, data_dir / "none", say=silent)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(small_chunks, tmp_path_factory):
+    """The data of an uninterrupted run."""
+    data_dir = tmp_path_factory.mktemp("whole")
+    generate(Numerals(), data_dir, data_dir / "none", say=silent)
     return data_dir
 
 
@@ -75,34 +68,27 @@ def test_dropped_pairs_are_counted_by_drop_reason_and_missing_from_the_text_file
     assert len((whole / "numerals-dev.inputs.txt").read_text().splitlines()) == 245
 
 
-class Stop(Exception):
-    """The exception that interrupts a generation."""
-
-
-def interrupted_after(data_dir, calls, module, name):
-    """Generates until a function of a module has been called a number of times; returns the files that are left."""
-    original, left = getattr(module, name), itertools.count(calls, -1)
+def interrupted_after(data_dir, calls, name):
+    """Generates until a function of `shards` has been called a number of times; returns the files that are left."""
+    original, left = getattr(shards, name), itertools.count(calls, -1)
 
     def stopping(*arguments):
         if next(left) <= 0:
-            raise Stop
+            raise KeyboardInterrupt
         return original(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, name, stopping)
-        with pytest.raises(Stop):
+        patch.setattr(shards, name, stopping)
+        with pytest.raises(KeyboardInterrupt):
             generate(Numerals(), data_dir, data_dir / "none", silent, GenerateOptions(num_workers=1))
     return {path.relative_to(data_dir): path.stat().st_mtime_ns for path in data_dir.rglob("*")}
 
 
 @pytest.mark.parametrize("calls", [0, 1, 17, 29])
 def test_finished_chunks_are_not_encoded_again(whole, tmp_path, calls):
-    from t2t_lite.data.generation import shards
-
-    left = interrupted_after(tmp_path, calls, shards, "write_chunk")
+    left = interrupted_after(tmp_path, calls, "write_chunk")
     assert sum(path.suffix == ".arrow" for path in left) == calls
-    encoded = []
-    original = shards.encode_pairs
+    encoded, original = [], shards.encode_pairs
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "encode_pairs", lambda *given: encoded.append(given[1]) or original(*given))
         generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
@@ -112,35 +98,29 @@ def test_finished_chunks_are_not_encoded_again(whole, tmp_path, calls):
 
 @pytest.mark.parametrize("calls", [0, 1, 3])
 def test_finished_shards_are_not_written_again(whole, tmp_path, calls):
-    from t2t_lite.data.generation import shards
-
-    left = interrupted_after(tmp_path, calls, shards, "write_shard")
-    shards = {path: when for path, when in left.items() if path.name.startswith("numerals-train-0")}
-    assert len(shards) == calls
+    left = interrupted_after(tmp_path, calls, "write_shard")
+    written = {path: when for path, when in left.items() if path.name.startswith("numerals-train-0")}
+    assert len(written) == calls
     with pytest.raises(UserError, match="t2t-lite-datagen --problem=numerals"):
         check_data(tmp_path, Numerals())
     generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
-    assert all((tmp_path / path).stat().st_mtime_ns == when for path, when in shards.items())
+    assert all((tmp_path / path).stat().st_mtime_ns == when for path, when in written.items())
     assert contents_of(tmp_path) == contents_of(whole)
 
 
 def test_a_lost_shard_is_regenerated_and_the_others_are_kept(whole, tmp_path, snapshot):
-    for name, content in contents_of(whole).items():
-        if name != "numerals-train-00002-of-00004":
-            (tmp_path / name).write_bytes(content)
-    before = snapshot(tmp_path)
-    generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
-    after = snapshot(tmp_path)
-    del after["numerals-train-00002-of-00004"]
-    assert {name: after[name] for name in before if "manifest" not in name} == {
-        name: state for name, state in before.items() if "manifest" not in name
-    }
-    assert contents_of(tmp_path) == contents_of(whole)
+    data_dir = shutil.copytree(whole, tmp_path / "data")
+    (data_dir / "numerals-train-00002-of-00004").unlink()
+    before = snapshot(data_dir)
+    generate(Numerals(), data_dir, data_dir / "none", say=silent)
+    changed = before.items() ^ snapshot(data_dir).items()
+    assert {name for name, _ in changed} <= {"numerals-train-00002-of-00004", "manifest.numerals.json"}
+    assert contents_of(data_dir) == contents_of(whole)
 
 
 KILLED = """
 import pathlib, sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 import test_generate_at_size as tests
 tests.shards.CHUNK_PAIRS, tests.shards.BUCKET_RECORDS = 100, 250
 print("begins", flush=True)
@@ -150,7 +130,8 @@ tests.generate(tests.Numerals(), pathlib.Path({data_dir!r}), pathlib.Path("none"
 
 def generating(data_dir):
     """Starts a process that generates; returns it when it begins."""
-    code = KILLED.format(tests=str(Path(__file__).parent), data_dir=str(data_dir))
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    code = KILLED.format(tests=folders, data_dir=str(data_dir))
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"begins\n"
     return process
@@ -175,29 +156,18 @@ def test_a_run_killed_at_ten_random_moments_ends_with_the_same_bytes(whole, tmp_
 
 
 @pytest.mark.slow
-def test_beam_writes_the_same_bytes(whole, tmp_path):
+@pytest.mark.parametrize("begun", [False, True])
+def test_beam_writes_the_same_bytes_and_resumes_a_generation_begun_without_it(whole, tmp_path, begun):
     pytest.importorskip("apache_beam")
+    if begun:
+        interrupted_after(tmp_path, 2, "write_shard")
     generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="direct", num_workers=3))
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-@pytest.mark.slow
-def test_beam_resumes_a_generation_begun_without_it(whole, tmp_path):
-    pytest.importorskip("apache_beam")
-    from t2t_lite.data.generation import shards
-
-    interrupted_after(tmp_path, 2, shards, "write_shard")
-    generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="direct"))
-    assert contents_of(tmp_path) == contents_of(whole)
-
-
 def test_max_cases_limits_only_the_train_split(tmp_path):
-    manifest = generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(max_cases=500))
-    assert {split: made["examples"] for split, made in manifest.splits.items()} == {
-        "train": 490,
-        "dev": 245,
-        "test": 29,
-    }
+    splits = generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(max_cases=500)).splits
+    assert {split: made["examples"] for split, made in splits.items()} == {"train": 490, "dev": 245, "test": 29}
 
 
 @pytest.mark.parametrize("change", [{"num_shards": 3}, {"vocab_size": 50}, {"vocab_kind": "bytes"}, {"max_cases": 9}])

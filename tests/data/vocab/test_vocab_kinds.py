@@ -1,4 +1,4 @@
-"""WordPiece tokens, characters and bytes, and imported vocabularies."""
+"""WordPiece tokens, characters, bytes and whole words, and imported vocabularies."""
 
 import collections
 import functools
@@ -60,8 +60,10 @@ def different(vocabulary, texts):
     return [(text, back) for text, back in zip(texts, decoded, strict=True) if text != back]
 
 
-def all_lines(folder, languages=("en", "de", "fr"), splits=("train", "val", "test_2016_flickr")):
-    return [line for split in splits for name in languages for line in read_lines(folder / f"{split}.{name}.gz")]
+def all_lines(folder, splits=("train", "val", "test_2016_flickr")):
+    return [
+        line for split in splits for name in ("en", "de", "fr") for line in read_lines(folder / f"{split}.{name}.gz")
+    ]
 
 
 def as_bytes(text):
@@ -164,11 +166,12 @@ def test_a_symbol_is_one_token(of_kind, kind):
         assert of_kind(kind).tokens_of(row).count("<2de>") == text.count("<2de>")
 
 
-@pytest.mark.parametrize("symbol", ["the", "a.b(c", "§", "<pad>", "two words", "x" * 100])
-def test_any_text_can_be_a_symbol_of_wordpieces(tmp_path, symbol):
-    train_vocabulary(["a dog ran to the other dog", "a man sat"], 300, tmp_path / "v", "wordpiece", [symbol])
-    (row,) = open_vocabulary(tmp_path / "v").encode_all([symbol + " dog"]).to_list()
-    assert row[0] == FIRST and open_vocabulary(tmp_path / "v").decode([row]) == [symbol + " dog"]
+def test_any_text_can_be_a_symbol_of_wordpieces(tmp_path):
+    for symbol in ("the", "a.b(c", "§", "<pad>", "two words", "x" * 100):
+        train_vocabulary(["a dog ran to the other dog", "a man sat"], 300, tmp_path / "v", "wordpiece", [symbol])
+        vocabulary = open_vocabulary(tmp_path / "v")
+        (row,) = vocabulary.ids_of([symbol + " dog"])
+        assert row[0] == FIRST and vocabulary.decode([row]) == [symbol + " dog"]
 
 
 @pytest.mark.parametrize(
@@ -188,14 +191,11 @@ def test_an_invalid_symbol_is_an_error_that_names_it(tmp_path, kind, symbols):
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
 def test_another_process_learns_the_same_tokens(tmp_path, kind):
     texts = [f"{i * 7919 % 1000:x} and {i * 104729 % 977:b}" for i in range(1000)]
-    code = (
-        "import json, sys, pathlib, t2t_lite.data.vocab as vocab\n"
-        "vocab.train_vocabulary(json.load(sys.stdin), 600, pathlib.Path(sys.argv[1]), sys.argv[2])\n"
-    )
+    code = "import json, sys, pathlib; from t2t_lite.data.vocab import train_vocabulary as train\n"
+    code += "train(json.load(sys.stdin), 600, pathlib.Path(sys.argv[1]), sys.argv[2])"
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"  # different from that of this process
-    arguments = [sys.executable, "-c", code, tmp_path / "1", kind]
-    environment = os.environ | {"PYTHONHASHSEED": seed}
-    subprocess.run(arguments, input=json.dumps(texts).encode(), check=True, capture_output=True, env=environment)
+    how = {"input": json.dumps(texts).encode(), "env": os.environ | {"PYTHONHASHSEED": seed}}
+    subprocess.run([sys.executable, "-c", code, tmp_path / "1", kind], check=True, capture_output=True, **how)
     train_vocabulary(texts, 600, tmp_path / "2", kind)
     assert open_vocabulary(tmp_path / "1").size > 400
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
@@ -240,9 +240,9 @@ def imported(folder, content):
     return open_vocabulary(folder / "ours")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_vocabulary_file_of_this_package_is_imported_unchanged(of_kind, tmp_path, kind):
-    assert imported(tmp_path, of_kind(kind).path.read_bytes()).sha256 == of_kind(kind).sha256
+def test_a_vocabulary_file_of_this_package_is_imported_unchanged(of_kind, tmp_path):
+    for kind in KINDS:
+        assert imported(tmp_path, of_kind(kind).path.read_bytes()).sha256 == of_kind(kind).sha256
 
 
 @pytest.mark.parametrize(
@@ -287,18 +287,17 @@ def test_a_list_of_wordpieces_is_imported_in_order(tmp_path):
 
 
 OTHERS = [b"", b"hello\nworld\n", b"a\n##b\na\n", b"{}", b'{"kind": "other"}', b'{"kind": "bytes", "pie', None]
-OTHERS += [bytes(range(256)), b"\0" * 9, b"a\n##\xe9\n"]
-OTHERS += [
-    b"a\n##b\n" + b"c" * 999,
-    b'{"kind": "wordpiece", "pieces": [1]}',
-    b'{"kind": "wordpiece", "pieces": ["a", "a"]}',
-]
+OTHERS += [bytes(range(256)), b"\0" * 9, b"a\n##\xe9\n", b"a\n##b\n" + b"c" * 999, "half"]
+OTHERS += [b'{"kind": "wordpiece", "pieces": [1]}', b'{"kind": "wordpiece", "pieces": ["a", "a"]}']
 
 
 @pytest.mark.parametrize("content", OTHERS)
-def test_a_file_that_is_not_a_vocabulary_is_an_error_that_names_it_and_writes_nothing(tmp_path, content):
+def test_a_file_that_is_not_a_vocabulary_is_an_error_that_names_it_and_writes_nothing(of_kind, tmp_path, content):
+    content = of_kind("bpe").path.read_bytes()[:1000] if content == "half" else content
     if content is not None:
         (tmp_path / "theirs").write_bytes(content)
+    with pytest.raises(UserError, match=rf"{tmp_path}/theirs.*t2t-lite-datagen"):
+        open_vocabulary(tmp_path / "theirs")
     with pytest.raises(UserError, match=str(tmp_path / "theirs")):
         import_vocabulary(tmp_path / "theirs", tmp_path / "ours")
     assert {path.name for path in tmp_path.iterdir()} <= {"theirs"}
@@ -311,3 +310,44 @@ def test_the_wordpieces_of_a_text_stay_those_of_0_9():
     lines = [" ".join(words[(i * i + 7 * j) % len(words)] for j in range(i % 9 + 3)) for i in range(400)]
     digest = hashlib.sha256(train_tokens("wordpiece", lines, 340)).hexdigest()
     assert digest == "62457e6904618ce09ff92377fa2d8024b293877f20976f4d81442c9f822fe800"
+
+
+BRACKETED = ["(S (NP XX )NP )S", "(S XX )S", "(NP XX XX )NP", "é 词 (S"]
+WORDS = ["(S", "XX", ")NP", ")S", "(NP", "é", "词"]
+
+
+@pytest.fixture
+def words(tmp_path):
+    train_vocabulary(BRACKETED, 100, tmp_path / "vocab", "words")
+    return open_vocabulary(tmp_path / "vocab")
+
+
+def test_tokens_are_words_by_descending_frequency(words):
+    counts = {word: sum(line.split().count(word) for line in BRACKETED) for word in WORDS}
+    expected = sorted(counts, key=lambda word: (-counts[word], word))
+    assert words.tokens() == ["<pad>", "</s>", "<unk>", *expected]
+    assert words.size == len(WORDS) + 3
+
+
+def test_texts_survive_a_round_trip_with_single_blanks_and_other_words_are_unknown(words):
+    encode = tf.function(words.encode, input_signature=[tf.TensorSpec([None], tf.string)])
+    texts = [*BRACKETED, "", "  XX \t XX ", "XX (VP XX"]
+    ids = words.encode(tf.constant(texts))
+    assert ids.dtype == tf.int32 and [row[-1] for row in ids.to_list()] == 7 * [EOS_ID]
+    assert ids.to_list() == encode(tf.constant(texts)).to_list() == words.encode_all(texts).to_list()
+    place = words.tokens().index("XX")
+    assert ids.to_list()[-3:] == [[EOS_ID], [place, place, EOS_ID], [place, UNKNOWN_ID, place, EOS_ID]]
+    assert words.decode(ids.to_tensor().numpy()) == [*BRACKETED, "", "XX XX", "XX ⁇ XX"]
+
+
+def test_symbols_come_first_even_if_no_text_has_them(tmp_path):
+    train_vocabulary(BRACKETED, 100, tmp_path / "vocab", "words", [")S", "<new>"])
+    tokens = open_vocabulary(tmp_path / "vocab").tokens()
+    assert tokens[3:6] == [")S", "<new>", "XX"] and len(tokens) == len(set(tokens)) == len(WORDS) + 4
+
+
+@pytest.mark.parametrize(("different", "left_out"), [(1000, 0), (1001, 1)])
+def test_among_many_words_those_seen_once_become_unknown(tmp_path, different, left_out):
+    every = [f"w{number:04}" for number in range(different)]
+    train_vocabulary([" ".join(every), " ".join(every[1:])], 2000, tmp_path / "vocab", "words")
+    assert open_vocabulary(tmp_path / "vocab").tokens()[3:] == (every[1:] if left_out else [*every[1:], every[0]])

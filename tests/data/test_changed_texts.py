@@ -1,4 +1,4 @@
-"""BPE dropout against SentencePiece, without dropout, and against algorithm 1 of Provilkov et al. 2020."""
+"""Training texts that change: BPE dropout, against algorithm 1 of Provilkov et al. 2020, and concatenated pairs."""
 
 import collections
 import functools
@@ -12,13 +12,12 @@ import tensorflow as tf
 
 from t2t_lite.data.bpe_dropout import BpeDropout, NewTokens
 from t2t_lite.data.generation.generate import generate
-from t2t_lite.data.pipeline import epochs
-from t2t_lite.data.problem import Example, Problem, get_problem
+from t2t_lite.data.pipeline import concatenate_pairs, epochs
+from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.registry import PROBLEMS
 
-BLANK = "\u2581"
+BLANK, PAIRS = "\u2581", 500
 WORDS = ["the", "lower", "newest", "widest", "lowest", "newer", "wide", "tower", "towel", "renew", "wider", "lowers"]
 
 
@@ -44,15 +43,8 @@ def split(vocabulary, texts, rate, seed=1):
 
 
 def test_without_dropout_tokens_are_sentencepieces_own(vocabulary):
-    texts = [
-        *sentences(200, seed=2),
-        "",
-        "new  two blanks ",
-        "unknown: ж 漢 \t",
-        "<2de> lower<2de>est",
-        "xyz",
-        "newestnewest",
-    ]
+    texts = ["", "new  two blanks ", "unknown: ж 漢 \t", "<2de> lower<2de>est", "xyz", "newestnewest"]
+    texts += sentences(200, seed=2)
     assert split(vocabulary, texts, 0.0) == vocabulary.ids_of(texts)
 
 
@@ -124,9 +116,8 @@ def test_splits_are_as_frequent_as_the_algorithm_says(vocabulary, rate):
 
 
 def test_a_text_that_would_be_too_long_keeps_its_tokens(vocabulary):
-    texts = ["newest newest newest", "lower"]
+    texts, longest = ["newest newest newest", "lower"], 10
     rows = vocabulary.ids_of(texts)
-    longest = 10
     new_tokens = NewTokens([BpeDropout(vocabulary, 0.999), None], longest)
     ragged = vocabulary.encode_all(texts)
     seed = tf.constant([1, 0], tf.int64)
@@ -135,8 +126,7 @@ def test_a_text_that_would_be_too_long_keeps_its_tokens(vocabulary):
     assert len(rows[1]) < len(inputs.to_list()[1]) <= longest
 
 
-@PROBLEMS.register
-class WordsForTest(Problem):
+class Words(Problem):
     vocab_size = 320
     num_shards = 2
 
@@ -145,28 +135,48 @@ class WordsForTest(Problem):
             yield Example(text, text)
 
 
-@PROBLEMS.register
-class WholeWordsForTest(WordsForTest):
+class WholeWords(Words):
     vocab_kind = "words"
+
+
+class Numbered(Problem):
+    """Pairs of different lengths, so that both sides of a pair must be joined with the same other pair."""
+
+    vocab_kind = "characters"
+    num_shards = 2
+
+    def examples(self, split, files):
+        for number in range(PAIRS if split == "train" else 5):
+            yield Example("a" * (number % 7) + f"{number}.", f"{number}," + "b" * (number % 5))
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    for problem in (WordsForTest(), WholeWordsForTest()):
+    for problem in (Words(), WholeWords(), Numbered()):
         generate(problem, folder, folder, say=lambda line: None)
     return folder
 
 
-def batches_of(data, number, problem="words_for_test", rate=0.3, **settings):
-    sizes = {"batch_tokens": 200, "batch_by": "both", "max_length": 64, "seed": 5}
-    dataset = epochs(get_problem(problem), data, **sizes, bpe_dropout=rate, **settings)
-    return [{name: value.numpy() for name, value in batch.items()} for batch in dataset.take(number)]
+def batches_of(data, number, problem, **settings):
+    sizes = {"batch_tokens": 200, "batch_by": "both", "max_length": 64, "seed": 5} | settings
+    return list(epochs(problem, data, **sizes).take(number).as_numpy_iterator())
 
 
-def test_each_epoch_has_other_tokens_of_the_same_texts_and_can_be_resumed(data):
-    batches = batches_of(data, 40)
-    vocabulary = open_vocabulary(next(data.glob("vocab.words_for_test*")))
+@pytest.mark.parametrize(
+    ("problem", "how"), [(Words(), {"bpe_dropout": 0.3}), (Numbered(), {"pair_concatenation": 0.3})]
+)
+def test_training_resumes_with_the_same_batches(data, problem, how):
+    batches = batches_of(data, 40, problem, **how)
+    later = batches[-3]
+    assert later["epoch"] > 0
+    again = batches_of(data, 3, problem, **how, first_epoch=int(later["epoch"]), skip=int(later["position"]))
+    np.testing.assert_equal(again, batches[-3:])
+
+
+def test_each_epoch_has_other_tokens_of_the_same_texts(data):
+    batches = batches_of(data, 40, Words(), bpe_dropout=0.3)
+    vocabulary = open_vocabulary(next(data.glob("vocab.words.*")))
     epoch_rows = []
     for epoch in (0, 1):
         rows = [row for batch in batches if batch["epoch"] == epoch for row in batch["inputs"].tolist()]
@@ -174,13 +184,57 @@ def test_each_epoch_has_other_tokens_of_the_same_texts_and_can_be_resumed(data):
         epoch_rows.append({tuple(row) for row in rows})
     assert epoch_rows[0] != epoch_rows[1]
     assert any(batch["inputs"].tolist() != batch["targets"].tolist() for batch in batches)
-    later = batches[-3]
-    again = batches_of(data, 3, first_epoch=int(later["epoch"]), skip=int(later["position"]))
-    for batch, same in zip(batches[-3:], again, strict=True):
-        for name, value in batch.items():
-            np.testing.assert_array_equal(same[name], value)
 
 
 def test_data_without_byte_pairs_is_refused(data):
     with pytest.raises(UserError, match=r"bpe_dropout=0.3: the vocabularies in .* have no byte-pair tokens"):
-        batches_of(data, 1, problem="whole_words_for_test")
+        batches_of(data, 1, WholeWords(), bpe_dropout=0.3)
+
+
+def pairs_of(batches, epoch):
+    """Returns the pairs of an epoch, without padding and without end symbols."""
+    rows = (zip(batch["inputs"], batch["targets"]) for batch in batches if batch["epoch"] == epoch)
+    pairs = [tuple(tuple(ids[ids > 0].tolist()) for ids in pair) for batch in rows for pair in batch]
+    pairs = [pair for pair in pairs if pair[0]]  # batches of fixed shapes have empty rows
+    assert all(ids[-1] == 1 and 1 not in ids[:-1] for pair in pairs for ids in pair)
+    return [tuple(ids[:-1] for ids in pair) for pair in pairs]
+
+
+def appended_to(pair, originals):
+    """Returns the original pair that follows another one in a pair."""
+    for first in originals & {(pair[0][:cut], pair[1][:other]) for cut in range(20) for other in range(20)}:
+        second = tuple(ids[len(start) :] for ids, start in zip(pair, first))
+        if second in originals:
+            return first, second
+    raise AssertionError(pair)
+
+
+@pytest.mark.parametrize("batch_by", ["both", "shapes"])
+def test_some_pairs_are_followed_by_another_pair_and_every_pair_comes_once_itself(data, batch_by):
+    originals = pairs_of(batches_of(data, 60, Numbered()), 0)
+    assert len(set(originals)) == len(originals) == PAIRS
+    epoch_pairs = []
+    for epoch in (0, 1):
+        pairs = pairs_of(batches_of(data, 200, Numbered(), pair_concatenation=0.4, batch_by=batch_by), epoch)
+        single = [pair for pair in pairs if pair in set(originals)]
+        joined = [appended_to(pair, set(originals)) for pair in pairs if pair not in set(originals)]
+        assert collections.Counter([*single, *(first for first, _ in joined)]) == collections.Counter(originals)
+        assert len({second for _, second in joined}) > len(joined) / 2
+        longest = max(len(ids) for pair in originals for ids in pair)
+        assert max(len(ids) for pair in pairs for ids in pair) <= longest
+        epoch_pairs.append(joined)
+    assert epoch_pairs[0] != epoch_pairs[1]
+
+
+def test_the_share_is_the_rate_and_too_long_pairs_stay_alone():
+    texts = tf.ragged.constant([[2, 3, 1], [4, 1]] * 5_000 + [[5, 6, 7, 8, 9, 1]], tf.int32, row_splits_dtype=tf.int64)
+    seed = tf.constant([1, 2], tf.int64)
+    inputs, targets = concatenate_pairs(texts, texts, seed, 0.3, longest=6)
+    assert inputs.to_list() == targets.to_list() and inputs.to_list()[-1] == [5, 6, 7, 8, 9, 1]
+    changed = [row != old for row, old in zip(inputs.to_list(), texts.to_list())]
+    assert abs(sum(changed) / len(changed) - 0.3) < 5 * (0.3 * 0.7 / len(changed)) ** 0.5
+    again, _ = concatenate_pairs(texts, texts, seed, 0.3, longest=6)
+    other, _ = concatenate_pairs(texts, texts, seed + 1, 0.3, longest=6)
+    assert again.to_list() == inputs.to_list() != other.to_list()
+    everything, _ = concatenate_pairs(texts, texts, seed, 1.0, longest=99)
+    assert all(len(row) > len(old) for row, old in zip(everything.to_list(), texts.to_list()))
