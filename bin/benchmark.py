@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.config import PRECISIONS, HParams
-from t2t_lite.cost import (
-    ASSUMED_UTILISATION,
-    RATES,
-    Rate,
-    cost_of,
-    estimated_flops,
-    find_rate,
-)
+from t2t_lite.cost import ASSUMED_UTILISATION, RATES, Rate, cost_of, estimated_flops, find_rate
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.text_files import read_lines

@@ -2,16 +2,14 @@
 
 import argparse
 from collections.abc import Sequence
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import t2t_lite as t2t
 from t2t_lite.bin import cli
 from t2t_lite.evaluation.options import EvalOptions
-from t2t_lite.files import as_json, split_paths
+from t2t_lite.files import as_json
 from t2t_lite.options import option
-from t2t_lite.runs.checkpoint_files import existing
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.runs.tuned_settings import FILE, forget
 from t2t_lite.system.machine import keep_compiled
@@ -19,7 +17,6 @@ from t2t_lite.system.machine import keep_compiled
 if TYPE_CHECKING:
     from t2t_lite.data.problem import Problem
     from t2t_lite.evaluation.comparison import Comparison
-    from t2t_lite.evaluation.evaluate import EvalRequest
     from t2t_lite.evaluation.stored import SplitScores
 
 
@@ -96,7 +93,7 @@ def _run(flags: Sequence[str]) -> None:
         return
     from t2t_lite.evaluation import evaluate, stored
 
-    requests = _requests(parser, arguments)
+    requests = evaluate.make_requests(arguments.output_dir, EvalOptions(**cli.given(arguments, EvalOptions)))
     scores: list[SplitScores] = []
     for request in requests:
         cli.warn(f"using {request.source}")
@@ -115,26 +112,6 @@ def _run(flags: Sequence[str]) -> None:
     elif problem.has_inputs:
         (run,) = arguments.output_dir
         cli.say_next("decoder", f"--output_dir={run}", "--decode_from_file=IN.txt", "--decode_to_file=OUT.txt")
-
-
-def _requests(parser: cli.CommandParser, arguments: argparse.Namespace) -> "list[EvalRequest]":
-    """Returns what to evaluate, a request for each run or checkpoint, after all checks."""
-    from t2t_lite.decoding.loading import open_model
-    from t2t_lite.evaluation import evaluate
-
-    options = EvalOptions(**cli.given(arguments, EvalOptions))
-    checkpoints: list[str | PathLike | None] = [options.checkpoint_path]
-    if options.checkpoint_path is not None and not existing(Path(options.checkpoint_path)):
-        checkpoints = [*split_paths(str(options.checkpoint_path))]
-    if len(checkpoints) > 1 < len(arguments.output_dir):
-        parser.error("several checkpoints can be compared in one run directory only; pass one --output_dir")
-    requests = []
-    for run in arguments.output_dir:
-        for checkpoint in checkpoints:
-            source = open_model(run, checkpoint, options.decode_hparams)
-            requests.append(evaluate.make_request(source, options))
-    evaluate.check_comparable(requests)
-    return requests
 
 
 def _compared(scores: Sequence["SplitScores"], problem: "Problem") -> "Comparison | None":

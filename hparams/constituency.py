@@ -16,11 +16,7 @@ from t2t_lite.registry import HPARAMS
 def transformer_parsing(base: HParams) -> HParams:
     """The paper's parser: 4 + 4 layers of hidden size 1024, otherwise like transformer_base."""
     return base.replace(
-        num_encoder_layers=4,
-        num_decoder_layers=4,
-        hidden_size=1024,
-        max_length=512,
-        tied_embeddings="decoder",
+        num_encoder_layers=4, num_decoder_layers=4, hidden_size=1024, max_length=512, tied_embeddings="decoder"
     )
 
 

@@ -23,10 +23,7 @@ def t2t_transformer_base_v1(base: HParams) -> HParams:
     Like all sets here, it has no target-space vector.
     """
     return base.replace(
-        position_encoding="sinusoidal_halves",
-        batch_tokens=GPUS * 4096,
-        train_steps=250_000,
-        average_checkpoints=8,
+        position_encoding="sinusoidal_halves", batch_tokens=GPUS * 4096, train_steps=250_000, average_checkpoints=8
     )
 
 
@@ -63,11 +60,7 @@ def t2t_transformer_base(v3: HParams) -> HParams:
 def t2t_transformer_big(base: HParams) -> HParams:
     """tensor2tensor's transformer_big: hidden 1024, filter 4096, 16 heads, residual dropout 0.3."""
     return base.replace(
-        hidden_size=1024,
-        filter_size=4096,
-        num_heads=16,
-        residual_dropout=0.3,
-        batch_tokens=GPUS * 2048,
+        hidden_size=1024, filter_size=4096, num_heads=16, residual_dropout=0.3, batch_tokens=GPUS * 2048
     )
 
 
@@ -79,9 +72,7 @@ def t2t_transformer_base_single_gpu(base: HParams) -> HParams:
     constant compensates for this factor.
     """
     return base.replace(
-        batch_tokens=1024,
-        learning_rate_constant=0.1 * base.hidden_size**0.5,
-        learning_rate_warmup_steps=16_000,
+        batch_tokens=1024, learning_rate_constant=0.1 * base.hidden_size**0.5, learning_rate_warmup_steps=16_000
     )
 
 
@@ -89,12 +80,7 @@ def t2t_transformer_base_single_gpu(base: HParams) -> HParams:
 def t2t_transformer_tiny(base: HParams) -> HParams:
     """tensor2tensor's transformer_tiny: 2 + 2 layers of hidden size 128."""
     return base.replace(
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        hidden_size=128,
-        filter_size=512,
-        num_heads=4,
-        batch_tokens=4096,
+        num_encoder_layers=2, num_decoder_layers=2, hidden_size=128, filter_size=512, num_heads=4, batch_tokens=4096
     )
 
 
@@ -123,9 +109,4 @@ def t2t_transformer_parsing_big(big: HParams) -> HParams:
     Its source also sets learning_rate=0.05, which has no effect, because the inherited schedule does not read it; it is
     left out here. The rate is 2.0 * hidden_size^-0.5 * min(step^-0.5, step * 4000^-1.5).
     """
-    return big.replace(
-        residual_dropout=0.1,
-        max_length=512,
-        batch_tokens=2048,
-        learning_rate_warmup_steps=4000,
-    )
+    return big.replace(residual_dropout=0.1, max_length=512, batch_tokens=2048, learning_rate_warmup_steps=4000)

@@ -190,8 +190,7 @@ class TreebankParsing(Parsing):
         for split in SPLITS[1:]:
             if self.options and not {"treebank", f"{split}_trees"} & self.options.keys():
                 raise UserError(
-                    f"there are no trees for the {split} split; pass `{split}_trees=PATH`, or `treebank=PATH`",
-                    status=2,
+                    f"there are no trees for the {split} split; pass `{split}_trees=PATH`, or `treebank=PATH`", status=2
                 )
 
     def symbols_of(self, side: str) -> tuple[str, ...]:

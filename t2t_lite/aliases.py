@@ -184,9 +184,7 @@ _USUAL: dict[str, dict[str, str]] = {
         **dict.fromkeys(("scheduler", "lr_scheduler", "lr_schedule"), "learning_rate_schedule"),
         **dict.fromkeys(("fp16", "bf16", "dtype", "amp"), "precision (mixed_bfloat16, mixed_float16)"),
     },
-    "trainer": {
-        **dict.fromkeys(("steps", "max_steps", "num_steps", "training_steps"), "`train_steps`"),
-    },
+    "trainer": {**dict.fromkeys(("steps", "max_steps", "num_steps", "training_steps"), "`train_steps`")},
     "decode_hparams": {
         **dict.fromkeys(("beam", "num_beams", "beam_width", "beams"), "beam_size"),
         **dict.fromkeys(("length_penalty", "lenpen", "len_penalty"), "alpha"),

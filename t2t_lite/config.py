@@ -84,9 +84,7 @@ class HParams(Settings):
         16, "maximum distance of relative positions, to which larger ones are clipped", at_least=1
     )
     norm_position: str = option(
-        "post",
-        "pre: normalize before each sub-layer and after each stack (Xiong et al. 2020)",
-        choices=("post", "pre"),
+        "post", "pre: normalize before each sub-layer and after each stack (Xiong et al. 2020)", choices=("post", "pre")
     )
     norm_type: str = option("layer", "rms: Zhang and Sennrich 2019")
     tied_embeddings: str = option(

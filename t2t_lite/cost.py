@@ -75,10 +75,7 @@ class StepBytes:
 
     def __add__(self, other: "StepBytes") -> "StepBytes":
         return StepBytes(
-            self.kept + other.kept,
-            max(self.widest, other.widest),
-            self.shared + other.shared,
-            self.graph + other.graph,
+            self.kept + other.kept, max(self.widest, other.widest), self.shared + other.shared, self.graph + other.graph
         )
 
 

@@ -252,9 +252,7 @@ METRICS = Registry(
     ),
 )
 OPTIMIZERS = Registry(
-    "optimizer",
-    "hparams=optimizer",
-    facts=("requires", "moments", "decays_weights", "reads_adam", "hparams_class"),
+    "optimizer", "hparams=optimizer", facts=("requires", "moments", "decays_weights", "reads_adam", "hparams_class")
 )
 LEARNING_RATE_SCHEDULES = Registry(
     "learning rate schedule",
@@ -324,12 +322,7 @@ for _name, _function, _summary, _facts in (
     ("sinusoidal", "sinusoidal", "The paper's: interleaved sines and cosines (section 3.5).", {}),
     ("sinusoidal_halves", "sinusoidal_halves", "tensor2tensor's: all sines, then all cosines.", {}),
     ("learned", "learned_positions", "A trainable vector for each position (table 3, row E).", {"is_limited": True}),
-    (
-        "relative",
-        "no_positions",
-        "Relative positions, applied in attention (Shaw 2018).",
-        _requires_attention("full"),
-    ),
+    ("relative", "no_positions", "Relative positions, applied in attention (Shaw 2018).", _requires_attention("full")),
     (
         "rotary",
         "no_positions",
@@ -403,12 +396,7 @@ for _name, _class, _summary, _facts in (
         "parseval",
         "parseval:LabelledF1",
         "Labelled bracketing F1 of trees, equal to EVALB's; 0 to 100.",
-        {
-            "needs": "trees",
-            "figure": "f1",
-            "label": "F1",
-            "options": ("per_sentence", "roots_as_top"),
-        },
+        {"needs": "trees", "figure": "f1", "label": "F1", "options": ("per_sentence", "roots_as_top")},
     ),
 ):
     METRICS.register_lazily(_name, _SCORING + _class, _summary, **_facts)

@@ -20,13 +20,7 @@ from t2t_lite.recipes import Recipe, choose_recipe
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.evaluations import Columns, read_evaluation_columns, read_reports
-from t2t_lite.runs.run_dir import (
-    RunDir,
-    folder_to_start_from,
-    open_run_dir,
-    prepare_run_dir,
-    with_order_of_run,
-)
+from t2t_lite.runs.run_dir import RunDir, folder_to_start_from, open_run_dir, prepare_run_dir, with_order_of_run
 from t2t_lite.system.locks import training_in
 from t2t_lite.system.machine import has_gpu, keep_compiled
 from t2t_lite.system.tensorflow import tensorflow_job

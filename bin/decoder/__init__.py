@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.data.text_files import STANDARD_INPUT
 from t2t_lite.decoding.options import ENGINES, DecodeOptions, EngineOptions
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_outputs
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.loading import ModelSource
 
 _FOR_FILES = ("prefix_file", "constraint_file", "alignments", "terms")
-STANDARD_INPUT = Path("/dev/stdin")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,8 +80,7 @@ class Flags(cli.RunFlags):
         None, "start translation n with line n of this file; an empty line means no prefix"
     )
     constraint_file: PathLike | None = option(
-        None,
-        "include the tab-separated phrases in line n of this file in translation n; an empty line means none",
+        None, "include the tab-separated phrases in line n of this file in translation n; an empty line means none"
     )
     terms: PathLike | None = option(
         None,
@@ -101,10 +100,7 @@ class Flags(cli.RunFlags):
     decode_to_file: PathLike | None = option(
         None, "the output file, which appears once it is complete (.gz: compressed)", group="output", parse=_path
     )
-    alignments: PathLike | None = option(
-        None,
-        "write word alignments, as i-j, to this file (.gz: compressed)",
-    )
+    alignments: PathLike | None = option(None, "write word alignments, as i-j, to this file (.gz: compressed)")
     n_best_format: str | None = option(
         None,
         "with --decode_hparams=return_beams=True: json: a list for each line (default); text: a line N ||| TEXT ||| "

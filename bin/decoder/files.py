@@ -18,10 +18,9 @@ import rich.console
 from rich import progress
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder import STANDARD_INPUT
 from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter, attention_picture
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.text_files import lenient_lines, open_bytes, read_lines, unpacked
+from t2t_lite.data.text_files import STANDARD_INPUT, lenient_lines, open_bytes, read_lines, unpacked
 from t2t_lite.decoding.ctranslate2_engine import check_settings
 from t2t_lite.decoding.export_dir import check_loadable
 from t2t_lite.decoding.glossary import Glossary
@@ -264,11 +263,7 @@ def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterat
 
 
 def decode_file(
-    paths: list[Path],
-    targets: list[Path],
-    writer: OutputWriter,
-    batch_lines: int | None,
-    made_by: object,
+    paths: list[Path], targets: list[Path], writer: OutputWriter, batch_lines: int | None, made_by: object
 ) -> int:
     """Decodes the lines of files to output files (`targets`), or to standard output if there are none.
 

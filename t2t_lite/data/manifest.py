@@ -113,7 +113,7 @@ class Manifest:
                 )
 
     def languages(self, problem: Problem, data_dir: Path) -> str:
-        """Returns the recorded languages, as `language_pair` reads them; "": none. Raises UserError if others are given."""
+        """Returns the recorded languages as `language_pair` reads them, or "". Raises UserError if others are given."""
         recorded = self.settings.get("languages") or joined_languages(
             *(self.settings.get(name) or "" for name in LANGUAGES)
         )

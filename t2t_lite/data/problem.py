@@ -21,12 +21,12 @@ LANGUAGES = ("source_language", "target_language")
 # The option that sets both, for problems whose text is the user's own.
 LANGUAGES_OPTION = {
     "languages": "the languages of sources and translations, such as en-zh or pt-BR:de (BCP 47), for metrics, servers "
-    "and the model card (default: the endings of the files, as in train.en and train.zh)",
+    "and the model card (default: the endings of the files, as in train.en and train.zh)"
 }
 
 
 def language_pair(text: str) -> tuple[str, str]:
-    """Returns the two languages in "en-de" or, if a code has a hyphen, "pt-BR:de". Raises UserError if it is neither."""
+    """Returns the languages in "en-de" or, if a code has a hyphen, "pt-BR:de". Raises UserError if it is neither."""
     source, _, target = text.strip().partition(":" if ":" in text else "-")
     if not LANGUAGE_CODE.fullmatch(source) or not LANGUAGE_CODE.fullmatch(target):
         raise UserError(f"`languages` must be SOURCE-TARGET, such as en-de, not '{text}'", status=2)

@@ -24,6 +24,7 @@ MAX_BYTES = 2**20
 # Hashes use only this many characters of a text, and samples keep no more, to limit memory.
 COMPARED_CHARACTERS = 2000
 REPEATED = "a repeated pair"
+STANDARD_INPUT = Path("/dev/stdin")
 
 
 class _Format(NamedTuple):

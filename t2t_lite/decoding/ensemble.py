@@ -39,12 +39,7 @@ class Ensemble:
         return [model.compact_state(state, kept) for model, state in zip(self.models, states)]
 
     def decode_step(
-        self,
-        ids: Array,
-        position: Array,
-        encoded_sources: Sequence[Any],
-        states: Sequence[Any],
-        ancestry: BeamAncestry,
+        self, ids: Array, position: Array, encoded_sources: Sequence[Any], states: Sequence[Any], ancestry: BeamAncestry
     ) -> tuple[tf.Tensor, list[Any], tf.Tensor | None]:
         """Returns (logarithms of the mean probabilities, states, mean attention). See `Seq2SeqModel`."""
         logits, states, attention = zip(

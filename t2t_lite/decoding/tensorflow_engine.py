@@ -68,11 +68,7 @@ class TensorFlowEngine:
     _first_process: int | None = None  # the process in which TensorFlow started its threads, which a fork does not copy
 
     def __init__(
-        self,
-        model: Seq2SeqModel | Ensemble,
-        options: EngineOptions,
-        checkpoints: Sequence[Path] = (),
-        digest: str = "",
+        self, model: Seq2SeqModel | Ensemble, options: EngineOptions, checkpoints: Sequence[Path] = (), digest: str = ""
     ) -> None:
         self.check_first_process()
         self.model, self._digest = model, digest

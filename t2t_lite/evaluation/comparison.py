@@ -142,7 +142,7 @@ def compare_texts(
 
 
 def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> Comparison:
-    """Compares runs or checkpoints with the first of them, whose problem is `problem`; see `check_comparable`."""
+    """Compares runs or checkpoints with the first of them, whose problem is `problem`; see `make_requests`."""
     first = scores[0]
     names = [one.output_dir.resolve().name for one in scores]
     if len(set(names)) < len(names):

@@ -44,7 +44,7 @@ from t2t_lite.evaluation.stored import (
     reference_names,
     write_lines,
 )
-from t2t_lite.files import as_json, file_sha256, write_text, written_folder
+from t2t_lite.files import as_json, file_sha256, split_paths, write_text, written_folder
 from t2t_lite.metric import (
     TOKENS,
     check_language,
@@ -61,7 +61,7 @@ from t2t_lite.metric import (
 )
 from t2t_lite.plugins import code_digest
 from t2t_lite.registry import METRICS
-from t2t_lite.runs.checkpoint_files import checkpoint_step
+from t2t_lite.runs.checkpoint_files import checkpoint_step, existing
 from t2t_lite.scoring.significance import interval
 from t2t_lite.scoring.text_metrics import has_hardly_a_blank
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
@@ -248,22 +248,32 @@ def make_request(source: ModelSource, options: EvalOptions) -> EvalRequest:
     return request
 
 
-def check_comparable(requests: Sequence[EvalRequest]) -> None:
-    """Raises UserError unless the outputs of all requests can be compared with those of the first one."""
-    first, *others = requests
-    if others and not first.problem.has_inputs:
+def make_requests(output_dirs: Sequence[str | PathLike], options: EvalOptions) -> list[EvalRequest]:
+    """Returns a request for each run or, if the options name several checkpoints of a run, for each of them.
+
+    Raises UserError unless all of them can be compared with the first one.
+    """
+    checkpoints: list[str | PathLike | None] = [options.checkpoint_path]
+    if options.checkpoint_path is not None and not existing(Path(options.checkpoint_path)):
+        checkpoints = [*split_paths(str(options.checkpoint_path))]
+    if len(checkpoints) > 1 < len(output_dirs):
+        raise UserError("several checkpoints can be compared in one run directory only; pass one `output_dir`", 2)
+    sources = [open_model(run, checkpoint, options.decode_hparams) for run in output_dirs for checkpoint in checkpoints]
+    requests = [make_request(source, options) for source in sources]
+    first = requests[0]
+    if len(requests) > 1 and not first.problem.has_inputs:
         raise UserError(f"'{first.problem.name}' has no outputs to compare; pass one run directory")
+    references = [[file_sha256(path) for path in each.references] for each in requests]
     for number, each in enumerate(requests):
-        requested_metrics(each.options.metrics, each.problem)
+        requested_metrics(options.metrics, each.problem)
         if each.folder in [other.folder for other in requests[:number]]:
             raise UserError(f"{each.source.selection.path} is given twice; a comparison needs different checkpoints")
-    references = [[file_sha256(path) for path in each.references] for each in requests]
-    for other, its in zip(others, references[1:]):
-        if its != references[0]:
+        if references[number] != references[0]:
             raise UserError(
-                f"{other.source.run_dir.path} and {first.source.run_dir.path} have different references for the split "
-                f"'{first.options.split}'; compare runs on the same data, or pass its folder with `data_dir`"
+                f"{each.source.run_dir.path} and {first.source.run_dir.path} have different references for the split "
+                f"'{options.split}'; compare runs on the same data, or pass its folder with `data_dir`"
             )
+    return requests
 
 
 class _Outputs(NamedTuple):

@@ -70,11 +70,7 @@ end with `</s>`.""",
 
 
 def export(
-    output_dir: str | PathLike,
-    export_dir: str | PathLike,
-    *,
-    warn: Callable[[str], None] = LOG.warning,
-    **options: Any,
+    output_dir: str | PathLike, export_dir: str | PathLike, *, warn: Callable[[str], None] = LOG.warning, **options: Any
 ) -> ExportDir:
     """Exports a trained model, with its vocabularies and a model card. The directory is written atomically.
 

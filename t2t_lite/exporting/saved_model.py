@@ -40,11 +40,7 @@ def check(settings: DecodeHParams, has_inputs: bool) -> None:
 
 
 def write(
-    model: Seq2SeqModel,
-    vocabulary: Vocabulary,
-    inputs_vocabulary: Vocabulary,
-    settings: DecodeHParams,
-    folder: Path,
+    model: Seq2SeqModel, vocabulary: Vocabulary, inputs_vocabulary: Vocabulary, settings: DecodeHParams, folder: Path
 ) -> None:
     module: Any = _Translator(model, vocabulary, inputs_vocabulary, settings)
     texts = tf.TensorSpec([None], tf.string, "inputs")

@@ -149,11 +149,7 @@ def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
         changes["max_relative_position"] = theirs["max_relative_position"]
     changes |= _of_training(theirs, flags, notes)
     data_dir = theirs.get("data_dir")
-    return T2tSettings(
-        HParams(**changes),
-        Path(data_dir) if data_dir else None,
-        notes,
-    )
+    return T2tSettings(HParams(**changes), Path(data_dir) if data_dir else None, notes)
 
 
 def _of_training(theirs: dict[str, Any], flags: dict[str, str], notes: list[str]) -> dict[str, Any]:

@@ -7,12 +7,7 @@ from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward, ParameterAttention
 from t2t_lite.layers.local_attention import LocalSelfAttention
 from t2t_lite.layers.norm import LayerNorm, RMSNorm
-from t2t_lite.layers.positions import (
-    LearnedPositions,
-    NoPositions,
-    SinusoidalHalves,
-    SinusoidalPositions,
-)
+from t2t_lite.layers.positions import LearnedPositions, NoPositions, SinusoidalHalves, SinusoidalPositions
 from t2t_lite.layers.recurrent import GatedUnits, Recurrent
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual

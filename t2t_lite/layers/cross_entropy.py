@@ -39,12 +39,7 @@ def largest_chunk(hidden_size: int) -> int:
 
 
 def linear_cross_entropy(
-    x: Array,
-    weight: Array,
-    targets: Array,
-    label_smoothing: float,
-    trains: bool = True,
-    max_chunk: int | None = None,
+    x: Array, weight: Array, targets: Array, label_smoothing: float, trains: bool = True, max_chunk: int | None = None
 ) -> CrossEntropySums:
     """Returns the cross-entropy of the logits, which are x times the transposed weight.
 

@@ -108,13 +108,7 @@ class ParameterAttention(Layer):
     """
 
     def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        head_size: int,
-        num_pairs: int,
-        dropout: float = 0.0,
-        **kwargs: object,
+        self, hidden_size: int, num_heads: int, head_size: int, num_pairs: int, dropout: float = 0.0, **kwargs: object
     ) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size

@@ -32,11 +32,7 @@ _OF_TOKENS = "perplexity"  # of the metrics of tokens, only the perplexities per
 
 
 def run_report(
-    run: RunDir,
-    training: Mapping[str, float],
-    hparams_set: str | None,
-    scores: "SplitScores",
-    wanted: int,
+    run: RunDir, training: Mapping[str, float], hparams_set: str | None, scores: "SplitScores", wanted: int
 ) -> Grid:
     """Returns the report of a finished run. `hparams_set` is its hyperparameter set, or None if unknown.
 

@@ -43,12 +43,7 @@ PREFIX = "transformer_"
 BIG = "transformer_big"
 # The rows of each table: hparam sets, each with its column in the table (in table 4, its row).
 ROWS = {
-    2: [
-        (PAPER_BASE, "EN-DE"),
-        (PAPER_BASE, "EN-FR"),
-        (BIG, "EN-DE"),
-        ("transformer_big_enfr", "EN-FR"),
-    ],
+    2: [(PAPER_BASE, "EN-DE"), (PAPER_BASE, "EN-FR"), (BIG, "EN-DE"), ("transformer_big_enfr", "EN-FR")],
     3: [(name, "EN-DE") for name, figures in PAPER_FIGURES.items() if figures.row.startswith("table 3") and name != BIG]
     + [(BIG, "EN-DE")],
     4: [("transformer_parsing", "WSJ only"), ("transformer_parsing_semi", "semi-supervised")],

@@ -124,11 +124,7 @@ class _System:
     """
 
     def __init__(
-        self,
-        metric: SummedStatistics,
-        hypotheses: Sequence[str],
-        references: Sequence[Sequence[str]],
-        num_samples: int,
+        self, metric: SummedStatistics, hypotheses: Sequence[str], references: Sequence[Sequence[str]], num_samples: int
     ) -> None:
         check_lines(hypotheses, *references)
         self._metric = metric

@@ -90,8 +90,7 @@ class ServingOptions(Options):
         super().__post_init__()
         if unknown := sorted({*self.request_settings} - {*REQUEST_SETTINGS}):
             raise UserError(
-                f"`request_settings={','.join(unknown)}`: choose from {', '.join(REQUEST_SETTINGS)}",
-                status=2,
+                f"`request_settings={','.join(unknown)}`: choose from {', '.join(REQUEST_SETTINGS)}", status=2
             )
         for host in self.allowed_hosts:
             if set(host) & set("/:@ "):

@@ -65,11 +65,7 @@ class EvalSums:
     """
 
     def __init__(
-        self,
-        strategy: tf.distribute.Strategy,
-        model: Seq2SeqModel,
-        element_spec: ElementSpec,
-        num_parallel: int = 1,
+        self, strategy: tf.distribute.Strategy, model: Seq2SeqModel, element_spec: ElementSpec, num_parallel: int = 1
     ) -> None:
         def on_replica(batch: ReplicaBatch, number: tf.Tensor) -> tf.Tensor:
             return evaluation_sums(model, batch["inputs"][number], batch["targets"][number])
@@ -78,9 +74,7 @@ class EvalSums:
         self._micro_batch_sums = OnMicroBatches(strategy, on_replica, element_spec, num_parallel)
 
     def __call__(
-        self,
-        batches: tf.distribute.DistributedDataset,
-        on_done: Callable[[float], None] = lambda tokens: None,
+        self, batches: tf.distribute.DistributedDataset, on_done: Callable[[float], None] = lambda tokens: None
     ) -> TokenSums:
         """Returns the sums over all batches and workers. The workers communicate only once, at the end.
 
@@ -261,10 +255,7 @@ POLL_SECS = 5.0
 
 
 def evaluate_continuously(
-    run_dir: RunDir,
-    data_dir: Path,
-    options: TrainOptions,
-    display: Display | None = None,
+    run_dir: RunDir, data_dir: Path, options: TrainOptions, display: Display | None = None
 ) -> None:
     """Evaluates all checkpoints of a run that have not been evaluated yet, and then new checkpoints as they appear.
 
@@ -319,12 +310,7 @@ def best_alignment_layer(run_dir: RunDir, data_dir: Path, model: Seq2SeqModel) -
     if num_layers < 2:
         return None
     pairs = batches(
-        run_dir.problem,
-        data_dir,
-        "dev",
-        batch_tokens=_ALIGNED_TOKENS,
-        max_length=run_dir.hparams.max_length,
-        seed=1,
+        run_dir.problem, data_dir, "dev", batch_tokens=_ALIGNED_TOKENS, max_length=run_dir.hparams.max_length, seed=1
     )
     links: list[list[tuple[int, int]]] = [[] for _ in range(num_layers)]
     for batch in pairs.take(_ALIGNED_BATCHES):

@@ -23,10 +23,7 @@ from t2t_lite.cost import choose_max_tokens
 from t2t_lite.data.batching import HostShare
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import SIDES
-from t2t_lite.training.devices import (
-    all_gather,
-    num_parallel_micro_batches,
-)
+from t2t_lite.training.devices import all_gather, num_parallel_micro_batches
 from t2t_lite.training.options import TrainOptions
 
 # A batch from `distribute_batches`: on each replica, "inputs" and "targets" and some scalars.

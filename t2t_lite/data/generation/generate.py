@@ -17,14 +17,7 @@ from typing import Any
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.data.generation.sources import check_obtainable, check_unchanged, find_or_fetch
 from t2t_lite.data.generation.text_checks import TextChecks
-from t2t_lite.data.manifest import (
-    FILENAME,
-    IMPORTED,
-    WORK,
-    Manifest,
-    check_data,
-    read_manifest,
-)
+from t2t_lite.data.manifest import FILENAME, IMPORTED, WORK, Manifest, check_data, read_manifest
 from t2t_lite.data.problem import REVERSED_SUFFIX, SIDES, SPLITS, Problem, get_problem
 from t2t_lite.display import LOG, Display
 from t2t_lite.errors import UserError, nearest

@@ -27,13 +27,7 @@ from t2t_lite.decoding.search.beam_state import (
 from t2t_lite.decoding.search.constraints import Constraint, GuidingConstraint
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.scorer_terms import Coverage, Feature, ScorerTerm
-from t2t_lite.layers.beam_ancestry import (
-    BeamAncestry,
-    compact_ancestry,
-    grow_ancestry,
-    initial_ancestry,
-    next_ancestry,
-)
+from t2t_lite.layers.beam_ancestry import BeamAncestry, compact_ancestry, grow_ancestry, initial_ancestry, next_ancestry
 
 ALL_STEPS = 2**30  # more than any search needs
 # (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention), see `BeamSearch`.
