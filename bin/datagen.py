@@ -100,7 +100,7 @@ def _run(flags: Sequence[str]) -> None:
         made = t2t.generate_data(
             arguments.problem, arguments.data_dir, tmp_dir=arguments.tmp_dir, display=GenerationDisplay(), **options
         )
-        _say_next(made)
+        _say_next(arguments.problem, made)
         return
     if not arguments.kind or not arguments.tmp_dir:
         parser.error("--from=t2t needs --tmp_dir" if arguments.kind else "--t2t_problem needs --from=t2t")
@@ -114,15 +114,15 @@ def _run(flags: Sequence[str]) -> None:
         t2t_problem=arguments.t2t_problem or "",
         display=GenerationDisplay(),
     )
-    _say_next(made)
+    _say_next(arguments.problem or made.problem, made)
 
 
-def _say_next(made: "GeneratedData") -> None:
+def _say_next(problem: str, made: "GeneratedData") -> None:
     """Says how to train on the data, with the set that docs/choosing.md suggests for its size."""
     suggested = next(name for least, name in _SETS.items() if made.pairs["train"] >= least)
-    if get_problem(made.problem).writes_trees:
+    if get_problem(problem).writes_trees:
         suggested = "transformer_parsing"
-    flags = {"problem": made.problem, "hparams_set": suggested, "data_dir": str(made.data_dir), "output_dir": "RUN"}
+    flags = {"problem": problem, "hparams_set": suggested, "data_dir": str(made.data_dir), "output_dir": "RUN"}
     cli.say_next("trainer", *(f"--{name}={value}" for name, value in flags.items()))
 
 

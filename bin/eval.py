@@ -111,7 +111,9 @@ def _run(flags: Sequence[str]) -> None:
         print(f"\n{comparison.report()}", end="")
     elif problem.has_inputs:
         (run,) = arguments.output_dir
-        cli.say_next("decoder", f"--output_dir={run}", "--decode_from_file=IN.txt", "--decode_to_file=OUT.txt")
+        cli.say_next(
+            "decoder", f"--output_dir={run}", "--decode_from_file=IN.txt", "--decode_to_file=OUT.txt", to=cli.warn
+        )
 
 
 def _compared(scores: Sequence["SplitScores"], problem: "Problem") -> "Comparison | None":

@@ -148,15 +148,11 @@ def _train(arguments: argparse.Namespace) -> int:
         **{name: getattr(arguments, name) for name in names},
         **cli.given(arguments, TrainOptions),
     )
-    if workers_of_environment()[1] == 0:  # the chief
-        where = f"{arguments.output_dir}, step {result.step}"
-        if result.signal:
-            cli.warn(f"stopped by {result.signal}: {where}; repeat the command to continue")
-        else:
-            cli.warn(f"done: {where} ({result.ended_by})")
-            usual = int(stored_setting(result.output_dir, "average_checkpoints"))
-            averages = len(result.checkpoints) >= usual > 1 and result.report is None
-            cli.say_next("avg" if averages else "eval", f"--output_dir={arguments.output_dir}")
+    if workers_of_environment()[1] == 0 and not result.signal:  # the chief, which tells of signals itself
+        cli.say(f"done: {arguments.output_dir}, step {result.step} ({result.ended_by})")
+        usual = int(stored_setting(result.output_dir, "average_checkpoints"))
+        averages = len(result.checkpoints) >= usual > 1 and result.report is None
+        cli.say_next("avg" if averages else "eval", f"--output_dir={arguments.output_dir}")
     return 128 + signal.Signals[result.signal] if result.signal else 0
 
 

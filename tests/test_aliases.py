@@ -145,10 +145,15 @@ def test_a_setting_given_as_a_flag_and_their_schedules_are_refused(command, flag
     assert message in refusal_of(command, flag, capsys)
 
 
-def test_without_a_near_name_all_names_are_listed_the_most_similar_first():
+def test_without_a_near_name_the_most_similar_ones_are_listed_first():
     known = [f"name_{number}" for number in range(30)] + ["wmt_ende", "wmt_enfr"]
-    listed = nearest("newstest_translation_english_german_wmt", known)
-    assert listed.startswith("; known: wmt_ende, wmt_enfr, ") and set(listed[9:].split(", ")) == set(known)
+    name, listing = "newstest_translation_english_german_wmt", "t2t-lite-trainer --registry_help lists all"
+    assert nearest(name, known) == "; the nearest are 'wmt_ende', 'wmt_enfr', 'name_0'"
+    plugin = ". If a plug-in registers it, pass `t2t_usr_dir`"
+    assert nearest(name, known, is_registered=True) == f"{nearest(name, known)}; {listing}{plugin}"
+    assert nearest("wmt_end", known, is_registered=True) == f"; did you mean 'wmt_ende' or 'wmt_enfr'? {listing}"
+    assert nearest(name, known[-3:]) == "; known: wmt_ende, wmt_enfr, name_29"
+    assert nearest("--stpes", ["--steps"]) == "; did you mean '--steps'?"
 
 
 def test_all_unknown_names_are_reported_at_once(capsys):

@@ -6,6 +6,7 @@ import inspect
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, get_type_hints
 
 from t2t_lite.bin.cli.flags import as_flags
@@ -34,9 +35,9 @@ def warn(line: str) -> None:
     print(as_flags(line), file=sys.stderr)
 
 
-def say_next(command: str, *flags: str) -> None:
-    """Says on standard error what comes next: a command, given its name without "t2t-lite-"."""
-    print(f"Next: {shlex.join([f't2t-lite-{command}', *flags])}", file=sys.stderr, flush=True)
+def say_next(command: str, *flags: str, to: Callable[[str], None] = say) -> None:
+    """Says what comes next: a command, given its name without "t2t-lite-"."""
+    to(f"Next: {shlex.join([f't2t-lite-{command}', *flags])}")
 
 
 def table(*titles: str, left: int = 1, pad_edge: bool = False) -> "rich.table.Table":

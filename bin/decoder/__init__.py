@@ -106,7 +106,6 @@ class Flags(cli.RunFlags):
         "with --decode_hparams=return_beams=True: json: a list for each line (default); text: a line N ||| TEXT ||| "
         "SCORE for each hypothesis of line N, as in Moses, where N counts from 0",
         choices=("json", "text"),
-        parse=str,
         excludes=("score_file", "decode_interactive", "draw_attention", "runner"),
     )
     draw_trees: PathLike | None = option(
@@ -195,7 +194,7 @@ def _run(flags: Sequence[str]) -> None:
     if arguments.decode_to_file and len(arguments.output_dir or ()) == 1:
         (run,) = arguments.output_dir
         form = "ctranslate2" if importlib.util.find_spec("ctranslate2") else "keras"
-        cli.say_next("export", f"--output_dir={run}", f"--format={form}", "--export_dir=EXPORT")
+        cli.say_next("export", f"--output_dir={run}", f"--format={form}", "--export_dir=EXPORT", to=cli.warn)
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import dataclasses
 import gzip
+import io
 import itertools
 import os
 import queue
@@ -120,8 +121,8 @@ def _lines() -> Iterator[str]:
 
 
 def _standard_input() -> Iterator[str]:
-    stream: Any = sys.stdin.buffer  # a BufferedReader
-    with unpacked(stream, "standard input") as content:
+    stream: Any = sys.stdin.buffer  # a BufferedReader, or what a program that calls the command has put there
+    with unpacked(stream if hasattr(stream, "peek") else io.BufferedReader(stream), "standard input") as content:
         yield from lenient_lines(content, "standard input", cli.warn)
 
 

@@ -225,10 +225,10 @@ def read_tsv(path: Path) -> Iterator[Example]:
     first, has_pairs = "", False
     for line in _any_lines(path):
         columns = line.split("\t")
-        first = first or line
         if isinstance(line, Unusable):
             yield Example(line, line)
         elif len(columns) < 2:
+            first = first or line
             yield Example(line, Unusable("a line without a tab"))
         else:
             has_pairs = True

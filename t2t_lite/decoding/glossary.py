@@ -85,11 +85,10 @@ class Glossary:
             return
         for size in range(1, _START + 1):
             for length in self._lengths.get(lower[start : start + size], ()):
-                end = start + length
-                term = line[start:end]
+                term, end = line[start : start + length], start + length
                 if term not in self.terms and ((term := lower[start:end]) not in self.terms or not term.islower()):
                     continue
-                if not (is_in_word(line[end - 1]) and is_in_word(line[end : end + 1])):
+                if end <= len(line) and not (is_in_word(line[end - 1]) and is_in_word(line[end : end + 1])):
                     yield _Match(start, end, self.terms[term])
 
 

@@ -1,13 +1,17 @@
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
 import re
+import subprocess
+import sys
 
 import pytest
 
 from t2t_lite.data import text_files
-from t2t_lite.data.text_files import lenient_lines, read_lines, read_parallel
+from t2t_lite.data.text_files import lenient_lines, read_lines, read_parallel, read_tsv
 from t2t_lite.errors import UserError
 
 
@@ -49,8 +53,9 @@ LINES = [
 def test_a_text_has_these_lines(content, lines, tmp_path):
     content = content.encode() if isinstance(content, str) else content
     assert read(content) == (lines, [])
-    for stored in (content, gzip.compress(content)):
-        (tmp_path / "text").write_bytes(stored)
+    # A file whose lines all end with CR is refused, see below.
+    for packed in (bytes, gzip.compress, bz2.compress, lzma.compress) if b"\n" in content or not lines else ():
+        (tmp_path / "text").write_bytes(packed(content))
         assert list(read_lines(tmp_path / "text")) == lines
 
 
@@ -84,6 +89,54 @@ def test_a_damaged_gzip_file_is_an_error_that_names_it(tmp_path, damage):
     with pytest.raises(UserError) as caught:
         list(read_lines(path))
     assert str(path) in str(caught.value)
+
+
+LONG = "".join(f"line {number * 7919 % 1000}\n" for number in range(5000)).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text", bz2.compress(LONG)[:-500], "is a damaged bzip2 file"),
+        ("text", bz2.compress(LONG)[:300] + b"x" * 300, "is a damaged bzip2 file"),
+        ("text", lzma.compress(LONG)[:-500], "is a damaged xz file"),
+        ("text.bz2", LONG, "is a damaged bzip2 file"),
+        ("text.xz", LONG, "is a damaged xz file"),
+        ("text", b"\x28\xb5\x2f\xfd" + LONG, "is compressed, but .*; unpack it first: zstd -d"),
+        ("text.gz", b"PK\3\4" + LONG, "is compressed, but .*; unpack it first: unzip"),
+        ("text", b"7z\xbc\xaf\x27\x1c" + LONG, "unpack it first: 7z x"),
+        ("text", b"\4\x22\x4d\x18" + LONG, "unpack it first: lz4 -d"),
+        ("text", "ä\n".encode("utf-16"), "is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8"),
+        ("text", gzip.compress("ä\n".encode("utf-32")), "is in UTF-32"),
+        ("text", b"one\rtwo\rthree", r"end with CR only, as on old Macs; convert it: tr '\\r' '\\n'"),
+        ("text.csv", b"a,b\n", "is CSV, but a file must have one sentence per line; convert it to tab-separated"),
+        ("text.JSONL.gz", gzip.compress(b"{}\n"), "is JSON, .*; write its fields as text"),
+    ],
+)
+def test_another_format_is_an_error_that_says_what_to_do(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=rf"{tmp_path}/{name}.* {message}"):
+        list(read_lines(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"en": "a", "de": "b"}\n' * 3, "no line of .* has a tab, and it looks like JSON; write its fields"),
+        ('en,de\n"a, c",b\n', "has a tab, and it looks like CSV; convert it to tab-separated columns: python -c"),
+        ("one\ntwo\n", "no line of .* has a tab; separate the two sides with a tab"),
+    ],
+)
+def test_pairs_in_another_format_are_an_error_that_says_what_to_do(content, message, tmp_path):
+    (tmp_path / "my.tsv").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        list(read_tsv(tmp_path / "my.tsv"))
+
+
+def test_the_command_for_csv_writes_the_columns_with_tabs():
+    command = text_files._TO_TSV.replace("python", sys.executable)
+    written = subprocess.run(command, shell=True, input='"a, c",b\nd,"e ""f"""\n', capture_output=True, text=True)
+    assert written.stdout == 'a, c\tb\nd\te "f"\n'
 
 
 @pytest.mark.parametrize("left, right", [(3, 2), (2, 3), (0, 1), (1, 0)])

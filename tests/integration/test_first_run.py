@@ -36,6 +36,9 @@ def driver(tmp_path):
 def test_the_first_line_names_the_devices(process, flags):
     result = process("trainer", *flags())
     assert result.returncode == 0 and result.stderr == ""
+    run = next(flag for flag in result.args[1:] if flag.startswith("--output_dir="))
+    last = f"done: {run.partition('=')[2]}, step 1 (last step)\nNext: t2t-lite-eval {run}\n"
+    assert result.stdout.endswith(last)
     assert re.match(r"grammar_ende: 1,500 training pairs, [\d,]+ parameters, 1 CPU, float32\n", result.stdout)
 
 

@@ -166,6 +166,19 @@ def test_unequal_numbers_of_source_and_target_files_are_refused(texts, datagen):
     assert "no such file: " in datagen(texts, train_source="nothing*.en", train_target="train.de", status=1)
 
 
+def test_unequal_dev_files_and_a_column_of_numbers_are_said(texts, datagen, tmp_path):
+    for name in ("train.en", "train.de", "dev.en"):
+        shutil.copy(texts / name, tmp_path)
+    (tmp_path / "dev.de").write_text("eins\n")
+    message = datagen(tmp_path, status=1, **SIDES, dev_source="dev.en", dev_target="dev.de")
+    assert f"{tmp_path}/dev.en has 40 lines, but {tmp_path}/dev.de has 1; line n of one must be" in message
+    lines = (texts / "train.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "train.tsv").write_text("".join(f"{number}\t{line}" for number, line in enumerate(lines)))
+    report = datagen(tmp_path, train_tsv="train.tsv", max_ratio="50")
+    assert row(report, "the source is only a number") == ("305", "100.00%", "kept", "1, 2, 3, 4, 5, ...")
+    assert "Line 1 has 0. Every source is only a number. If these are line numbers or IDs, remove the column" in report
+
+
 @pytest.mark.parametrize("ending", ["txt", "gz"])
 def test_text_from_a_pipe_is_saved_and_read_from_the_copy(texts, datagen, tmp_path, ending):
     pipe = tmp_path / "pipe.tsv"
@@ -203,11 +216,17 @@ def test_the_place_of_a_missing_line_is_found_by_comparing_lengths(multi30k_dir,
     english, german = (lines_of(multi30k_dir / f"train.{language}.gz", 2400) for language in ("en", "de"))
     (tmp_path / "a.en").write_bytes(b"\n".join(english[:-1]) + b"\n")
     (tmp_path / "a.de").write_bytes(b"\n".join(german[:1100] + german[1101:]) + b"\n")
-    report = datagen(tmp_path, train_source="a.en", train_target="a.de")
+    files = {"train_source": "a.en", "train_target": "a.de"}
+    report = datagen(tmp_path, **files)
     found = re.search(r"^Lines ([\d,]+) to ([\d,]+): the lengths of the two sides", report, re.MULTILINE).groups()
     first, last = (int(number.replace(",", "")) for number in found)
     assert 900 < first < 1250 and last > 2000
+    (tmp_path / "a.en").write_bytes(b"\n".join(english) + b"\n")
     shutil.rmtree(tmp_path / "data")
+    message = datagen(tmp_path, status=1, **files)
+    assert f"{tmp_path}/a.en has 2,400 lines, but {tmp_path}/a.de has 2,399;" in message
+    assert f"(the lengths of the two sides are uncorrelated from about line {found[0]} on)" in message
+    (tmp_path / "a.en").write_bytes(b"\n".join(english[:-1]) + b"\n")
     (tmp_path / "a.de").write_bytes(b"\n".join(german[:-1]) + b"\n")
     assert "the lengths of the two sides" not in datagen(tmp_path, train_source="a.en", train_target="a.de")
 
@@ -282,8 +301,11 @@ def own_text(multi30k_dir, tmp_path_factory, command):
     (folder / "my.en").write_bytes(b"\n".join(inputs) + b"\n")
     (folder / "my.de").write_bytes(b"\r\n".join(targets[:495]) + b"\r\n")
     lines["a line that the other file does not have"] = range(495, 500)
-    flags = (f"--train_source={folder / 'my.en'}", f"--train_target={folder / 'my.de'}", "--target_language=de")
-    result = command("datagen", "--problem=text_pairs", *flags, f"--data_dir={folder / 'data'}")
+    flags = (f"--train_source={folder / 'my.en'}", f"--train_target={folder / 'my.de'}", "--vocab_size=8000")
+    refused = command("datagen", "--problem=text_pairs", *flags, f"--data_dir={folder / 'data'}")
+    assert refused.returncode == 1 and "my.en has 500 lines, but " in refused.stderr
+    assert "pass --allow_unequal to drop the last lines" in refused.stderr and not (folder / "data").exists()
+    result = command("datagen", "--problem=text_pairs", *flags, "--allow_unequal", f"--data_dir={folder / 'data'}")
     assert result.returncode == 0, result.stderr
     return folder, lines, result.stdout
 
@@ -307,7 +329,7 @@ def test_a_model_trains_on_own_text_and_translates(own_text, command):
     flags = ("--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=3", "--peak_tflops=1")
     trained = command("trainer", *flags, f"--data_dir={folder / 'data'}", run)
     assert trained.returncode == 0, trained.stderr
-    assert json.loads((folder / "run" / "run.json").read_text())["target_language"] == "de"  # as the data records
+    assert json.loads((folder / "run" / "run.json").read_text())["target_language"] == "de"  # by the file's name
     decoded = command("decoder", run, "--xla_compile=False", stdin=b"A man.\nTwo dogs.\n")
     assert decoded.returncode == 0 and len(decoded.stdout.splitlines()) == 2
 

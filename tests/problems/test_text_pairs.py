@@ -195,13 +195,31 @@ def test_pairs_are_split_off_uniformly_and_in_the_order_of_the_text(given):
 
 @pytest.mark.parametrize("name", ["text_pairs", "text_mixture"])
 def test_the_users_text_may_have_languages(name):
-    options = {"source_language": "en", "target_language": "zh-Hans"}
-    problem = get_problem(name, **options)
+    problem = get_problem(name, languages="en:zh-Hans")
     assert (problem.source_language, problem.output_language) == ("en", "zh-Hans")
-    assert problem.options.items() >= options.items()
-    assert get_problem(name).output_language == ""
-    with pytest.raises(UserError, match="`target_language=Chinese!` is not a language code"):
-        get_problem(name, target_language="Chinese!")
+    assert problem.options["languages"] == "en:zh-Hans" and get_problem(name).output_language == ""
+    for wrong in ("de", "en-", "pt-BR-de", "zh-Hant-en", "en-Chinese!"):
+        with pytest.raises(UserError, match="such as"):
+            get_problem(name, languages=wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "languages"),
+    [
+        ("train.en", "train.de", "en-de"),
+        ("a.pt_BR.gz", "a.de.xz", "pt-BR:de"),
+        ("x.en,y.en.bz2", "x.fr,y.fr", "en-fr"),
+        ("part*.en", "part*.zh-Hans", "en:zh-Hans"),
+        ("clean.en", "noisy.en", "en-en"),
+        ("train.src", "train.tgt", ""),
+        ("train.en", "train.txt", ""),
+        ("x.en,y.fr", "x.de,y.de", ""),
+        ("en", "de", "en-de"),
+        ("train.enx", "train.de", ""),
+    ],
+)
+def test_the_endings_of_files_name_the_languages(source, target, languages):
+    assert get_problem("text_pairs", train_source=source, train_target=target).usual_languages() == languages
 
 
 def one_line(caught):

@@ -46,7 +46,7 @@ def test_a_run_directory_describes_itself_and_can_be_moved(run, vocabulary, tmp_
 
 
 def test_the_languages_of_the_users_text_are_recorded(tmp_path, vocabulary):
-    own = get_problem("text_pairs_rev", source_language="zh")
+    own = get_problem("text_pairs_rev", languages="zh-en")
     prepare_run_dir(tmp_path / "run", HPARAMS, own, vocabulary)
     assert open_run_dir(tmp_path / "run").problem.output_language == "zh"
     prepare_run_dir(tmp_path / "run", HPARAMS, get_problem("text_pairs_rev"), vocabulary)  # resumed without the flag

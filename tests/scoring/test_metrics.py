@@ -133,7 +133,8 @@ def test_text_with_hardly_a_blank_is_remarked_on_unless_its_tokens_are_known(nam
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "said"), [("zn", "`tokenize=zn` is unknown; known: zh, "), ("ja-mecab", r"sacrebleu\[ja\]")]
+    ("tokenizer", "said"),
+    [("zn", "`tokenize=zn` is unknown; the nearest are 'zh', "), ("ja-mecab", r"sacrebleu\[ja\]")],
 )
 def test_a_tokenizer_that_cannot_be_used_is_an_error(tokenizer, said):
     if tokenizer == "ja-mecab" and importlib.util.find_spec("MeCab"):

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from t2t_lite.errors import UserError
 from t2t_lite.serving import languages
 from t2t_lite.serving.sentences import MAX_PART, split_sentences
 
@@ -196,15 +195,11 @@ def test_a_code_finds_the_language_that_it_names(known, expected):
     assert {code: languages.nearest(code, known.split()) for code in expected} == expected
 
 
-def test_codes_names_and_pairs_of_languages():
+def test_codes_and_names_of_languages():
     codes = {"pt_br": "pt-BR", "ZH_hANT_tw": "zh-Hant-TW", "en": "en", "": "", "es-419": "es-419"}
     assert {code: languages.canonical(code) for code in codes} == codes
     names = {"en": "English", "de": "German", "pt-BR": "Portuguese (Brazil)", "qq": "qq"}
     assert {code: languages.language_name(code) for code in names} == names
-    assert languages.pairs_in("en-de, pt-BR:de,en-pt-BR") == [("en", "de"), ("pt-BR", "de"), ("en", "pt-BR")]
-    for wrong in ("de", "en-", "pt-BR-de", "zh-Hant-en"):
-        with pytest.raises(UserError, match="such as"):
-            languages.pairs_in(wrong)
 
 
 def test_the_language_of_a_text_is_detected():

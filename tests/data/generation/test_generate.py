@@ -255,16 +255,22 @@ def test_the_blanks_of_new_data_are_normalized_and_those_of_earlier_data_stay(tm
 
 def test_the_languages_of_finished_data_may_be_named_later(tmp_path):
     (tmp_path / "my.tsv").write_text("".join(f"a {n}\tb {n}\n" for n in range(40)))
-    for languages in ({}, {"source_language": "en", "target_language": "zh"}, {}):
+    for languages in ({}, {"languages": "en-zh"}, {}):
         problem = get_problem("text_pairs", train_tsv=str(tmp_path / "my.tsv"), held_out="2", **languages)
         problem.vocab_size = 300
         settings = generate(problem, tmp_path / "data", tmp_path, say=silent).settings
-    assert settings["target_language"] == "zh" and read_manifest(tmp_path / "data", problem).settings == settings
+    assert settings["languages"] == "en-zh" and read_manifest(tmp_path / "data", problem).settings == settings
+    assert (problem.source_language, problem.target_language) == ("en", "zh")
+    own = {"train_tsv": str(tmp_path / "my.tsv"), "held_out": "2"}
+    with pytest.raises(UserError, match="was made with `languages=en-zh`, but this run has `languages=en-fr`; omit it"):
+        other = get_problem("text_pairs", **own, languages="en-fr")
+        other.vocab_size = 300
+        generate(other, tmp_path / "data", tmp_path, say=silent)
     # Data of an early version, which recorded no settings, stays as it is, however often it is used.
     manifest = tmp_path / "data" / "manifest.text_pairs.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"settings": {}}))
     for _ in range(2):
-        problem = get_problem("text_pairs", train_tsv=str(tmp_path / "my.tsv"), held_out="2", target_language="zh")
+        problem = get_problem("text_pairs", **own, languages="en-zh")
         assert generate(problem, tmp_path / "data", tmp_path, say=silent).settings == {}
 
 

@@ -19,6 +19,7 @@ NO = (False,) * VOCAB
 BEGINS, ENDS = (False, False, False, False, True), (False, False, True, True, True)
 # One token; one that repeats its beginning; two that overlap, of which both begin with what the other ends with.
 PHRASES = [[[2]], [[3, 3, 4]], [[2, 3], [3, 2]]]
+TWICE = [[[2], [2]], [[3, 4], [3, 4]], [[2], [3], [2]]]  # phrases that must occur twice
 
 
 def rows_of(phrases):
@@ -46,19 +47,23 @@ def search(model, phrases, beam_size=WIDE, rule=None, more=(), limits=None, **in
     )
 
 
-def contains(tokens, phrase, begins=NO, ends=NO):
-    """Whether a phrase is in an output as whole words."""
+def occurrences(tokens, phrase, begins=NO, ends=NO):
+    """How often a phrase is in an output as whole words, without overlap."""
     around = (0, *tokens, EOS)  # neither continues a word
-    return any(
-        tuple(tokens[place : place + len(phrase)]) == tuple(phrase)
-        and not (ends[around[place]] and begins[phrase[0]])
-        and not (ends[phrase[-1]] and begins[around[place + len(phrase) + 1]])
-        for place in range(len(tokens) - len(phrase) + 1)
-    )
+    free = found = 0
+    for place in range(len(tokens) - len(phrase) + 1):
+        is_here = tuple(tokens[place : place + len(phrase)]) == tuple(phrase)
+        is_word = not (ends[around[place]] and begins[phrase[0]])
+        is_word &= not (ends[phrase[-1]] and begins[around[place + len(phrase) + 1]])
+        if place >= free and is_here and is_word:
+            free, found = place + len(phrase), found + 1
+    return found
 
 
 def has_all(phrases, *flags):
-    return lambda tokens: 0 not in tokens and all(contains(tokens, phrase, *flags) for phrase in phrases)
+    return lambda tokens: (
+        0 not in tokens and all(occurrences(tokens, each, *flags) >= phrases.count(each) for each in phrases)
+    )
 
 
 def without_incomplete(result):
@@ -68,10 +73,11 @@ def without_incomplete(result):
 
 
 @pytest.mark.parametrize("flags", [(NO, NO), (BEGINS, ENDS)])
-def test_a_wide_beam_finds_the_best_outputs_that_contain_all_phrases_as_whole_words(flags):
+@pytest.mark.parametrize("given", [PHRASES, TWICE])
+def test_a_wide_beam_finds_the_best_outputs_that_contain_all_phrases_as_whole_words(given, flags):
     model = Random(vocab_size=VOCAB, length=LENGTH)
-    result = without_incomplete(search(model, PHRASES, rule=Phrases(*flags)))
-    for sentence, phrases in enumerate(PHRASES):
+    result = without_incomplete(search(model, given, rule=Phrases(*flags)))
+    for sentence, phrases in enumerate(given):
         expected = model.best(sentence, has_all(phrases, *flags))
         assert 0 < len(expected) < WIDE
         assert_finds(result, sentence, expected)
@@ -144,8 +150,9 @@ def test_the_beam_is_shared_by_banks_and_the_rest_goes_to_the_higher_ones():
 
 
 def test_places_are_the_tokens_of_all_phrases():
-    assert phrase_places([[7, 8, 9], [4]]) == ([7, 8, 9, 4], [1, 2, 3, 1], [2, 2, 2, 3])
-    assert phrase_places([]) == ([], [], [])
+    assert phrase_places([[7, 8, 9], [4]]) == ([7, 8, 9, 4], [1, 2, 3, 1], [2, 2, 2, 3], [0, 0, 0, 0])
+    assert phrase_places([[4], [7, 8], [4]]) == ([4, 7, 8, 4], [1, 1, 2, 1], [0, 2, 2, 3], [0, 0, 0, 1])
+    assert phrase_places([]) == ([], [], [], [])
 
 
 def test_a_search_with_phrases_has_one_group_and_no_other_guide():
