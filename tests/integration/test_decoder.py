@@ -1,7 +1,9 @@
 """t2t-lite-decoder as a user runs it: files, pipes, interruptions, and further options."""
 
+import bz2
 import contextlib
 import gzip
+import importlib.util
 import json
 import re
 import shutil
@@ -179,8 +181,40 @@ def test_translations_contain_the_phrases_of_a_file(decode, tmp_path):
     assert outputs[1] == decode(*search).stdout.splitlines()[1]
     for each, output in zip(phrases, outputs, strict=True):
         assert all(f" {phrase} " in f" {output} " for phrase in each)
-    assert decode(*search, "--constraint_file=phrases.txt", "--decode_to_file=out.txt").returncode == 0
-    assert lines_of(tmp_path / "out.txt") == outputs
+    written = decode(*search, "--constraint_file=phrases.txt", "--decode_to_file=out.txt")
+    assert written.returncode == 0 and lines_of(tmp_path / "out.txt") == outputs
+    form = "ctranslate2" if importlib.util.find_spec("ctranslate2") else "keras"
+    run = next(flag for flag in written.args[1:] if flag.startswith("--output_dir="))
+    assert written.stderr.endswith(f"\nNext: t2t-lite-export {run} --format={form} --export_dir=EXPORT\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, bz2.compress])
+def test_pipes_take_phrases_terms_and_alignments_as_files_do(decode, tmp_path, packed):
+    (tmp_path / "terms.tsv").write_text("dog\tHund\nman\tFrau\n")
+    (tmp_path / "phrases.txt").write_text("Katze\n" + "\n" * 3)
+    flags = ("--decode_hparams=extra_length=10", "--terms=terms.tsv", "--constraint_file=phrases.txt")
+    with_files = decode(*flags, FILE, "--decode_to_file=out.txt", "--alignments=links.txt")
+    assert with_files.returncode == 0, with_files.stderr
+    outputs = lines_of(tmp_path / "out.txt")
+    wanted = [["Hund", "Katze"], ["Hund", "Frau"], [], ["Frau"]]
+    for words, output in zip(wanted, outputs, strict=True):
+        assert all(f" {word} " in f" {output.replace('.', ' .')} " for word in words), output
+    content = packed((tmp_path / "in.txt").read_bytes())
+    piped = decode(*flags, "--alignments=piped.txt", stdin=content)
+    assert piped.stdout.splitlines() == outputs and lines_of(tmp_path / "piped.txt") == lines_of(tmp_path / "links.txt")
+    assert decode(*flags, FILE, "--alignments=third.txt").stdout == piped.stdout
+    short = decode(*flags, stdin=b"The dog sleeps.\n")
+    assert short.returncode == 1
+    assert "standard input ends before line 2; it must have a line for each" in short.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_n_best_lists_are_written_as_text(decode):
+    settings = "--decode_hparams=beam_size=2,extra_length=4,return_beams=True"
+    lists = [json.loads(line) for line in decode(settings, FILE).stdout.splitlines()]
+    lines = [f"{row} ||| {each['text']} ||| {each['score']:.6f}" for row, beams in enumerate(lists) for each in beams]
+    assert decode(settings, FILE, "--n_best_format=text").stdout.splitlines() == lines
 
 
 @pytest.mark.parametrize(
@@ -197,10 +231,18 @@ def test_translations_contain_the_phrases_of_a_file(decode, tmp_path):
             "sampling_method=random in --d",
         ),
         ([FILE, "--decode_to_file=out", "--alignments=links", "--alignment_layer=7"], "there is no layer 7"),
+        ([FILE, "--terms=short.txt"], "short.txt, line 1: found 0 tabs instead of 1; write TERM<tab>TRANSLATION"),
+        ([FILE, "--terms=nothing.tsv"], "no such file: nothing.tsv"),
+        ([FILE, "--terms=short.txt", "--engine=ctranslate2"], "the engine ctranslate2 does not support phrases"),
+        (
+            ["--decode_from_file=text.zst"],
+            "text.zst is compressed, but not with gzip, bzip2 or xz; unpack it first: zst",
+        ),
     ],
 )
 def test_files_beside_the_input_that_do_not_fit_are_errors(decode, tmp_path, flags, said):
     (tmp_path / "short.txt").write_text("Der\n")
+    (tmp_path / "text.zst").write_bytes(b"\x28\xb5\x2f\xfd12345")
     result = decode(*flags)
     assert result.returncode == 1 and said in result.stderr.splitlines()[-1]
 

@@ -28,7 +28,7 @@ def evaluated(run, command):
     result = command("eval", f"--output_dir={run}", "--checkpoint_path=last", *QUICK)
     assert result.returncode == 0, result.stderr
     folder = run / "scores" / "dev.ckpt-6.beam_size=1.alpha=0.6.extra_length=3"
-    assert result.stderr.splitlines() == [f"using {run / 'ckpt-6'}", f"wrote {folder}"]
+    assert result.stderr.splitlines()[:2] == [f"using {run / 'ckpt-6'}", f"wrote {folder}"]
     return folder, json.loads((folder / "scores.json").read_text()), result.stdout
 
 
@@ -90,7 +90,9 @@ def test_the_second_call_answers_from_the_folder(evaluated, run, snapshot, comma
     folder, _, printed = evaluated
     before = snapshot(folder)
     done = command("eval", f"--output_dir={run}", "--checkpoint_path=last", *QUICK)
-    assert done.stdout == printed and done.stderr.splitlines()[-1] == f"answered from {folder}"
+    told, following = done.stderr.splitlines()[-2:]
+    assert done.stdout == printed and told == f"answered from {folder}"
+    assert following == f"Next: t2t-lite-decoder --output_dir={run} --decode_from_file=IN.txt --decode_to_file=OUT.txt"
     assert snapshot(folder) == before
 
 
@@ -148,6 +150,32 @@ def test_runs_are_compared_with_the_first(evaluated, run, small_flags, grammar_d
     assert "# other compared with run" in result.stdout and "Lines that changed most" in result.stdout
     report = next((other / "scores").glob("*/comparison.md")).read_text()
     assert report in result.stdout
+
+
+@pytest.mark.heavy
+def test_checkpoints_of_a_run_are_compared_and_all_checks_come_first(evaluated, run, command, tmp_path):
+    mine = shutil.copytree(run, tmp_path / "run")
+    found = as_json(command, f"--output_dir={mine}", "--checkpoint_path=ckpt-2,last")
+    assert [each["checkpoint"]["path"].rpartition("/")[2] for each in found["runs"]] == ["ckpt-2", "ckpt-6"]
+    assert found["comparison"]["first"] == "ckpt-2" and found["runs"][1]["digest"] == evaluated[1]["digest"]
+    assert [each["name"] for each in found["comparison"]["metrics"]["bleu"]] == ["ckpt-2", "ckpt-6"]
+    other = shutil.copytree(mine, tmp_path / "other", ignore=shutil.ignore_patterns("scores"))
+    about = json.loads((other / "run.json").read_text())
+    data = shutil.copytree(about["data_dir"], tmp_path / "data")
+    (data / "grammar_ende-dev.targets.txt").write_text("anders\n" * 500)
+    (other / "run.json").write_text(json.dumps(about | {"data_dir": str(data)}))
+    for flags, message in (
+        ((f"--output_dir={other},{mine}",), "have different references for the split 'dev'; compare runs on the same"),
+        (
+            (f"--output_dir={other},{mine}", "--checkpoint_path=ckpt-2,last"),
+            "several checkpoints can be compared in one",
+        ),
+        ((f"--output_dir={other}", "--checkpoint_path=ckpt-6,last"), "is given twice; a comparison needs different"),
+        ((f"--output_dir={other}", "--checkpoint_path=last,ckpt-7"), "--checkpoint_path=ckpt-7: no such checkpoint"),
+    ):
+        refused = command("eval", *flags, *QUICK)
+        assert refused.returncode in (1, 2) and message in refused.stderr.splitlines()[-1]
+        assert not (other / "scores").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The models of a server: run directories and exports, and parsers."""
 
+import json
 import os
+import shutil
 from pathlib import Path
 from unittest import mock
 
@@ -9,7 +11,7 @@ import pytest
 import t2t_lite as t2t
 from t2t_lite.decoding.loading import open_model
 from t2t_lite.serving.app import loaded_app
-from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady
+from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady, model_places
 from t2t_lite.serving.monitoring import Metrics
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.served_model import Attention, Place, Task, TooLong
@@ -75,8 +77,41 @@ def test_prefixes_phrases_and_attention_are_those_of_the_translator(models, tran
         assert (result.attention.queries, result.attention.keys) == (queries, keys)
         assert result.attention.weights == pytest.approx(weights, abs=1e-6)
     phrases = [["Mann"], [], ["Baum", "Garten"]]
-    found = answers(models, "run", LINES, phrases=phrases, with_phrases=True)
+    found = answers(models, "run", LINES, phrases=phrases)
     assert [each.hypotheses[0].text for each in found] == translator.translate(LINES, phrases=phrases)
+
+
+@pytest.mark.heavy
+def test_a_model_has_a_glossary_and_a_request_may_have_another(models, translator, tmp_path):
+    (tmp_path / "terms.tsv").write_text("baker\tBaum\ndog\tMann\n")
+    run, parser = (open_model(each) for each in (RUN, PARSER))
+    (place,) = model_places((), None, output_dir=RUN, terms=[tmp_path / "terms.tsv"])
+    served = model_set(place)
+    model, (line, *_) = served.named("run"), LINES
+    asked = "The garden hears the dog."
+    texts = [*model.texts([line, asked]), *model.texts([asked], terms={"dog": "Bäcker"})]
+    assert [text.phrases for text in texts] == [("Baum",), ("Mann",), ("Bäcker",)]
+    found = model.submit(Task(model.settings({})), texts).future.result(120)
+    expected = [
+        translator.translate(each, terms={term: translation})
+        for each, term, translation in zip((line, asked, asked), ("baker", "dog", "dog"), ("Baum", "Mann", "Bäcker"))
+    ]
+    assert [each.hypotheses[0].text for each in found] == expected
+    assert served.named("run").description()["terms"] == 2 and models.named("run").description()["terms"] == 0
+    served.close()
+    with pytest.raises(t2t.UserError, match="is a parser, which takes no glossary"):
+        model_set(Place(parser, terms=tmp_path / "terms.tsv"))
+    with pytest.raises(t2t.UserError, match=r"the model in .* translates en to de, not en to fr; omit `languages`"):
+        model_places((), "en-fr", output_dir=known_languages(run, tmp_path))
+    assert model_places((), "EN-de", output_dir=tmp_path / "run")[0].languages == ("EN", "de")
+
+
+def known_languages(source, folder):
+    """A copy of a run that names its languages."""
+    copied = shutil.copytree(source.run_dir.path, folder / "run")
+    about = json.loads((copied / "run.json").read_text())
+    (copied / "run.json").write_text(json.dumps(about | {"source_language": "en", "target_language": "de"}))
+    return copied
 
 
 def test_an_output_without_an_end_says_so(models, translator):
@@ -138,7 +173,7 @@ def test_what_cannot_be_searched_is_refused_with_the_reason(models):
     with pytest.raises(TooLong, match=r"sentence 2 has \d+ tokens; at most 512"):
         models.named("run").texts(["short", "dog " * 600])
     with pytest.raises(t2t.UserError, match="use sampling_method=argmax"):
-        answers(models, "run", LINES, phrases=[["a"]] * 3, with_phrases=True, settings={"sampling_method": "random"})
+        answers(models, "run", LINES, phrases=[["a"]] * 3, settings={"sampling_method": "random"})
     assert answers(models, "run", LINES[:1])[0].hypotheses
 
 
