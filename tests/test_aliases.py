@@ -134,6 +134,7 @@ def test_a_tensor2tensor_flag_is_refused_with_our_name(command, theirs, ours, ca
 @pytest.mark.parametrize(
     ("command", "flag", "message"),
     [
+        (trainer, "--steps=9", "steps is --train_steps here"),
         (trainer, "--batch_tokens=9", "it is a setting: --hparams=batch_tokens=VALUE"),
         (decoder, "--beam_size=9", "it is a setting: --decode_hparams=beam_size=VALUE"),
         (benchmark, "--num_heads=9", "it is a setting: --hparams=num_heads=VALUE"),

@@ -35,7 +35,13 @@ def averaged(small_run, process, tmp_path_factory):
     run_dir = shutil.copytree(small_run, tmp_path_factory.mktemp("commands") / "run")
     result = process("avg", f"--output_dir={run_dir}", "--n=3")
     assert (result.returncode, result.stderr) == (0, "")
-    assert f"{run_dir / 'average-6'}: average of 3 checkpoints (steps 2, 4, 6)" in result.stdout
+    first, second, last = result.stdout.splitlines()
+    assert first.startswith(f"{run_dir / 'average-6'}: average of 3 checkpoints (steps 2, 4, 6)")
+    loss = json.loads((run_dir / "evaluations.json").read_text())["6"]["loss"]
+    assert second.startswith(
+        "decoder, eval and export use it from now on, unless --checkpoint_path=last asks for ckpt-6"
+    )
+    assert f", whose dev loss is {loss:.3f}; " in second and last == f"Next: t2t-lite-eval --output_dir={run_dir}"
     return run_dir
 
 
@@ -136,6 +142,7 @@ def test_the_decoder_reports_only_the_checkpoint_odd_lines_and_speed(translated,
         r".*in\.txt, line 10: not UTF-8 \(invalid start byte at byte 4\); invalid bytes become U\+FFFD",
         r"line 6 has \d+ tokens and was cut to max_input_length=1024; raise it in --decode_hparams",
         r"524 lines in [\d.]+ s, [\d.]+ lines/s",
+        rf"Next: t2t-lite-export --output_dir={re.escape(str(averaged))} --format=\w+ --export_dir=EXPORT",
     )
     for pattern, line in zip(patterns, translated[1].splitlines(), strict=True):
         assert re.fullmatch(pattern, line)

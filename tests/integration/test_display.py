@@ -25,6 +25,8 @@ def test_lines_figures_and_text_of_a_training(output, monkeypatch):
     display.after_step(3)
     display.report(3, 10, "loss 7.1", "0:00:09 left")
     display.LINE_SECONDS = 0.0
+    display.report(4, 10, "loss 7.1", "0:00:08 left")
+    display.after_step(5)  # so long after the last line that another one is due
     display.start_evaluation()
     display.evaluating("9 of 10")
     time.sleep(0.3)  # the bar is drawn ten times a second
@@ -39,6 +41,7 @@ def test_lines_figures_and_text_of_a_training(output, monkeypatch):
     assert "`code`, [brackets] and `n=3`" in shown
     assert ("step 3/10  loss 7.1  0:00:09 left" in shown) == (output is io.StringIO)
     assert "loss 7.1" in shown and "step 3/10" in shown
+    assert output is Terminal or ("step 5/10\n" in shown and "step 3/10\n" not in shown)
 
 
 def test_only_arguments_in_the_first_line_become_flags():

@@ -11,6 +11,7 @@ from support.commands import run_python
 
 import t2t_lite as t2t
 from t2t_lite.decoding.export_dir import open_export
+from t2t_lite.decoding.loading import open_model
 from t2t_lite.errors import UserError
 
 pytestmark = pytest.mark.slow
@@ -43,6 +44,8 @@ def exports(small_run, command, shared_folders):
             flags = (f"--export_dir={folder / format}", f"--format={format}", SEARCH)
             result = command("export", f"--output_dir={small_run}", *flags)
             assert result.returncode == 0 and result.stdout.startswith(f"{folder / format}: {format}, "), result.stderr
+            following = f"Next: t2t-lite-serve --export_dir={folder / format}\n"
+            assert result.stdout.endswith(following) == (format != "saved_model")
 
     return shared_folders.get("exports", make)
 
@@ -234,6 +237,19 @@ def test_an_imported_export_decodes_as_its_run_does(exports, small_run, tmp_path
     assert hparams[1] == hparams[0] | {"precision": "float32"}
 
 
+def test_an_import_may_name_the_languages(exports, tmp_path):
+    options = {"kind": "keras", "problem": "text_pairs_rev", "languages": "en:pt-BR"}
+    t2t.import_model(exports / "keras", tmp_path / "run", **options)
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (about["source_language"], about["target_language"]) == ("pt-BR", "en")  # of the forward problem
+    source = open_model(tmp_path / "run")
+    assert (source.source_language, source.target_language) == ("en", "pt-BR")
+    exported = t2t.export(tmp_path / "run", tmp_path / "export", format="keras")
+    assert "- languages: en to pt-BR" in (exported.path / "README.md").read_text()
+    t2t.import_model(exported.path, tmp_path / "again", kind="keras", problem="text_pairs")  # as the export names them
+    assert open_model(tmp_path / "again").target_language == "pt-BR"
+
+
 def test_what_cannot_be_imported_is_refused_in_one_line(exports, tmp_path):
     export = exports / "keras"
 
@@ -245,6 +261,8 @@ def test_what_cannot_be_imported_is_refused_in_one_line(exports, tmp_path):
 
     assert refused(vocab_file="bytes") == "`vocab_file` applies to tensor2tensor's models only; remove it"
     assert refused(problem="grammar").startswith("unknown problem 'grammar'")
+    assert refused(languages="german") == "`languages` must be SOURCE-TARGET, such as en-de, not 'german'"
+    assert refused(languages="en-fr") == "`languages=en-fr`: the problem 'grammar_ende' is en-de; omit it"
     assert refused(kind="npz") == "`kind` takes t2t or keras, not 'npz'"
     assert refused(tmp_path).startswith(f"{tmp_path} is not an export directory: it has no export.json; create one wi")
     other = shutil.copytree(export, tmp_path / "other")

@@ -95,6 +95,10 @@ UNUSABLE = {
         {"broken.py": "import nothing_of_that_name\n"},
         ["mine/broken.py", "line 1", "ModuleNotFoundError: No module named 'nothing_of_that_name'"],
     ),
+    "import of a file beside it": (
+        {"regs.py": "", "__init__.py": "x = 1\nimport regs\n"},
+        ["__init__.py, line 2, imports regs, a file beside it, as if it were installed; write: from . import regs\n"],
+    ),
     "import error of a package": (
         {"broken.py": "import nothing_of_that_name\n", "__init__.py": "from . import broken\n"},
         ["mine/broken.py", "line 1", "ModuleNotFoundError: No module named 'nothing_of_that_name'"],

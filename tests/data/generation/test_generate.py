@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+import sentencepiece
 import tensorflow as tf
 from support.letters import COUNTS, Letters, contents_of, names_in, records_of, silent, texts_of
 
@@ -272,6 +273,21 @@ def test_the_languages_of_finished_data_may_be_named_later(tmp_path):
     for _ in range(2):
         problem = get_problem("text_pairs", **own, languages="en-zh")
         assert generate(problem, tmp_path / "data", tmp_path, say=silent).settings == {}
+
+
+def test_a_vocabulary_whose_words_are_named_like_symbols_is_said(tmp_path, caplog):
+    (tmp_path / "my.tsv").write_text("".join(f"a {n}\tb {n}\n" for n in range(40)))
+    own = {"user_defined_symbols": ["<pad>", "</s>", "<2de>"], "pad_id": -1, "eos_id": -1, "bos_id": -1}
+    texts = iter((tmp_path / "my.tsv").read_text().splitlines())
+    with open(tmp_path / "spm.model", "wb") as model:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=texts, model_writer=model, vocab_size=40, hard_vocab_limit=False, minloglevel=2, **own
+        )
+    problem = get_problem("text_pairs", train_tsv=str(tmp_path / "my.tsv"), held_out="2")
+    problem.vocab_file = str(tmp_path / "spm.model")
+    generate(problem, tmp_path / "data", tmp_path, say=silent)
+    said = f"{problem.vocab_file} has the names of the symbols <pad> and </s> a second time: models with it cannot be"
+    assert [message[: len(said)] for message in caplog.messages] == [said]
 
 
 SHARD, MANIFEST, VOCABULARY = "letters-train-00001-of-00003", "manifest.letters.json", "vocab.letters.60.subwords"
