@@ -148,7 +148,7 @@ def test_a_setting_given_as_a_flag_and_their_schedules_are_refused(command, flag
 
 def test_without_a_near_name_the_most_similar_ones_are_listed_first():
     known = [f"name_{number}" for number in range(30)] + ["wmt_ende", "wmt_enfr"]
-    name, listing = "newstest_translation_english_german_wmt", "t2t-lite-trainer --registry_help lists all"
+    name, listing = "newstest_translation_english_german_wmt", "`registry_help` lists all"
     assert nearest(name, known) == "; the nearest are 'wmt_ende', 'wmt_enfr', 'name_0'"
     plugin = ". If a plug-in registers it, pass `t2t_usr_dir`"
     assert nearest(name, known, is_registered=True) == f"{nearest(name, known)}; {listing}{plugin}"

@@ -27,7 +27,7 @@ LANGUAGES_OPTION = {
 
 def language_pair(text: str) -> tuple[str, str]:
     """Returns the languages in "en-de" or, if a code has a hyphen, "pt-BR:de". Raises UserError if it is neither."""
-    source, _, target = text.strip().partition(":" if ":" in text else "-")
+    source, _, target = text.strip().replace("_", "-").partition(":" if ":" in text else "-")
     if not LANGUAGE_CODE.fullmatch(source) or not LANGUAGE_CODE.fullmatch(target):
         raise UserError(f"`languages` must be SOURCE-TARGET, such as en-de, not '{text}'", status=2)
     if ":" not in text and re.match("[A-Z]{2}-|[A-Za-z]{4}-", target):  # pt-BR-de

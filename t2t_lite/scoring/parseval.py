@@ -257,7 +257,7 @@ def _counted(parse: _Parse, tags: list[str]) -> tuple[list[str], list[str], list
     kept = [(leaf.word, _SAME.get(tag, tag)) for leaf, tag, count in zip(parse.leaves, tags, counts) if count]
     brackets = []
     for label, start, end in parse.brackets:
-        label = label.partition("-")[0].partition("=")[0]  # unlike `cleaning.bare`, EVALB also cuts at a leading "-"
+        label = label.partition("-")[0].partition("=")[0]  # unlike `treebank.bare`, EVALB also cuts at a leading "-"
         if before[start] < before[end] and label not in _DELETED:
             brackets.append((_SAME.get(label, label), before[start], before[end]))
     return [word for word, _ in kept], [tag for _, tag in kept], brackets
