@@ -3,12 +3,7 @@
 import numpy as np
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.decoding.search_requests import (
-    LinesToDecode,
-    make_beam_search,
-    make_constraints,
-    search_inputs,
-)
+from t2t_lite.decoding.search_requests import LinesToDecode, make_beam_search, make_constraints, search_inputs
 
 SOURCES = [[5, 6, 7, 1], [5, 1], [8, 9, 1]]
 

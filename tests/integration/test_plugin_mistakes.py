@@ -215,10 +215,7 @@ def test_an_optimizer_that_would_ignore_something_is_refused(registered):
     rate = keras.optimizers.schedules.CosineDecay(0.1, 9)
     registered(OPTIMIZERS, "decays", lambda hparams: keras.optimizers.RMSprop())
     registered(OPTIMIZERS, "scheduled", lambda hparams: keras.optimizers.SGD(rate, weight_decay=0.1))
-    for name, said in (
-        ("decays", "ignores weight_decay; pass it weight_"),
-        ("scheduled", "has its own sched"),
-    ):
+    for name, said in (("decays", "ignores weight_decay; pass it weight_"), ("scheduled", "has its own sched")):
         with pytest.raises(UserError, match=f"the optimizer '{name}' {said}"):
             make_optimizer([keras.Variable(np.ones((2, 2)))], HParams(optimizer=name, weight_decay=0.1))
 

@@ -136,9 +136,7 @@ def test_a_checkpoint_without_an_index_file_is_ignored(saved):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"filter_size": 13}, {"num_encoder_layers": 2}],
-    ids=lambda changes: next(iter(changes)),
+    "changes", [{"filter_size": 13}, {"num_encoder_layers": 2}], ids=lambda changes: next(iter(changes))
 )
 def test_a_checkpoint_of_another_model_shape_is_refused_with_its_path(saved, changes):
     directory, _, _ = saved
