@@ -10,64 +10,39 @@ from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, PROBLEMS
 
-PROBLEM_NAMES = {
-    "translate_ende_wmt32k": "wmt_ende",
-    "translate_ende_wmt32k_rev": "wmt_ende_rev",
-    "translate_ende_wmt32k_packed": "wmt_ende",
-    "translate_ende_wmt_bpe32k": "wmt_ende",
-    "translate_enfr_wmt32k": "wmt_enfr",
-    "translate_enfr_wmt_small8k_rev": "wmt_enfr_rev",
-    "translate_enzh_wmt32k": "text_pairs",
-    "parsing_english_ptb16k": "wsj_parsing",
-    "parsing_icelandic16k": "treebank_parsing",
-    "algorithmic_identity_binary40": "algorithmic_copy",
-    "algorithmic_reverse_nlplike8k": "algorithmic_reverse",
-    "algorithmic_sort_problem": "algorithmic_sort",
-    "text2text_tmpdir": "text_pairs",
-    "languagemodel_lm1b32k": "text_pairs",
-}
-SET_NAMES = {
-    "transformer_base_v1": "t2t_transformer_base_v1",
-    "transformer_base_v3": "t2t_transformer_base_v3",
-    "transformer_base_single_gpu": "t2t_transformer_base_single_gpu",
-    "transformer_parsing_base": "t2t_transformer_parsing_base",
-    "transformer_parsing_big": "t2t_transformer_parsing_big",
-    "transformer_big_single_gpu": "t2t_transformer_big",
-    "transformer_base_multistep8": "transformer_base",
-    "transformer_tpu": "transformer_base",
-}
+
+def names(text):
+    """Pairs of a name of theirs and ours, from "theirs=ours ..."."""
+    return dict(pair.split("=") for pair in text.split())
+
+
+PROBLEM_NAMES = names(
+    "translate_ende_wmt32k=wmt_ende translate_ende_wmt32k_rev=wmt_ende_rev translate_ende_wmt32k_packed=wmt_ende "
+    "translate_ende_wmt_bpe32k=wmt_ende translate_enfr_wmt32k=wmt_enfr translate_enfr_wmt_small8k_rev=wmt_enfr_rev "
+    "translate_enzh_wmt32k=text_pairs parsing_english_ptb16k=wsj_parsing parsing_icelandic16k=treebank_parsing "
+    "algorithmic_identity_binary40=algorithmic_copy algorithmic_reverse_nlplike8k=algorithmic_reverse "
+    "algorithmic_sort_problem=algorithmic_sort text2text_tmpdir=text_pairs languagemodel_lm1b32k=text_pairs"
+)
+SAME = ("base_v1", "base_v3", "base_single_gpu", "parsing_base", "parsing_big")
+SET_NAMES = {f"transformer_{name}": f"t2t_transformer_{name}" for name in SAME} | names(
+    "transformer_big_single_gpu=t2t_transformer_big transformer_base_multistep8=transformer_base "
+    "transformer_tpu=transformer_base"
+)
 # Names of tensor2tensor's settings, and then those of the paper and other toolkits.
 SETTING_NAMES = {
-    "hparams": {
-        "batch_size": "batch_tokens",
-        "clip_grad_norm": "clip_norm",
-        "learning_rate_cosine_cycle_steps": "learning_rate_decay_steps",
-        "num_hidden_layers": "num_encoder_layers",
-        "layer_prepostprocess_dropout": "residual_dropout",
-        "optimizer_adam_beta2": "adam_beta2",
-        "optimizer_adam_epsilon": "adam_epsilon",
-        "attention_key_channels": "attention_key_size",
-        "shared_embedding_and_softmax_weights": "tied_embeddings",
-        "layer_preprocess_sequence": "norm_position",
-        "d_model": "hidden_size",
-        "d_ff": "filter_size",
-        "h": "num_heads",
-        "N": "num_encoder_layers",
-        "P_drop": "residual_dropout",
-        "epsilon_ls": "label_smoothing",
-        "epochs": "train_steps",
-        "lr": "learning_rate",
-        "max_grad_norm": "clip_norm",
-        "lr_scheduler": "learning_rate_schedule",
-    },
-    "decode_hparams": {
-        "batch_size": "batch_tokens",
-        "max_input_size": "max_input_length",
-        "write_beam_scores": "return_beams",
-        "force_decode_length": "min_length_ratio",
-        "num_beams": "beam_size",
-        "length_penalty": "alpha",
-    },
+    "hparams": names(
+        "batch_size=batch_tokens clip_grad_norm=clip_norm learning_rate_cosine_cycle_steps=learning_rate_decay_steps "
+        "num_hidden_layers=num_encoder_layers layer_prepostprocess_dropout=residual_dropout "
+        "optimizer_adam_beta2=adam_beta2 optimizer_adam_epsilon=adam_epsilon attention_key_channels=attention_key_size "
+        "shared_embedding_and_softmax_weights=tied_embeddings layer_preprocess_sequence=norm_position "
+        "d_model=hidden_size d_ff=filter_size h=num_heads N=num_encoder_layers P_drop=residual_dropout "
+        "epsilon_ls=label_smoothing epochs=train_steps lr=learning_rate max_grad_norm=clip_norm "
+        "lr_scheduler=learning_rate_schedule"
+    ),
+    "decode_hparams": names(
+        "batch_size=batch_tokens max_input_size=max_input_length write_beam_scores=return_beams "
+        "force_decode_length=min_length_ratio num_beams=beam_size length_penalty=alpha"
+    ),
 }
 FLAG_NAMES = {
     ("export", "model_dir"): "--output_dir",

@@ -32,9 +32,7 @@ def values_of(settings, names):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_sets_and_decoding_settings_have_the_published_values(name):
-    published = {}
-    for part in PUBLISHED[name]:
-        published |= dict(pair.split("=") for pair in part.split(","))
+    published = dict(pair.split("=") for part in PUBLISHED[name] for pair in part.split(","))
     hparams = HPARAMS[name]()
     assert values_of(hparams, published) == {setting: float(value) for setting, value in published.items()}
     if name == "transformer_multi30k":
@@ -68,6 +66,7 @@ def test_blanks_and_empty_parts_are_allowed(text):
 
 # What an override is refused with.
 OUT = "is out of range: it must be"
+AFTER_WARMUP = "above learning_rate_warmup_steps=4000 with learning_rate_schedule=linear"
 BAD = [
     ("hiden_size=4", "unknown name 'hiden_size'; did you mean 'hidden_size'"),
     ("FLAG=4", "unknown name 'FLAG'"),
@@ -109,10 +108,7 @@ BAD = [
     ("learning_rate=inf", f"learning_rate=inf {OUT} at least 0 and finite"),
     ("learning_rate_decay_steps=-1", f"learning_rate_decay_steps=-1 {OUT} at least 0"),
     ("learning_rate_schedule=cosine", f"learning_rate_decay_steps=0 {OUT} above"),
-    (
-        "learning_rate_schedule=linear,learning_rate_decay_steps=4000",
-        "above learning_rate_warmup_steps=4000 with learning_rate_schedule=linear",
-    ),
+    ("learning_rate_schedule=linear,learning_rate_decay_steps=4000", AFTER_WARMUP),
 ]
 BAD_DECODING = [
     ("alpha=inf", f"alpha=inf {OUT}"),
@@ -138,13 +134,10 @@ def test_a_bad_override_is_an_error_with_the_reason(settings, text, message):
     assert "\n" not in str(caught.value) and caught.value.status == 2
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "{", "[]", "null", "4", '{"hidden_size": "wide"}', '{"no_such_setting": 1}', '{"hidden_size": 0}'),
-        *("\0\0\0", '{"hidden_size": 64.0}'),
-    ],
-)
+SETTINGS = ['{"hidden_size": "wide"}', '{"no_such_setting": 1}', '{"hidden_size": 0}', '{"hidden_size": 64.0}']
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "4", "\0\0\0", *SETTINGS])
 def test_damaged_json_is_an_error_that_names_the_file(text):
     with pytest.raises(UserError, match=r"run/hparams\.json"):
         HParams.from_json(text, "run/hparams.json")

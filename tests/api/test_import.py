@@ -46,11 +46,8 @@ def test_everything_listed_is_there_and_nothing_else_is():
 
 def test_type_checkers_see_what_programs_get():
     (block,) = [node for node in SOURCE.body if isinstance(node, ast.If)]
-    seen = {
-        alias.name: f"{node.module}.{alias.name}" if node.module == "t2t_lite" else node.module
-        for node in block.body
-        for alias in node.names
-    }
+    names = [(node.module, alias.name) for node in block.body for alias in node.names]
+    seen = {name: f"{module}.{name}" if module == "t2t_lite" else module for module, name in names}
     assert set(seen) == set(t2t.__all__)
     assert seen == {name: f"t2t_lite.{module}" for name, module in t2t._MODULES.items()}
 

@@ -37,17 +37,10 @@ def test_lines_without_letters_are_copied_if_asked(translator):
 
 
 class Stutter:
-    """Replaces a model: writes every token of the source `times` times, in order, and then the end symbol.
+    """Replaces a model: writes every token of the source `times` times, in order, and then the end symbol."""
 
-    Args:
-      vocab_size: the number of target tokens.
-      max_positions: see `Seq2SeqModel.max_positions`; going beyond is an error.
-    """
-
-    def __init__(self, vocab_size, max_positions=None, times=1):
-        self.vocab_size = vocab_size
-        self.max_positions = max_positions
-        self.times = times
+    def __init__(self, vocab_size, max_positions=None, times=1):  # going beyond the positions is an error
+        self.vocab_size, self.max_positions, self.times = vocab_size, max_positions, times
 
     def start_decoding(self, inputs, beam_size, max_length):
         return inputs, tf.zeros([tf.shape(inputs)[0], 1])

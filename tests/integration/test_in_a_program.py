@@ -61,28 +61,17 @@ def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_
 
 
 def process_state():
-    return (
-        dict(os.environ),
-        warnings.filters[:],
-        gc.get_threshold(),
-        signal.getsignal(signal.SIGINT),
-        signal.getsignal(signal.SIGTERM),
-        logging.getLogger("tensorflow").level,
-        logging.getLogger("tensorflow").handlers[:],
-    )
+    handlers, logger = map(signal.getsignal, (signal.SIGINT, signal.SIGTERM)), logging.getLogger("tensorflow")
+    of_process = (dict(os.environ), warnings.filters[:], gc.get_threshold(), *handlers)
+    return (*of_process, logger.level, logger.handlers[:])
 
 
-@pytest.mark.parametrize(
-    ("main", "flags", "status"),
-    [
-        (trainer.main, ["--help"], 0),
-        (trainer.main, ["--registry_help"], 0),
-        (trainer.main, [], 2),
-        (avg.main, ["--output_dir=none"], 1),
-        (decoder.main, ["--output_dir=none", "--beam=3"], 2),
-        (score.main, ("--hypothesis=none", "--reference=none"), 1),
-    ],
-)
+STATUSES = [(trainer.main, ["--help"], 0), (trainer.main, ["--registry_help"], 0), (trainer.main, [], 2)]
+STATUSES += [(avg.main, ["--output_dir=none"], 1), (decoder.main, ["--output_dir=none", "--beam=3"], 2)]
+STATUSES += [(score.main, ("--hypothesis=none", "--reference=none"), 1)]
+
+
+@pytest.mark.parametrize(("main", "flags", "status"), STATUSES)
 def test_main_returns_a_status_and_restores_the_process_state(main, flags, status, capsys):
     before = process_state()
     assert main(flags) == status

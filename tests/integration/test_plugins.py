@@ -78,6 +78,8 @@ def test_a_plug_in_folder_is_recorded_by_the_run_but_not_trusted_by_default(tmp_
     assert write_outputs(found) == first
 
 
+BROKEN = {"broken.py": "import nothing_of_that_name\n"}
+CAUSE = ["mine/broken.py", "line 1", "ModuleNotFoundError: No module named 'nothing_of_that_name'"]
 # The files of a folder, and what the error says of it.
 UNUSABLE = {
     "missing": (None, ["is not a folder"]),
@@ -91,14 +93,8 @@ UNUSABLE = {
         {"twice.py": PROBLEM.replace("Twice", "GrammarEnde"), "words.py": WORDS},
         ["problem 'grammar_ende' is registered twice", "t2t_lite.problems.grammar.GrammarEnde", "mine/twice.py"],
     ),
-    "import error": (
-        {"broken.py": "import nothing_of_that_name\n"},
-        ["mine/broken.py", "line 1", "ModuleNotFoundError: No module named 'nothing_of_that_name'"],
-    ),
-    "import error of a package": (
-        {"broken.py": "import nothing_of_that_name\n", "__init__.py": "from . import broken\n"},
-        ["mine/broken.py", "line 1", "ModuleNotFoundError: No module named 'nothing_of_that_name'"],
-    ),
+    "import error": (BROKEN, CAUSE),
+    "import error of a package": (BROKEN | {"__init__.py": "from . import broken\n"}, CAUSE),
 }
 
 

@@ -42,8 +42,7 @@ def assert_mean(path, weights, steps):
 def test_the_average_is_the_mean_of_the_last_n_and_is_not_listed_with_checkpoints(run, n):
     directory, weights = run
     path, steps = average_checkpoints(directory, n)
-    assert path == directory / "average-40"
-    assert steps == [10, 20, 30, 40][-n:]
+    assert (path, steps) == (directory / "average-40", [10, 20, 30, 40][-n:])
     assert_mean(path, weights, steps)
     assert [step for step, _ in list_checkpoints(directory)] == [10, 20, 30, 40]
     assert list_checkpoints(directory, "average") == [(40, path)]
@@ -64,9 +63,8 @@ def test_a_new_average_replaces_the_old_one(run):
 
 def test_an_average_without_its_members_as_version_0_4_wrote_it_is_read(run):
     directory, weights = run
-    path = checkpoints.write(
-        directory / "average-40", model={name: tf.Variable(value) for name, value in weights[40].items()}
-    )
+    variables = {name: tf.Variable(value) for name, value in weights[40].items()}
+    path = checkpoints.write(directory / "average-40", model=variables)
     assert_mean(path, weights, [40])
     assert checkpoints.average_members(path) == []
     with pytest.raises(UserError, match="average of weights, for inference only"):

@@ -7,12 +7,8 @@ import pytest
 from t2t_lite.errors import UserError
 from t2t_lite.runs.selection import members, select
 
-FIGURES = {
-    100: {"loss": 3.0, "bleu": 10.0, "chrf": 40.0},
-    200: {"loss": 2.0, "bleu": 12.0, "chrf": 50.0},
-    300: {"loss": 2.5, "bleu": 15.0},
-    400: {"loss": 2.1, "bleu": 11.0, "chrf": 45.0},
-}
+FIGURES = {100: {"loss": 3.0, "bleu": 10.0, "chrf": 40.0}, 200: {"loss": 2.0, "bleu": 12.0, "chrf": 50.0}}
+FIGURES |= {300: {"loss": 2.5, "bleu": 15.0}, 400: {"loss": 2.1, "bleu": 11.0, "chrf": 45.0}}
 
 
 @pytest.fixture
@@ -21,8 +17,7 @@ def run(tmp_path):
     directory = tmp_path / "run"
     directory.mkdir()
     (directory / "hparams.json").write_text("{}")
-    names = [*(f"ckpt-{step}" for step in FIGURES), "average-400"]
-    for name in names:
+    for name in [*(f"ckpt-{step}" for step in FIGURES), "average-400"]:
         (directory / f"{name}.index").touch()
 
     def write(evaluations=None, **about):
@@ -35,25 +30,21 @@ def run(tmp_path):
     return directory, write
 
 
+NONE = "`checkpoint_path=ckpt-500`: no such checkpoint; choose one of .*\\(ckpt-100, .*average-400\\), or best"
+
+
 @pytest.mark.parametrize(
     ("asked", "name", "reason"),
     [
-        (None, "average-400", ""),
-        ("average", "average-400", ""),
+        *((asked, "average-400", "") for asked in (None, "average", "average-400")),
+        *((asked, "ckpt-200", "") for asked in ("ckpt-200", "ckpt-200.index")),
         ("last", "ckpt-400", ""),
-        ("ckpt-200", "ckpt-200", ""),
-        ("ckpt-200.index", "ckpt-200", ""),
-        ("average-400", "average-400", ""),
         ("best", "ckpt-300", "best by bleu"),
         ("best:loss", "ckpt-200", "best by loss"),
         ("best:chrf", "ckpt-200", "best by chrf"),
         ("best:perplexity", None, "no evaluation in .* has this metric; choose one of loss, bleu, chrf"),
         ("best:chrff", None, "did you mean 'chrf'"),
-        (
-            "ckpt-500",
-            None,
-            "`checkpoint_path=ckpt-500`: no such checkpoint; choose one of .*\\(ckpt-100, .*average-400\\), or best",
-        ),
+        ("ckpt-500", None, NONE),
         ("no/such", None, "there is no no/such.index"),
     ],
 )
@@ -75,28 +66,23 @@ def test_the_runs_own_metric_ranks_if_it_is_recorded(run, metric, step):
     assert str(select(directory, "best")) == f"{directory}/ckpt-{step} (best by {metric})"
 
 
-def test_the_best_that_exists_is_used_with_a_warning(run):
+def test_the_best_of_a_moving_average_and_the_best_that_exists_are_used_with_a_warning(run):
     directory, _ = run
-    (directory / "ckpt-300.index").unlink()
     said = []
+    (directory / "hparams.json").write_text('{"ema_decay": 0.99}')
+    assert select(directory, "best", said.append).reason == "best by bleu" and "moving average" in said[0]
+    (directory / "hparams.json").write_text("{}")
+    (directory / "ckpt-300.index").unlink()
+    said.clear()
     assert select(directory, "best", said.append).path.name == "ckpt-200"
     assert len(said) == 1 and "ckpt-300, was removed" in said[0] and "ckpt-200" in said[0]
     for step in (100, 200, 400):
         (directory / f"ckpt-{step}.index").rename(directory / f"ckpt-{step + 1}.index")
     removed = r"all evaluated checkpoints were removed; the best by bleu was ckpt-300.*ckpt-101"
-    with pytest.raises(UserError, match=removed):
-        select(directory, "best")
-    (directory / "evaluations.json").unlink()
-    with pytest.raises(UserError, match=r"no checkpoint in .* was evaluated"):
-        select(directory, "best")
-
-
-def test_the_best_of_a_moving_average_is_used_with_a_warning(run):
-    directory, _ = run
-    (directory / "hparams.json").write_text('{"ema_decay": 0.99}')
-    said = []
-    assert select(directory, "best", said.append).reason == "best by bleu"
-    assert "moving average" in said[0]
+    for refused in (removed, r"no checkpoint in .* was evaluated"):
+        with pytest.raises(UserError, match=refused):
+            select(directory, "best")
+        (directory / "evaluations.json").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(

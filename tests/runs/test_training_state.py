@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.checkpoints import assert_same_content as assert_same
 
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
@@ -43,12 +44,6 @@ def values(variables):
 
 def arrays(variables):
     return {name: np.array(variable) for name, variable in variables.items()}
-
-
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for name, array in one.items():
-        np.testing.assert_array_equal(array, other[name], err_msg=name)
 
 
 @pytest.fixture
@@ -135,12 +130,10 @@ def test_a_checkpoint_without_an_index_file_is_ignored(saved):
     assert other.step == 2
 
 
-@pytest.mark.parametrize(
-    "changes", [{"filter_size": 13}, {"num_encoder_layers": 2}], ids=lambda changes: next(iter(changes))
-)
+@pytest.mark.parametrize("changes", ["filter_size=13", "num_encoder_layers=2"])
 def test_a_checkpoint_of_another_model_shape_is_refused_with_its_path(saved, changes):
     directory, _, _ = saved
-    other_model, other_state = make(hparams=TINY.replace(**changes))
+    other_model, other_state = make(hparams=TINY.override(changes))
     for restore in (lambda: restore_model(other_model, directory / "ckpt-2"), lambda: other_state.restore(directory)):
         with pytest.raises(UserError, match="does not fit") as caught:
             restore()
@@ -151,10 +144,6 @@ def cut_short(file):
     file.write_bytes(file.read_bytes()[:100])
 
 
-def remove(file):
-    file.unlink()
-
-
 def flip_a_byte(file):
     content = bytearray(file.read_bytes())
     content[8] ^= 0xFF  # in the first variable; TensorFlow's own records at the end are not read
@@ -162,12 +151,10 @@ def flip_a_byte(file):
 
 
 DATA = ".data-00000-of-00001"
+DAMAGES = [(cut_short, DATA), (cut_short, ".index"), (flip_a_byte, DATA), (flip_a_byte, ".index"), (Path.unlink, DATA)]
 
 
-@pytest.mark.parametrize(
-    ("damage", "ending"),
-    [(cut_short, DATA), (cut_short, ".index"), (flip_a_byte, DATA), (flip_a_byte, ".index"), (remove, DATA)],
-)
+@pytest.mark.parametrize(("damage", "ending"), DAMAGES)
 def test_a_damaged_checkpoint_is_an_error_that_names_it(saved, ending, damage):
     directory, _, state = saved
     damage(directory / ("ckpt-2" + ending))

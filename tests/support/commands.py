@@ -1,6 +1,5 @@
 """Commands, run inside the process of the tests or in a fresh one."""
 
-import contextlib
 import importlib
 import io
 import os
@@ -21,12 +20,8 @@ def run_in_this_process(name: str, *flags: str, stdin: bytes = b"", **environmen
     flags = [str(flag) for flag in flags]
     source = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
     output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    with (
-        mock.patch.dict(os.environ, environment),
-        mock.patch.object(sys, "stdin", source),
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(errors),
-    ):
+    streams = {"stdin": source, "stdout": output, "stderr": errors}
+    with mock.patch.dict(os.environ, environment), mock.patch.multiple(sys, **streams):
         try:
             status = module.main(flags)
         except Exception:
@@ -58,14 +53,8 @@ def user_environment(**more: str) -> dict[str, str]:
 def run_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess:
     """Runs an installed command in a fresh process, as a shell does."""
     # Not a limit on speed: a command that hangs fails its test instead of stopping the suite.
-    finished = subprocess.run(
-        [program(name), *flags],
-        input=stdin,
-        capture_output=True,
-        env=user_environment(**environment),
-        timeout=600,
-        check=False,
-    )
+    options = {"env": user_environment(**environment), "capture_output": True, "timeout": 600, "check": False}
+    finished = subprocess.run([program(name), *flags], input=stdin, **options)
     finished.stdout, finished.stderr = finished.stdout.decode(), finished.stderr.decode()
     return finished
 

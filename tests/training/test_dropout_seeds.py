@@ -15,12 +15,8 @@ def philox(counter, key):
     low, high = key & 0xFFFFFFFF, key >> 32
     for _ in range(10):
         products = 0xD2511F53 * words[0], 0xCD9E8D57 * words[2]
-        words = [
-            products[1] >> 32 ^ words[1] ^ low,
-            products[1] & 0xFFFFFFFF,
-            products[0] >> 32 ^ words[3] ^ high,
-            products[0] & 0xFFFFFFFF,
-        ]
+        first, third = products[1] >> 32 ^ words[1] ^ low, products[0] >> 32 ^ words[3] ^ high
+        words = [first, products[1] & 0xFFFFFFFF, third, products[0] & 0xFFFFFFFF]
         low, high = (low + 0x9E3779B9) & 0xFFFFFFFF, (high + 0xBB67AE85) & 0xFFFFFFFF
     return words
 
@@ -33,9 +29,10 @@ def expected(seed, step, place, row, size):
     return np.array([half for word in words for half in (word & 0xFFFF, word >> 16)])[:size]
 
 
-@pytest.mark.parametrize(
-    ("seed", "step", "row"), [(1, 2, 0), (5, 0, 7), (2**31 - 1, 2**32 - 1, 12345), (2**32 - 1, 9, 3)]
-)
+SEEDS = [(1, 2, 0), (5, 0, 7), (2**31 - 1, 2**32 - 1, 12345), (2**32 - 1, 9, 3)]
+
+
+@pytest.mark.parametrize(("seed", "step", "row"), SEEDS)
 # Row sizes that are and are not multiples of a block; the first dimension may be larger than the number of rows.
 @pytest.mark.parametrize("shape", [(2, 8), (2, 21), (2, 5, 16), (2 * 5, 16), (2, 2, 3, 3), (2, 1)])
 def test_numbers_of_a_row_follow_the_definition_of_philox(seed, step, row, shape):

@@ -1,13 +1,19 @@
-"""The loss by the factors of the logits against that by the logits, for models that offer both."""
+"""The loss by factors of the logits against that by logits; that for Keras' `compile`, and its definition in NumPy."""
+
+import doctest
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
+from t2t_lite import losses
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.layers.cross_entropy import cross_entropy
 from t2t_lite.layers.embedding import Embedding
+from t2t_lite.losses import SmoothedCrossEntropy
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.training.loss import DropoutSeeds, evaluation_sums, training_loss
@@ -93,3 +99,60 @@ def test_rdrop_needs_the_factors_of_the_logits():
     model = OwnCall(TINY.replace(rdrop_alpha=1.0), VOCAB)
     with pytest.raises(UserError, match=r"rdrop_alpha=1.0: OwnCall does not return the factors of its logits"):
         results_of(model)
+
+
+SIZE = 7
+IDS = np.array([[3, 6, 1, 0, 0], [2, 2, 5, 4, 1]], "int32")
+LOGITS = np.random.default_rng(1).normal(scale=3.0, size=(*IDS.shape, SIZE)).astype("float32")
+TOKENS = np.count_nonzero(IDS)
+
+
+def by_definition(eps):
+    """The cross-entropy of each position against (1 - eps) on the target and eps over the vocabulary, in float64."""
+    logits = LOGITS.astype("float64")
+    log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    wanted = (1 - eps) * np.eye(SIZE)[IDS] + eps / SIZE
+    return -(wanted * log_probabilities).sum(-1)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.1])
+def test_the_loss_is_the_mean_over_real_tokens(eps):
+    expected = by_definition(eps)[IDS != 0].sum() / TOKENS
+    assert float(SmoothedCrossEntropy(eps)(IDS, LOGITS)) == pytest.approx(expected, rel=1e-5)
+    sums = cross_entropy(LOGITS.reshape(-1, SIZE), IDS.reshape(-1), eps)
+    assert float(sums.smoothed / TOKENS) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_other_reductions_are_the_sum_and_one_loss_per_position():
+    expected = by_definition(0.1) * (IDS != 0)
+    assert float(SmoothedCrossEntropy(reduction="sum")(IDS, LOGITS)) == pytest.approx(expected.sum(), rel=1e-5)
+    for none in ("none", None):
+        np.testing.assert_allclose(SmoothedCrossEntropy(reduction=none)(IDS, LOGITS), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weights", [[0.0, 2.0], np.arange(10.0).reshape(2, 5)])
+def test_sample_weights_make_a_weighted_mean(weights):
+    of_tokens = np.broadcast_to(np.reshape(weights, (2, -1)), IDS.shape) * (IDS != 0)
+    expected = (by_definition(0.1) * of_tokens).sum() / of_tokens.sum()
+    assert float(SmoothedCrossEntropy()(IDS, LOGITS, np.array(weights))) == pytest.approx(expected, rel=1e-5)
+
+
+def test_16_bit_logits_are_computed_in_float32():
+    low = ops.cast(LOGITS, "bfloat16")
+    loss = SmoothedCrossEntropy()(IDS, low)
+    assert loss.dtype == "float32"
+    assert float(loss) == pytest.approx(float(SmoothedCrossEntropy()(IDS, ops.cast(low, "float32"))), rel=1e-6)
+
+
+def test_reductions_that_count_padding_and_label_smoothing_out_of_range_are_refused():
+    for reduction in ("mean", "sum_over_batch_size", "average"):
+        with pytest.raises(UserError, match=f"reduction='{reduction}' .* one of mean_with_sample_weight, sum, none"):
+            SmoothedCrossEntropy(reduction=reduction)
+    for eps in (-0.1, 1.0):
+        with pytest.raises(UserError, match=f"label_smoothing={eps} is out of range"):
+            SmoothedCrossEntropy(eps)
+
+
+def test_the_example_of_the_loss_runs():
+    results = doctest.testmod(losses)
+    assert results.attempted and not results.failed

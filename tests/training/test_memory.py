@@ -73,9 +73,8 @@ def test_every_choice_of_settings_has_an_estimate(changes, length):
 def test_the_fixed_part_counts_the_weights_four_times_plus_moments_and_an_average():
     hparams = SMALL.replace(num_encoder_layers=1, num_decoder_layers=1)
     wide = hparams.replace(filter_size=8 * 1024)
-    more = sum(cost_of(wide, VOCAB).parameter_parts().values()) - sum(
-        cost_of(hparams, VOCAB).parameter_parts().values()
-    )
+    size, wide_size = (sum(cost_of(each, VOCAB).parameter_parts().values()) for each in (hparams, wide))
+    more = wide_size - size
 
     def growth(**changes):
         return estimate(wide.replace(**changes), 1).fixed - estimate(hparams.replace(**changes), 1).fixed
@@ -119,21 +118,9 @@ def test_memory_for_less_than_one_sentence_is_an_error():
 
 
 # As Linux writes them, shortened.
-MEMINFO = """MemTotal:       24684084 kB
-MemFree:        20988892 kB
-MemAvailable:   22000000 kB
-Buffers:           26400 kB
-HugePages_Total:       0
-"""
+MEMINFO = "MemTotal: 24684084 kB\nMemFree: 20988892 kB\nMemAvailable:   22000000 kB\nHugePages_Total:       0\n"
 AVAILABLE = 22_000_000 * 1024
-STAT = """anon 104857600
-file 73400320
-inactive_anon 0
-active_anon 104857600
-inactive_file 52428800
-active_file 20971520
-"""
-
+STAT = "anon 104857600\nfile 73400320\nactive_anon 104857600\ninactive_file 52428800\nactive_file 20971520\n"
 
 # 1024 MiB, of which 170 are used, 50 of them by reclaimable files.
 FULL = {"memory.max": "1073741824\n", "memory.current": "178257920\n", "memory.stat": STAT}
@@ -143,11 +130,8 @@ JOB = {"user.slice": FULL, "user.slice/job.scope": FULL | {"memory.max": "max\n"
 SMALL_JOB = JOB | {"user.slice/job.scope": FULL | {"memory.max": "268435456\n"}}
 # Version 1: the group has its path on the host, but in a container its files are at the root.
 IN_DOCKER = "9:name=systemd:/\n4:hugetlb,memory:/docker/db406e97df0d\n1:cpu,cpuacct:/\n0::/\n"
-VERSION_1 = {
-    "memory.limit_in_bytes": "1073741824\n",
-    "memory.usage_in_bytes": "178257920\n",
-    "memory.stat": "cache 73400320\ninactive_file 1\ntotal_inactive_file 52428800\n",
-}
+VERSION_1 = {"memory.limit_in_bytes": "1073741824\n", "memory.usage_in_bytes": "178257920\n"}
+VERSION_1["memory.stat"] = "cache 73400320\ninactive_file 1\ntotal_inactive_file 52428800\n"
 UNLIMITED = VERSION_1 | {"memory.limit_in_bytes": "9223372036854771712\n"}
 
 
