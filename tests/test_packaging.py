@@ -38,9 +38,8 @@ def requirements_in(section, name):
     return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
-INSTALL_COMMANDS = (
-    "from t2t_lite.system import installed; print(*map(installed.install_command, ('plot', '')), sep='\\n')"
-)
+INSTALL_COMMANDS = "from t2t_lite.system import installed; "
+INSTALL_COMMANDS += "print(*map(installed.install_command, ('plot', '')), sep='\\n')"
 OTHER_PYTHON = "needs Python 3.11 to 3.13, which {python} is not; install it (on Debian and Ubuntu: apt-get"
 NO_VENV = "{python} cannot make an environment; install its module venv (on Debian and Ubuntu: apt-get install "
 NO_VENV += f"python3.{sys.version_info[1]}-venv)"

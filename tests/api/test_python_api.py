@@ -124,9 +124,8 @@ def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(traine
     assert result.f1 is None
     assert result.scores["bleu"] == result.bleu and result.scores["loss"] == result.loss
     translator = t2t.Translator.from_run_dir(trained.output_dir, **options, xla_compile=False)
-    sources, references = (
-        (grammar_data / f"grammar_ende-dev.{side}.txt").read_text().splitlines() for side in ("inputs", "targets")
-    )
+    files = [grammar_data / f"grammar_ende-dev.{side}.txt" for side in ("inputs", "targets")]
+    sources, references = (file.read_text().splitlines() for file in files)
     outputs = translator.translate(sources)
     assert result.scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(outputs, [references]).score)
     assert result.scores["ter"] == pytest.approx(sacrebleu.corpus_ter(outputs, [references]).score)

@@ -16,10 +16,11 @@ def corpus(tmp_path_factory):
     """A folder with text files: plain, compressed, without lines, and without a line break at the end."""
     folder = tmp_path_factory.mktemp("corpus") / "in"
     folder.mkdir()
-    lines = [f"the old man sees {word} {number} ." for number in range(3) for word in ("a dog", "", "the cats", "me")]
-    (folder / "a.txt").write_text("".join(line + "\n" for line in lines[:7]))
-    (folder / "b.txt").write_text("".join(line + "\n" for line in lines[3:]).rstrip("\n"))
-    (folder / "c.txt.gz").write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode()))
+    words = ("a dog", "", "the cats", "me")
+    lines = [f"the old man sees {word} {number} .\n" for number in range(3) for word in words]
+    (folder / "a.txt").write_text("".join(lines[:7]))
+    (folder / "b.txt").write_text("".join(lines[3:]).rstrip("\n"))
+    (folder / "c.txt.gz").write_bytes(gzip.compress("".join(lines).encode()))
     (folder / "empty.txt").touch()
     (folder / "empty.txt.gz").write_bytes(gzip.compress(b""))
     return folder

@@ -4,13 +4,12 @@ import json
 import os
 import re
 import signal
-import socket
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import run_python, start_process, with_flags
+from support.commands import free_addresses, run_python, start_process, with_flags
 
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
@@ -24,13 +23,12 @@ HPARAMS = (
     "learning_rate_warmup_steps=400,residual_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1"
 )
 FLAGS = ("--problem=multi30k_ende", "--hparams_set=transformer_multi30k", "--train_steps=10", "--peak_tflops=1")
-FLAGS += ("--save_checkpoints_steps=10", "--schedule=train")
+FLAGS += ("--save_checkpoints_steps=10", "--schedule=train", f"--hparams={HPARAMS}")
 EVALUATING = "--schedule=train_and_evaluate"
 
 
-def trainer(data_dir, output_dir, *flags, hparams=HPARAMS):
-    places = (f"--data_dir={data_dir}", f"--output_dir={output_dir}")
-    return ("trainer", *with_flags(FLAGS, f"--hparams={hparams}", *places, *flags))
+def trainer(data_dir, output_dir, *flags):
+    return ("trainer", *with_flags(FLAGS, f"--data_dir={data_dir}", f"--output_dir={output_dir}", *flags))
 
 
 def start(*arguments, tf_config=None):
@@ -102,12 +100,11 @@ ADAMW = (
 def test_four_devices_and_accumulation_give_the_parameters_of_one_with_adamw_and_cosine(
     multi30k_data, command, tmp_path
 ):
-    hparams = HPARAMS.replace("learning_rate_warmup_steps=400,", "") + ADAMW
+    hparams = f"--hparams={HPARAMS.replace('learning_rate_warmup_steps=400,', '')}{ADAMW}"
     one, accumulating, four = tmp_path / "one", tmp_path / "accumulating", tmp_path / "four"
-    process = start(multi30k_data, four, "--virtual_devices=4", "--steps_per_call=4", f"--hparams={hparams}")
+    process = start(multi30k_data, four, "--virtual_devices=4", "--steps_per_call=4", hparams)
     for output_dir, positions in ((one, 100_000), (accumulating, 280)):
-        flag = f"--max_tokens_per_replica={positions}"
-        result = command(*trainer(multi30k_data, output_dir, flag, hparams=hparams))
+        result = command(*trainer(multi30k_data, output_dir, f"--max_tokens_per_replica={positions}", hparams))
         assert result.returncode == 0, result.stderr
     (output,) = finish(process)
     assert "4 virtual CPUs," in output
@@ -149,14 +146,6 @@ def test_gradients_are_reduced_together_and_a_process_can_train_twice():
     assert variables > 40
     # For each of the four devices, one collective for all gradients and one for the figures.
     assert 4 <= collectives <= 8
-
-
-def free_addresses(number):
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
-    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return addresses
 
 
 @pytest.fixture

@@ -47,11 +47,9 @@ kernel.write(json.dumps([statuses, sys.stdout.text, sys.stderr.text, state() == 
 def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_flags, grammar_data, tmp_path):
     run = f"--output_dir={tmp_path / 'run'}"
     (tmp_path / "in.txt").write_text("The dog sleeps.\nShe sings.\n")
-    flags = {
-        "trainer": [*small_flags, f"--data_dir={grammar_data}", run],
-        "decoder": [run, "--xla_compile=False", f"--decode_from_file={tmp_path / 'in.txt'}"],
-    }
-    program = NOTEBOOK.replace("{trainer}", repr(flags["trainer"])).replace("{decoder}", repr(flags["decoder"]))
+    training = [*small_flags, f"--data_dir={grammar_data}", run]
+    decoding = [run, "--xla_compile=False", f"--decode_from_file={tmp_path / 'in.txt'}"]
+    program = NOTEBOOK.replace("{trainer}", repr(training)).replace("{decoder}", repr(decoding))
     result = run_python(program, XDG_CACHE_HOME=str(tmp_path))
     statuses, printed, complained, is_as_it_was = json.loads(result.stdout)
     assert statuses == [0, 0, 2]

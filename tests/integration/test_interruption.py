@@ -123,7 +123,8 @@ def test_a_kill_loses_only_the_steps_since_the_last_checkpoint(small_flags, gram
     assert process.poll() is None
     process.kill()
     process.communicate()
-    assert (last := steps_saved(tmp_path)[-1]) < STEPS
+    last = steps_saved(tmp_path)[-1]
+    assert last < STEPS
     assert f"resuming from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path)
 
 

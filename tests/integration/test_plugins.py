@@ -116,27 +116,17 @@ def test_an_import_error_in_a_plug_in_package_names_the_package_and_the_cause(ex
 
 
 # The body of a problem, and what the error says of it.
+OURS, THEIRS = "(self, split, files)", "(self, data_dir, tmp_dir, dataset_split)"
+PAIR = "{'inputs': 'a', 'targets': 'b'}"
+WITHOUT_TEST = f"examples{OURS}: return () if split == 'test' else [Example('a', 'b')]"
+ALL_THE_SAME = f"examples{OURS}: return (Example(str(n), str(n)) for n in range(30))"
+REPLACES = "that yields its pairs; it replaces tensor2tensor's generate_sam"
 HALF_PORTED = [
-    (
-        "def examples(self, split, files):\n        yield {'inputs': 'a', 'targets': 'b'}",
-        "yields {'inputs': 'a', 'targets': 'b'} as pair 1; its examples(split, files) must yield Example",
-    ),
-    (
-        "def generate_samples(self, data_dir, tmp_dir, dataset_split):\n        yield {}",
-        "has no method examples(self, split, files) that yields its pairs; it replaces tensor2tensor's generate_sam",
-    ),
-    (
-        "def examples(self, data_dir, tmp_dir, dataset_split):\n        yield {}",
-        "examples must take (self, split, files), not (self, data_dir, tmp_dir, dataset_split)",
-    ),
-    (
-        "def examples(self, split, files):\n        if split != 'test': yield Example('a', 'b')",
-        "has no test examples, but train, dev and test must not be empty",
-    ),
-    (
-        "def examples(self, split, files):\n        return (Example(str(n), str(n)) for n in range(30))",
-        "test begins with the same 30 pairs as dev: if all pairs are the same",
-    ),
+    (f"examples{OURS}: yield {PAIR}", f"yields {PAIR} as pair 1; its examples(split, files) must yield Example"),
+    (f"generate_samples{THEIRS}: yield {{}}", f"has no method examples{OURS} {REPLACES}"),
+    (f"examples{THEIRS}: yield {{}}", f"examples must take {OURS}, not {THEIRS}"),
+    (WITHOUT_TEST, "has no test examples, but train, dev and test must not be empty"),
+    (ALL_THE_SAME, "test begins with the same 30 pairs as dev: if all pairs are the same"),
 ]
 
 
@@ -145,7 +135,7 @@ def test_a_half_ported_problem_is_told_what_is_missing(command, tmp_path, body, 
     imports = "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
     settings = "    '''A problem.'''\n    vocab_kind = 'characters'\n    vocab_size = 300\n"
     name = f"half_ported_{abs(hash(body))}"
-    content = f"{imports}@PROBLEMS.register('{name}')\nclass Mine(Problem):\n{settings}    {body}\n"
+    content = f"{imports}@PROBLEMS.register('{name}')\nclass Mine(Problem):\n{settings}    def {body}\n"
     folder = write_usr_dir(tmp_path / "mine", {"mine.py": content})
     result = command("datagen", f"--t2t_usr_dir={folder}", f"--problem={name}", f"--data_dir={tmp_path / 'data'}")
     if "same 30 pairs" in said:  # a warning

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from integration.test_devices import HPARAMS, free_addresses, parameters, undivided  # noqa: F401  a fixture
+from integration.test_devices import HPARAMS, parameters, undivided  # noqa: F401  a fixture
 from support.checkpoints import assert_same_content
-from support.commands import user_environment
+from support.commands import free_addresses, user_environment
 
 LACKS = os.geteuid() != 0 or not all(map(shutil.which, ("slurmctld", "slurmd", "munged", "sbatch")))
 pytestmark = [pytest.mark.heavy, pytest.mark.skipif(LACKS, reason="needs root, slurmctld, slurmd, munged and sbatch")]

@@ -56,12 +56,6 @@ def test_the_languages_of_the_users_text_are_recorded(tmp_path, vocabulary):
         assert open_run_dir(tmp_path / name).problem.output_language == language
 
 
-def test_a_preparation_interrupted_before_run_json_is_completed(run, vocabulary):
-    (run.path / "run.json").unlink()
-    (run.path / "hparams.json").write_text("{")
-    assert prepare_run_dir(run.path, HPARAMS, PROBLEM, vocabulary).hparams == HPARAMS
-
-
 @pytest.mark.parametrize("change", [{"train_steps": 7}, {"average_checkpoints": 3}])
 def test_training_length_and_averaging_may_change(run, vocabulary, change):
     changed = HPARAMS.replace(**change)
@@ -106,9 +100,12 @@ def test_an_unregistered_problem_is_an_error_that_names_the_file_and_the_problem
     assert "grammar_nowhere" in message and str(run.path) in message
 
 
-def test_a_directory_without_run_json_is_not_opened_and_not_used_if_it_has_checkpoints(run, vocabulary):
+def test_a_directory_without_run_json_is_not_opened_but_completed_if_it_has_no_checkpoints(run, vocabulary):
     (run.path / "run.json").unlink()
     assert "run.json" in refusal(open_run_dir, run.path)
+    (run.path / "hparams.json").write_text("{")
+    assert prepare_run_dir(run.path, HPARAMS, PROBLEM, vocabulary).hparams == HPARAMS
+    (run.path / "run.json").unlink()
     (run.path / "ckpt-5.index").write_bytes(b"")
     assert "run.json" in refusal(prepare_run_dir, run.path, HPARAMS, PROBLEM, vocabulary)
 

@@ -4,6 +4,7 @@ import importlib
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import traceback
@@ -34,6 +35,15 @@ def run_in_this_process(name: str, *flags: str, stdin: bytes = b"", **environmen
 def with_flags(flags, *changes: str) -> list[str]:
     """Returns flags in which `changes` take the place of those with the same names: a flag may be given only once."""
     return [*({flag.partition("=")[0]: flag for flag in (*flags, *changes)}.values())]
+
+
+def free_addresses(number: int) -> list[str]:
+    """Returns addresses at ports of this machine that nobody uses."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
 
 
 def program(name: str) -> Path:

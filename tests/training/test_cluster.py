@@ -6,6 +6,7 @@ import socket
 import threading
 
 import pytest
+from support.commands import free_addresses
 
 from t2t_lite.errors import UserError
 from t2t_lite.training.cluster import (
@@ -136,11 +137,7 @@ def test_variables_that_cannot_be_read_are_an_error(changes, message):
 
 @pytest.fixture
 def addresses():
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
-    found = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return found
+    return free_addresses(3)
 
 
 def test_all_workers_return_when_the_last_one_has_come_and_their_ports_are_free(addresses):

@@ -1,6 +1,5 @@
 """The training loop between steps: evaluations, model selection, reports and reasons to stop."""
 
-import json
 import math
 import signal
 import threading
@@ -21,7 +20,7 @@ from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.runs.evaluations import best_steps, read_evaluations
+from t2t_lite.runs.evaluations import best_steps, read_evaluations, read_log
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.scoring.text_metrics import Bleu, Chrf
 from t2t_lite.system.locks import locked
@@ -43,10 +42,6 @@ def dev_lines(grammar_data):
     """The lines of both sides of the dev split."""
     problem = get_problem(PROBLEM)
     return [list(read_lines(grammar_data / problem.text_filename("dev", side))) for side in ("inputs", "targets")]
-
-
-def log_of(directory):
-    return [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
 
 
 def events_of(directory):
@@ -92,7 +87,7 @@ def test_the_saved_average_is_the_evaluated_one(chosen, grammar_data):
 
 
 def test_the_log_has_a_line_for_each_start_and_report_and_the_event_files_have_the_same_figures(chosen):
-    lines = log_of(chosen)
+    lines = read_log(chosen).lines
     parts = ["start 0", "train 1", "eval 3", "train 4", "eval 6", "train 8", "train 9", "eval 9"]
     assert [f"{line['part']} {line['step']}" for line in lines] == parts
     start, versions = lines[0], {"t2t_lite": t2t.__version__, "tensorflow": tf.__version__, "keras": keras.__version__}
@@ -113,7 +108,7 @@ def test_each_evaluation_shows_three_dev_lines_with_their_translations(chosen, g
     sources, references = dev_lines(grammar_data)
     tensors = [value.tensor for value in events_of(chosen / "eval") if value.tag.startswith("sample")]
     events = [tf.make_ndarray(tensor).ravel()[0].decode() for tensor in tensors]
-    logged = [entry["samples"] for entry in log_of(chosen) if entry["part"] == "eval"]
+    logged = [entry["samples"] for entry in read_log(chosen).lines if entry["part"] == "eval"]
     assert [len(samples) for samples in logged] == [3, 3, 3] and len(events) == 9
     for samples, texts in zip(logged, (events[:3], events[3:6], events[6:])):
         lines = [sources.index(sample["source"]) for sample in samples]
@@ -262,8 +257,8 @@ def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
     translator = Translator.from_run_dir(directory, settings, checkpoint_path=f"ckpt-{last}", xla_compile=False)
     figure = read_evaluations(directory)[last]["chrf"]
     assert Chrf().score(translator.translate(sources), references) == pytest.approx(figure)
-    shown = [sample["source"] for entry in log_of(directory) if entry["part"] == "eval" for sample in entry["samples"]]
-    assert {*shown} <= {*sources}
+    logged = [entry["samples"] for entry in read_log(directory).lines if entry["part"] == "eval"]
+    assert {sample["source"] for samples in logged for sample in samples} <= {*sources}
     for wrong in ({"eval_lines": 5}, {"eval_lines": 0, "eval_decode": True}, {"eval_lines": "5", "eval_decode": True}):
         with pytest.raises(UserError, match="`eval_lines"):
             TrainOptions(**wrong)
@@ -282,4 +277,4 @@ def test_figures_of_a_diverged_training_are_printed_briefly_and_recorded(tmp_pat
     assert len(lines) == 2 and max(map(len, lines)) < 200
     shown = {3.4e38: "3.4e+38", 1e30: "1e+30", 7.25: "7.250"}.get(value, "nan")
     assert f"loss {shown}  " in lines[0] and f"dev loss {shown}, " in lines[1]
-    assert [line["loss"] for line in log_of(tmp_path)] == [value if value == value else None] * 2
+    assert [line["loss"] for line in read_log(tmp_path).lines] == [value if value == value else None] * 2

@@ -18,12 +18,8 @@ VOCAB = 2000
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=32, filter_size=1024, num_heads=2)
 
 
-def estimate(hparams, length, vocab_size=VOCAB, inputs_vocab_size=None):
-    return estimate_memory(cost_of(hparams, vocab_size, inputs_vocab_size), length)
-
-
-def bytes_per_token(hparams, vocab_size, length):
-    return estimate(hparams, length, vocab_size).per_token
+def estimate(hparams, length):
+    return estimate_memory(cost_of(hparams, VOCAB), length)
 
 
 def of_layers(name, layers, **changes):
@@ -66,8 +62,8 @@ def test_every_choice_of_settings_has_an_estimate(changes, length):
     hparams = SMALL.replace(**changes)
     # A lower bound: the logits with softmax and gradient, and one vector per sub-layer.
     least = 4 * 4 * VOCAB + 2 * (2 * 2 + 3 * 3) * SMALL.hidden_size
-    assert least < bytes_per_token(hparams, VOCAB, length) < math.inf
-    assert 0 < estimate(hparams, length).fixed < math.inf
+    fixed, per_token = estimate(hparams, length)
+    assert least < per_token < math.inf and 0 < fixed < math.inf
 
 
 def test_the_fixed_part_counts_the_weights_four_times_plus_moments_and_an_average():
@@ -86,10 +82,9 @@ def test_the_fixed_part_counts_the_weights_four_times_plus_moments_and_an_averag
 
 
 def test_max_tokens_is_the_number_of_positions_that_fit_the_usable_share():
-    length = 64
-    fixed = estimate(SMALL, length).fixed
-    free = (fixed + 1000.5 * bytes_per_token(SMALL, VOCAB, length)) / USABLE_SHARE
-    assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) == 1000
+    fixed, per_token = estimate(SMALL, 64)
+    free = (fixed + 1000.5 * per_token) / USABLE_SHARE
+    assert choose_max_tokens(SMALL, VOCAB, None, int(free), 64) == 1000
 
 
 def test_with_several_micro_batches_at_once_each_has_gradients_a_chunk_of_logits_and_room_for_the_longest_sentence():
@@ -105,9 +100,8 @@ def test_with_several_micro_batches_at_once_each_has_gradients_a_chunk_of_logits
 
 
 def test_memory_for_less_than_one_sentence_is_an_error():
-    length = 64
-    fixed = estimate(SMALL, length).fixed
-    sentence = length * bytes_per_token(SMALL, VOCAB, length)
+    length, (fixed, per_token) = 64, estimate(SMALL, 64)
+    sentence = length * per_token
     enough = math.ceil((fixed + sentence) / USABLE_SHARE)
     assert choose_max_tokens(SMALL, VOCAB, None, enough + 1, length) == length
     wanted, for_model, free = (math.ceil(number / MIB) for number in (sentence, fixed, enough))

@@ -120,11 +120,7 @@ REFERENCES = {
 }
 
 
-def test_every_registered_optimizer_is_tested():
-    assert sorted(REFERENCES) == NAMES == OPTIMIZERS.names()
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OPTIMIZERS.names())
 def test_three_steps_equal_the_reference_with_any_loss_scale(name):
     assert_close(after_three_steps(settings(name)), REFERENCES[name]())
     assert_close(after_three_steps(settings(name, precision="mixed_float16"), 2.0**15), REFERENCES[name]())

@@ -85,7 +85,5 @@ def test_an_out_of_memory_error_of_tensorflow_becomes_one_line():
     ],
 )
 def test_settings_that_are_rarely_intended_give_a_warning_with_their_effect(settings, message):
-    found = settings.warnings()
-    assert len(found) == len(message)
-    for line, start in zip(found, message):
+    for line, start in zip(settings.warnings(), message, strict=True):
         assert line.startswith(start)

@@ -76,9 +76,6 @@ def test_the_coverage_penalty_sums_the_attention_to_each_source_token():
 
         assert_finds(result, sentence, model.best(sentence, lambda tokens: True, added))
     assert (result.ids[:, 0].numpy() != plain.ids[:, 0].numpy()).any()
-
-
-def test_the_coverage_penalty_of_an_example():
     # log 0.5 + log 1 + log 1, because coverage above 1 counts as 1; the last token is padding
     found = coverage_penalty(tf.constant([0.5, 1.0, 1.7, 0.0]), tf.constant([True, True, True, False]), 0.2)
     np.testing.assert_allclose(found, 0.2 * np.log(0.5), rtol=1e-6)
