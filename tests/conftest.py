@@ -51,17 +51,11 @@ def pytest_collection_finish(session):
 
 
 # The settings of the small run, and the command line that makes it.
-SMALL_HPARAMS = (
-    "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=512,max_length=64"
-)
-SMALL_FLAGS = (
-    "--problem=grammar_ende",
-    "--hparams_set=transformer_tiny",
-    f"--hparams={SMALL_HPARAMS}",
-    "--train_steps=6",
-    "--save_checkpoints_steps=2",
-    "--peak_tflops=1",  # not measured: that takes longer than the six steps
-)
+SMALL_HPARAMS = "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,"
+SMALL_HPARAMS += "batch_tokens=512,max_length=64"
+SMALL_FLAGS = ("--problem=grammar_ende", "--hparams_set=transformer_tiny", f"--hparams={SMALL_HPARAMS}")
+# The peak is given, because measuring it takes longer than the six steps.
+SMALL_FLAGS += ("--train_steps=6", "--save_checkpoints_steps=2", "--peak_tflops=1")
 
 
 @pytest.fixture
@@ -158,9 +152,8 @@ def served_exports(shared_folders):
 
         folder.mkdir()
         for name, checkpoint in (("new", "average-300"), ("old", "ckpt-200")):
-            t2t.export(
-                ROOT / "tests/frozen/0.2/tied/run", folder / name, format="ctranslate2", checkpoint_path=checkpoint
-            )
+            run = ROOT / "tests/frozen/0.2/tied/run"
+            t2t.export(run, folder / name, format="ctranslate2", checkpoint_path=checkpoint)
 
     return shared_folders.get("served_exports", make)
 

@@ -10,15 +10,6 @@ def names_in(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_a_file_appears_when_the_block_ends(tmp_path):
-    path = tmp_path / "file.txt"
-    with written_whole(path) as partial:
-        partial.write_text("whole")
-        assert not path.exists()
-    assert path.read_text() == "whole"
-    assert names_in(path.parent) == ["file.txt"]
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_a_block_that_fails_leaves_no_file_and_an_older_one_untouched(tmp_path, error):
     path = tmp_path / "file.txt"
@@ -33,13 +24,14 @@ def test_a_block_that_fails_leaves_no_file_and_an_older_one_untouched(tmp_path, 
     assert names_in(tmp_path) == ["file.txt"]
 
 
-def test_two_writers_of_one_file_do_not_interfere(tmp_path):
+def test_a_file_appears_when_the_block_ends_and_two_writers_of_it_do_not_interfere(tmp_path):
     path = tmp_path / "file.txt"
     with written_whole(path) as one:
         with written_whole(path) as other:
             assert one != other
             one.write_text("first")
             other.write_text("second")
+            assert not path.exists()
         assert path.read_text() == "second"
     assert path.read_text() == "first"
     assert names_in(tmp_path) == ["file.txt"]
@@ -63,9 +55,6 @@ def test_a_missing_folder_and_a_folder_as_file_are_errors_that_leave_nothing(tmp
     with pytest.raises(UserError, match="is a directory"):
         write_text(tmp_path / "folder", "text")
     assert names_in(tmp_path) == ["folder"]
-
-
-# Outputs that would overwrite what is read.
 
 
 @pytest.mark.parametrize("how", ["name", "path", "symbolic link", "hard link", "link to a folder", "dangling link"])
@@ -101,14 +90,10 @@ def test_an_output_whose_partial_file_is_an_input_is_refused(tmp_path, ending):
 def test_other_outputs_are_accepted_and_devices_may_be_named_twice(tmp_path):
     for name in ("in.txt", "old.txt"):
         (tmp_path / name).write_text("lines")
-    outputs = {"--to": tmp_path / "old.txt", "--also": tmp_path / "new.txt"}
-    check_outputs(
-        outputs | {"--third": Path("/dev/null")}, {"--from": tmp_path / "in.txt", "--with": Path("/dev/null")}
-    )
-    check_outputs({"--to": Path("/dev/null"), "--also": Path("/dev/null")}, {})
-    for path, said in (
-        (tmp_path, "is a directory"),
-        (tmp_path / "no" / "out", f"there is no folder {tmp_path / 'no'}"),
-    ):
+    outputs, device = {"--to": tmp_path / "old.txt", "--also": tmp_path / "new.txt"}, Path("/dev/null")
+    check_outputs(outputs | {"--third": device}, {"--from": tmp_path / "in.txt", "--with": device})
+    check_outputs({"--to": device, "--also": device}, {})
+    missing = tmp_path / "no"
+    for path, said in ((tmp_path, "is a directory"), (missing / "out", f"there is no folder {missing}")):
         with pytest.raises(UserError, match=f"^--to={path}.*{said}"):
             check_outputs({"--to": path}, {})

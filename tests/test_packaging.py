@@ -38,18 +38,16 @@ def requirements_in(section, name):
     return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
+INSTALL_COMMANDS = "from t2t_lite.system import installed; "
+INSTALL_COMMANDS += "print(*map(installed.install_command, ('plot', '')), sep='\\n')"
 OTHER_PYTHON = "needs Python 3.11 to 3.13, which {python} is not; install it (on Debian and Ubuntu: apt-get"
+NO_VENV = "{python} cannot make an environment; install its module venv (on Debian and Ubuntu: apt-get install "
+NO_VENV += f"python3.{sys.version_info[1]}-venv)"
+IMITATED = "exec " + sys.executable + " -c 'import sys; %s; exec(sys.argv[1])' \"$2\""
 MACHINES = {
     "no python": ("exit 127", OTHER_PYTHON),
-    "another version": (
-        f"exec {sys.executable} -c 'import sys; sys.version_info = (3, 10); exec(sys.argv[1])' \"$2\"",
-        OTHER_PYTHON,
-    ),
-    "no venv": (
-        f'exec {sys.executable} -c \'import sys; sys.modules["ensurepip"] = None; exec(sys.argv[1])\' "$2"',
-        "{python} cannot make an environment; install its module venv (on Debian and Ubuntu: apt-get install "
-        f"python3.{sys.version_info[1]}-venv)",
-    ),
+    "another version": (IMITATED % "sys.version_info = (3, 10)", OTHER_PYTHON),
+    "no venv": (IMITATED % 'sys.modules["ensurepip"] = None', NO_VENV),
 }
 
 
@@ -67,23 +65,15 @@ def test_a_machine_that_cannot_install_is_told_in_one_line_what_to_install(tmp_p
 
 def test_a_package_that_is_not_installed_names_the_command_of_the_documentation(tmp_path):
     (tmp_path / "t2t_lite").symlink_to(ROOT / "t2t_lite")
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from t2t_lite.system import installed; " + (
-        "print(*map(installed.install_command, ('plot', '')), sep='\\n')"
-    )
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {INSTALL_COMMANDS}"
     printed = run(sys.executable, "-I", "-S", "-c", program, cwd=tmp_path).stdout.splitlines()
     assert [line.partition("pip install ")[2] for line in printed] == ["-e '.[plot]'", "-e ."]
 
 
 def run(*command, cwd, status=0, **environment):
-    finished = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env=user_environment(XDG_CACHE_HOME=str(cwd / "cache"), **environment),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    options = {"capture_output": True, "text": True, "timeout": 600, "check": False}
+    environment = user_environment(XDG_CACHE_HOME=str(cwd / "cache"), **environment)
+    finished = subprocess.run(list(map(str, command)), cwd=cwd, env=environment, **options)
     assert finished.returncode == status, finished.stdout + finished.stderr
     return finished
 
@@ -151,15 +141,13 @@ def test_the_wheel_has_every_module_and_nothing_else(wheels):
             contents.append({name: file.read(name) for name in file.namelist() if not name.endswith("/RECORD")})
     assert contents[0] == contents[1]
     packed = {name for name in contents[0] if ".dist-info/" not in name}
-    modules = {
-        "/".join([*package.split("."), *file.relative_to(ROOT / folder).parts])
-        for folder, package in FOLDERS.items()
-        for file in (ROOT / folder).rglob("*.py")
-    }
-    others = {
-        str(file.relative_to(ROOT)) for kind in ("static", "templates") for file in ROOT.glob(f"t2t_lite/*/{kind}/*")
-    }
-    assert packed == modules | others | {"t2t_lite/py.typed"}
+    expected = {"t2t_lite/py.typed"}
+    for folder, package in FOLDERS.items():
+        files = (file.relative_to(ROOT / folder).parts for file in (ROOT / folder).rglob("*.py"))
+        expected |= {"/".join([*package.split("."), *parts]) for parts in files}
+    for kind in ("static", "templates"):
+        expected |= {str(file.relative_to(ROOT)) for file in ROOT.glob(f"t2t_lite/*/{kind}/*")}
+    assert packed == expected
     (license,) = [name for name in contents[0] if name.endswith("LICENSE")]
     assert contents[0][license] == (ROOT / "LICENSE").read_bytes()
     (metadata,) = [text.decode() for name, text in contents[0].items() if name.endswith("/METADATA")]
@@ -266,14 +254,13 @@ def test_a_serving_machine_says_in_one_line_what_needs_tensorflow(serving, small
 
 @pytest.mark.heavy
 def test_a_missing_extra_is_named_with_the_wheel_or_the_checkout(environment, wheels, built, tmp_path):
-    program = "from t2t_lite.system import installed; print(*map(installed.install_command, ('plot', '')), sep='\\n')"
     run_pip = f"{environment / 'python'} -m pip install"
-    printed = run(environment / "python", "-c", program, cwd=tmp_path).stdout
+    printed = run(environment / "python", "-c", INSTALL_COMMANDS, cwd=tmp_path).stdout
     assert printed == f"{run_pip} '{wheels[1]}[plot]'\n{run_pip} {wheels[1]}\n"
     for editable in ([], ["--editable"]):
         pip("--python", environment / "python", "install", "--no-deps", "--no-index", "--no-build-isolation",
             "--force-reinstall", *editable, built, cwd=tmp_path)  # fmt: skip
         # In the checkout, where setuptools has left metadata of its own.
-        printed = run(environment / "python", "-c", program, cwd=built).stdout
+        printed = run(environment / "python", "-c", INSTALL_COMMANDS, cwd=built).stdout
         e = "-e " if editable else ""
         assert printed == f"{run_pip} {e}'{built}[plot]'\n{run_pip} {e}{built}\n"

@@ -25,20 +25,9 @@ def folder(tmp_path):
     """A plug-in that leaves a trace where it is imported."""
     folder = tmp_path / "code"
     folder.mkdir()
-    (folder / "plugin.py").write_text(
-        f"""
-import pathlib
-from t2t_lite.data.problem import Problem
-from t2t_lite.registry import PROBLEMS
-
-pathlib.Path({str(tmp_path / "it-ran")!r}).touch()
-
-
-@PROBLEMS.register
-class TrustMe(Problem):
-    pass
-"""
-    )
+    imports = "import pathlib\nfrom t2t_lite.data.problem import Problem\nfrom t2t_lite.registry import PROBLEMS\n"
+    trace = f"pathlib.Path({str(tmp_path / 'it-ran')!r}).touch()\n"
+    (folder / "plugin.py").write_text(f"{imports}{trace}@PROBLEMS.register\nclass TrustMe(Problem):\n    pass\n")
     return folder
 
 
@@ -94,15 +83,10 @@ def test_a_link_to_a_trusted_folder_is_trusted_and_its_neighbours_are_not(folder
 RELATIVE = "the folder {where}, which is a relative path"
 INSIDE = "which is inside the run directory; pass its location with `t2t_usr_dir`"
 UNTRUSTED = {
-    "model/code": RELATIVE,
-    "code": RELATIVE,
-    ".": RELATIVE,
-    "../code": RELATIVE,
-    "{tmp}/run/code": INSIDE,
-    "{tmp}/link": INSIDE,
+    **dict.fromkeys(("model/code", "code", ".", "../code"), RELATIVE),
+    **dict.fromkeys(("{tmp}/run/code", "{tmp}/link"), INSIDE),
     # These depend on the process.
-    "/proc/self/cwd/code": "which is not on a disk",
-    "/dev/fd/../../code": "which is not on a disk",
+    **dict.fromkeys(("/proc/self/cwd/code", "/dev/fd/../../code"), "which is not on a disk"),
 }
 
 
@@ -120,9 +104,10 @@ def test_some_places_are_refused_even_if_the_user_trusts_them(run, folder, tmp_p
     assert not (tmp_path / "it-ran").exists()
 
 
-@pytest.mark.parametrize(
-    "plugins", [4, "x", ["problem"], {"problem": "x"}, {"problem": ["t2t_usr_dir", 4]}, {"problem": ["a", "b"]}]
-)
+OF_PROBLEM = ["x", ["t2t_usr_dir", 4], ["a", "b"]]
+
+
+@pytest.mark.parametrize("plugins", [4, "x", ["problem"], *({"problem": of_problem} for of_problem in OF_PROBLEM)])
 def test_damaged_plug_in_entries_are_an_error_that_names_the_file(run, plugins):
     path = run("/nowhere")
     about = json.loads((path / "run.json").read_text())

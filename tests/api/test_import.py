@@ -9,8 +9,6 @@ from support.commands import run_python
 
 import t2t_lite as t2t
 
-SOURCE = ast.parse(Path(t2t.__file__).read_text(encoding="utf-8"))
-
 
 def test_the_import_prints_nothing_loads_nothing_heavy_and_finds_what_is_built_in():
     program = """
@@ -45,12 +43,10 @@ def test_everything_listed_is_there_and_nothing_else_is():
 
 
 def test_type_checkers_see_what_programs_get():
-    (block,) = [node for node in SOURCE.body if isinstance(node, ast.If)]
-    seen = {
-        alias.name: f"{node.module}.{alias.name}" if node.module == "t2t_lite" else node.module
-        for node in block.body
-        for alias in node.names
-    }
+    source = ast.parse(Path(t2t.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in source.body if isinstance(node, ast.If)]
+    names = [(node.module, alias.name) for node in block.body for alias in node.names]
+    seen = {name: f"{module}.{name}" if module == "t2t_lite" else module for module, name in names}
     assert set(seen) == set(t2t.__all__)
     assert seen == {name: f"t2t_lite.{module}" for name, module in t2t._MODULES.items()}
 

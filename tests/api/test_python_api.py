@@ -8,10 +8,11 @@ import signal
 import numpy as np
 import pytest
 import sacrebleu
-import tensorflow as tf
+from support.checkpoints import assert_same_content
 
 import t2t_lite as t2t
 from t2t_lite.registry import MODELS
+from t2t_lite.runs import checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -20,16 +21,10 @@ HPARAMS = SIZES | {"batch_tokens": 512, "max_length": 64}
 QUICK = "beam_size=1,extra_length=3"
 
 
-def weights_of(checkpoint):
-    reader = tf.train.load_checkpoint(str(checkpoint))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if name.startswith("model")}
-
-
-def assert_same_weights(first, second):
-    first, second = weights_of(first), weights_of(second)
-    assert first.keys() == second.keys() and len(first) > 10
-    for name in first:
-        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+def assert_same_weights(*paths):
+    first, second = (checkpoints.read(path, "model") for path in paths)
+    assert len(first) > 10
+    assert_same_content(first, second)
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +70,11 @@ def test_a_training_is_the_commands_training(trained, small_run):
         assert_same_weights(path, small_run / path.name)
 
 
+STOPS = [({"step": 3}, 3, [2]), ({"evaluation": 4}, 4, [2, 4]), ({"checkpoint": 2}, 2, [2])]
+
+
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("stop_at", "last", "evaluated"),
-    [({"step": 3}, 3, [2]), ({"evaluation": 4}, 4, [2, 4]), ({"checkpoint": 2}, 2, [2])],
-)
+@pytest.mark.parametrize(("stop_at", "last", "evaluated"), STOPS)
 def test_a_callback_follows_and_stops_a_training(train, stop_at, last, evaluated):
     recorder = Recorder(**stop_at)
     result = train(callbacks=[t2t.Callback(), recorder])
@@ -129,9 +124,8 @@ def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(traine
     assert result.f1 is None
     assert result.scores["bleu"] == result.bleu and result.scores["loss"] == result.loss
     translator = t2t.Translator.from_run_dir(trained.output_dir, **options, xla_compile=False)
-    sources, references = (
-        (grammar_data / f"grammar_ende-dev.{side}.txt").read_text().splitlines() for side in ("inputs", "targets")
-    )
+    files = [grammar_data / f"grammar_ende-dev.{side}.txt" for side in ("inputs", "targets")]
+    sources, references = (file.read_text().splitlines() for file in files)
     outputs = translator.translate(sources)
     assert result.scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(outputs, [references]).score)
     assert result.scores["ter"] == pytest.approx(sacrebleu.corpus_ter(outputs, [references]).score)
@@ -160,12 +154,17 @@ def test_data_is_generated_from_files_of_text_in_both_directions(tmp_path):
         (tmp_path / f"{number}.out").write_text("\n".join(line[::-1] for line in part) + "\n\n" * number)
     sides = {"train_source": [tmp_path / "0.in", tmp_path / "1.in"]}
     sides["train_target"] = [tmp_path / "0.out", tmp_path / "1.out"]
+    with pytest.raises(
+        t2t.UserError, match=r"1\.out has 201 lines, but .*1\.in has 200; .*, or pass `allow_unequal` to"
+    ):
+        t2t.generate_data("text_pairs", tmp_path / "data", vocab_size=400, held_out=20, **sides)
+    sides["allow_unequal"] = True
     made = t2t.generate_data("text_pairs", tmp_path / "data", vocab_size=400, held_out=20, **sides)
     assert made.pairs == {"train": 560, "dev": 20, "test": 20} and made.text_checks.pairs >= 600
     assert [path.name for path in made.texts["test"]] == ["text_pairs-test.inputs.txt", "text_pairs-test.targets.txt"]
     assert made.vocabularies[0] == made.vocabularies[1] and made.vocabularies[0].exists() and made.manifest.exists()
-    texts = {name: ",".join(map(str, paths)) for name, paths in sides.items()}
-    reverse = t2t.get_problem("text_pairs_rev", **texts, held_out="20")
+    texts = {name: ",".join(map(str, sides[name])) for name in ("train_source", "train_target")}
+    reverse = t2t.get_problem("text_pairs_rev", **texts, held_out="20", allow_unequal="True")
     again = t2t.generate_data(reverse, tmp_path / "data", vocab_size=400)
     assert again.texts["test"] == made.texts["test"][::-1] and again.text_checks is None
 
@@ -179,12 +178,12 @@ def test_models_are_loaded_from_runs_and_files(trained, tmp_path):
     np.testing.assert_array_equal(t2t.load_model(tmp_path / "model.keras")(inputs, targets), logits)
     (tmp_path / "broken.keras").write_bytes(b"PK")
     for path, message in (
-        (tmp_path / "broken.keras", r"broken\.keras cannot be loaded as a Keras model"),
-        (tmp_path / "none.keras", r"no such file: .*none\.keras"),
-        (tmp_path, "is not a run directory"),
+        ("broken.keras", r"broken\.keras cannot be loaded as a Keras model"),
+        ("none.keras", r"no such file: .*none\.keras"),
+        ("", "is not a run directory"),
     ):
         with pytest.raises(t2t.UserError, match=message):
-            t2t.load_model(path)
+            t2t.load_model(tmp_path / path)
     for wrong, message in (
         ((inputs, targets.repeat(2, 0)), "`inputs` has 1 rows but `targets` 2; pass as many of each"),
         ((-inputs, targets), "`inputs` takes ids from 0 to [0-9]+ as whole numbers, not int64 from -7 to 0"),
@@ -244,6 +243,7 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
     assert translator.sample(lines, num_samples=3, sampling_keep_top_k=5, random_seed=5) != samples
 
 
+TWO_AND_ONE = {"train_source": [__file__, os.__file__], "train_target": [json.__file__]}
 MISTAKES = {
     "evaluate": [
         ({"metrics": ("chrf",), "decode": False}, "`metrics` needs `decode=True`"),
@@ -279,17 +279,15 @@ MISTAKES = {
     "text_pairs": [
         ({"train_source": (x for x in "ab")}, "`train_source` is of the type generator; pass"),
         ({"train_source": ["a", {}]}, "`train_source` is of the type dict; pass a text, a"),
-        (
-            {"train_source": [__file__, os.__file__], "train_target": [json.__file__]},
-            "`train_source` has 2 files and `train_target` 1",
-        ),
+        (TWO_AND_ONE, "`train_source` has 2 files and `train_target` 1"),
     ],
 }
 
 
-@pytest.mark.parametrize(
-    ("what", "options", "message"), [(what, *row) for what, rows in MISTAKES.items() for row in rows]
-)
+ROWS = [(what, *row) for what, rows in MISTAKES.items() for row in rows]
+
+
+@pytest.mark.parametrize(("what", "options", "message"), ROWS)
 def test_mistakes_are_errors_of_one_line_that_name_arguments(train, small_run, tmp_path, what, options, message):
     with pytest.raises(t2t.UserError, match=message) as caught:
         if what == "train":

@@ -3,12 +3,12 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
-import tensorflow as tf
+from support.checkpoints import assert_same_content
 from support.commands import run_python
 
 import t2t_lite as t2t
+from t2t_lite.runs import checkpoints
 
 LINES = ["The dog sleeps.", "She sings.", "The old man sees the small dogs.", "A cat.", "We buy the red house today."]
 SETTINGS = {"beam_size": 2, "extra_length": 5}
@@ -52,19 +52,10 @@ def test_eight_threads_translate_while_a_training_runs_as_each_would_alone(small
 
     with ThreadPoolExecutor(NUM_THREADS) as threads:
         users = [threads.submit(user, number) for number in range(NUM_THREADS)]
-        result = t2t.train(
-            "grammar_ende",
-            "transformer_tiny",
-            data_dir=grammar_data,
-            output_dir=tmp_path / "run",
-            hparams=HPARAMS | {"batch_tokens": 512, "max_length": 64},
-            train_steps=100_000,
-            save_checkpoints_steps=6,
-            keep_checkpoint_max=100_000,
-            peak_tflops=1.0,
-            schedule="train",
-            callbacks=[Watch()],
-        )
+        options = {"data_dir": grammar_data, "output_dir": tmp_path / "run", "callbacks": [Watch()], "peak_tflops": 1.0}
+        options |= {"schedule": "train", "save_checkpoints_steps": 6, "keep_checkpoint_max": 100_000}
+        hparams = HPARAMS | {"batch_tokens": 512, "max_length": 64}
+        result = t2t.train("grammar_ende", "transformer_tiny", hparams=hparams, train_steps=100_000, **options)
         is_over.set()
         found = [each.result() for each in users]
     assert result.ended_by == "callback" and during == [True] * NUM_THREADS
@@ -72,10 +63,7 @@ def test_eight_threads_translate_while_a_training_runs_as_each_would_alone(small
         assert first == expected[number] and second == expected[number]
     assert outputs_of(alone, 3) == expected[3]
     # The training is what it is without company, too.
-    mine, theirs = (tf.train.load_checkpoint(str(run / "ckpt-6")) for run in (tmp_path / "run", small_run))
-    names = [name for name in theirs.get_variable_to_shape_map() if name.startswith("model")]
-    for name in names:
-        np.testing.assert_array_equal(mine.get_tensor(name), theirs.get_tensor(name))
+    assert_same_content(*(checkpoints.read(run / "ckpt-6", "model") for run in (tmp_path / "run", small_run)))
 
 
 def test_threads_find_problems_that_nobody_has_loaded():

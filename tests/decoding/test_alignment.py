@@ -37,32 +37,12 @@ CASES = {
     # No single token of "bcd" has the largest weight, but their sum is the largest.
     "a source word has the sum of its tokens": ([[0.4, 0.2, 0.2, 0.2]], ["a", " b", "c", "d"], ["x"], "1-0"),
     # The first token of "xyz" attends most to word 0, and so do two of three tokens; the mean does not.
-    "an output word has the mean of its tokens": (
-        [[0.55, 0.45], [0.55, 0.45], [0.0, 1.0]],
-        ["a", " b"],
-        ["x", "y", "z"],
-        "1-0",
-    ),
+    "an output word has the mean of its tokens": ([*2 * [[0.55, 0.45]], [0, 1]], ["a", " b"], ["x", "y", "z"], "1-0"),
     # The blanks of the source have the largest weights; the blanks of the output would change the link.
-    "blanks alone belong to no word": (
-        [[0.3, 0.6, 0.1], [0.0, 0.0, 1.0], [0.1, 0.9, 0.0]],
-        ["a", " ", "b"],
-        ["x", " ", "y"],
-        "0-0 0-1",
-    ),
+    "blanks alone": ([[0.3, 0.6, 0.1], [0, 0, 1], [0.1, 0.9, 0]], ["a", " ", "b"], ["x", " ", "y"], "0-0 0-1"),
     "blanks at both ends of a text": (np.eye(4), [" ", " a", " b", "  "], ["  ", " x", " y ", " "], "0-0 1-1"),
-    "the end symbol belongs to no word": (
-        [[0.2, 0.1, 0.7], [0.1, 0.2, 0.7], [1.0, 0.0, 0.0]],
-        ["a", " b", ""],
-        ["x", " y", ""],
-        "0-0 1-1",
-    ),
-    "numbers of several digits": (
-        np.eye(12)[::-1],
-        [" w"] * 12,
-        [" w"] * 12,
-        " ".join(f"{11 - word}-{word}" for word in range(12)),
-    ),
+    "end symbols": ([[0.2, 0.1, 0.7], [0.1, 0.2, 0.7], [1, 0, 0]], ["a", " b", ""], ["x", " y", ""], "0-0 1-1"),
+    "two digits": (np.eye(12)[::-1], [" w"] * 12, [" w"] * 12, " ".join(f"{11 - i}-{i}" for i in range(12))),
 }
 
 

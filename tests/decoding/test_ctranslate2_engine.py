@@ -38,18 +38,9 @@ def lines():
     return [" ".join(random.choice(WORDS, size)) for size in (*range(1, 25), 3, 3, 40)] + ["", "  ", "unknown w1"]
 
 
-SETTINGS = [
-    {},
-    {"alpha": 0.0},
-    {"alpha": 1.5},
-    {"beam_size": 1},
-    {"beam_size": 3, "extra_length": 1},
-    {"no_repeat_ngram_size": 2, "beam_size": 1},  # with beams there are too many outputs of nearly the same score
-    {"min_length_ratio": 0.8},
-    {"allow_unk": True},
-    {"batch_tokens": 40},
-    {"max_input_length": 9},
-]
+SETTINGS = [{}, {"alpha": 0.0}, {"alpha": 1.5}, {"beam_size": 1}, {"beam_size": 3, "extra_length": 1}]
+SETTINGS += [{"min_length_ratio": 0.8}, {"allow_unk": True}, {"batch_tokens": 40}, {"max_input_length": 9}]
+SETTINGS += [{"no_repeat_ngram_size": 2, "beam_size": 1}]  # with beams, too many outputs have nearly the same score
 
 
 @pytest.mark.slow
@@ -136,10 +127,8 @@ def test_what_the_processor_computes_in_and_how_the_search_differs_is_said(vocab
         (tmp_path / name).mkdir()
         ctranslate2_model.write(model, tokens, tokens, tmp_path / name, name)
         said = []
-        options = EngineOptions(warn=said.append, num_threads=1)
-        engine = CTranslate2Engine(
-            tmp_path / name, vocabulary, vocabulary, 64, "the limit", model.alignment_layer, options, quantization=name
-        )
+        options = (64, "the limit", model.alignment_layer, EngineOptions(warn=said.append, num_threads=1))
+        engine = CTranslate2Engine(tmp_path / name, vocabulary, vocabulary, *options, quantization=name)
         runs = [each.partition("_")[0] for each in ctranslate2.get_supported_compute_types("cpu")]
         differs = f"{tmp_path / name} is in {name}, but CTranslate2 computes in int8 on this processor"
         assert said == ([] if name in runs else [differs])

@@ -156,13 +156,8 @@ def test_a_folder_and_the_same_file_twice_are_refused(tmp_path):
     out, folder, link = (tmp_path / name for name in ("out", "folder", "link"))
     folder.mkdir()
     link.symlink_to(tmp_path)
-    for paths, message in (
-        ([out, folder], "folder is a directory"),
-        ([folder, out], "folder is a directory"),
-        ([out, tmp_path / "." / "out"], "out is named twice"),
-        ([out, link / "out"], "out is named twice"),
-    ):
-        with pytest.raises(UserError, match=message):
+    for paths in ([out, folder], [folder, out], [out, tmp_path / "." / "out"], [out, link / "out"]):
+        with pytest.raises(UserError, match="folder is a directory" if folder in paths else "out is named twice"):
             ResumableWriter(paths, MADE_BY)
     assert names_in(tmp_path) == ["folder", "link"]
 
@@ -185,8 +180,6 @@ def test_lines_may_be_rows_of_several_inputs(tmp_path):
     files.finish()
     assert path.read_text() == "a-x\nb-\nc-z\n"
 
-
-# What makes a run start over.
 
 DAMAGED = [b"", b'{"made_by": {"model": "a", "be', bytes(100), b"\xff\xfe", b"null", b"3", b'"text"', b"[1, 2]", b"{}"]
 # The same for single values of a good one.

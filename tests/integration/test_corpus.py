@@ -16,10 +16,11 @@ def corpus(tmp_path_factory):
     """A folder with text files: plain, compressed, without lines, and without a line break at the end."""
     folder = tmp_path_factory.mktemp("corpus") / "in"
     folder.mkdir()
-    lines = [f"the old man sees {word} {number} ." for number in range(3) for word in ("a dog", "", "the cats", "me")]
-    (folder / "a.txt").write_text("".join(line + "\n" for line in lines[:7]))
-    (folder / "b.txt").write_text("".join(line + "\n" for line in lines[3:]).rstrip("\n"))
-    (folder / "c.txt.gz").write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode()))
+    words = ("a dog", "", "the cats", "me")
+    lines = [f"the old man sees {word} {number} .\n" for number in range(3) for word in words]
+    (folder / "a.txt").write_text("".join(lines[:7]))
+    (folder / "b.txt").write_text("".join(lines[3:]).rstrip("\n"))
+    (folder / "c.txt.gz").write_bytes(gzip.compress("".join(lines).encode()))
     (folder / "empty.txt").touch()
     (folder / "empty.txt.gz").write_bytes(gzip.compress(b""))
     return folder
@@ -46,14 +47,11 @@ def test_each_file_has_the_bytes_of_the_decoder_alone_and_is_decoded_once(corpus
     flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}/*", f"--decode_to_file={tmp_path}/out")
     flags += (*SMALL, "--runner=direct")
     level = logging.getLogger().level
-    result = command("decoder", *flags, "--batch_lines=5")
+    out, result = tmp_path / "out", command("decoder", *flags, "--batch_lines=5")
     assert result.returncode == 0, result.stderr
     assert logging.getLogger().level == level
-    assert "5 files, 0 of them are already decoded\n" in result.stderr
-    assert "28 lines of 5 files in " in result.stderr
-    assert outputs_in(tmp_path / "out") == alone
-
-    out = tmp_path / "out"
+    assert "5 files, 0 of them are already decoded\n" in result.stderr and "28 lines of 5 files in " in result.stderr
+    assert outputs_in(out) == alone
 
     def change_digest(name):
         record = json.loads((out / "decoded.json").read_text())

@@ -4,15 +4,12 @@ import json
 import os
 import re
 import signal
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.commands import start_process, user_environment, with_flags
+from support.commands import free_addresses, run_python, start_process, with_flags
 
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
@@ -25,20 +22,13 @@ HPARAMS = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=1024,batch_by=targets,"
     "learning_rate_warmup_steps=400,residual_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1"
 )
-FLAGS = (
-    "--problem=multi30k_ende",
-    "--hparams_set=transformer_multi30k",
-    "--train_steps=10",
-    "--save_checkpoints_steps=10",
-    "--schedule=train",
-    "--peak_tflops=1",
-)
+FLAGS = ("--problem=multi30k_ende", "--hparams_set=transformer_multi30k", "--train_steps=10", "--peak_tflops=1")
+FLAGS += ("--save_checkpoints_steps=10", "--schedule=train", f"--hparams={HPARAMS}")
 EVALUATING = "--schedule=train_and_evaluate"
 
 
-def trainer(data_dir, output_dir, *flags, hparams=HPARAMS):
-    places = (f"--data_dir={data_dir}", f"--output_dir={output_dir}")
-    return ("trainer", *with_flags(FLAGS, f"--hparams={hparams}", *places, *flags))
+def trainer(data_dir, output_dir, *flags):
+    return ("trainer", *with_flags(FLAGS, f"--data_dir={data_dir}", f"--output_dir={output_dir}", *flags))
 
 
 def start(*arguments, tf_config=None):
@@ -72,7 +62,6 @@ def undivided(multi30k_data, command, shared_folders):
 
 @pytest.fixture(scope="module")
 def one_device(undivided):
-    """The parameters of the reference run."""
     return parameters(undivided)
 
 
@@ -111,12 +100,11 @@ ADAMW = (
 def test_four_devices_and_accumulation_give_the_parameters_of_one_with_adamw_and_cosine(
     multi30k_data, command, tmp_path
 ):
-    hparams = HPARAMS.replace("learning_rate_warmup_steps=400,", "") + ADAMW
+    hparams = f"--hparams={HPARAMS.replace('learning_rate_warmup_steps=400,', '')}{ADAMW}"
     one, accumulating, four = tmp_path / "one", tmp_path / "accumulating", tmp_path / "four"
-    process = start(multi30k_data, four, "--virtual_devices=4", "--steps_per_call=4", f"--hparams={hparams}")
+    process = start(multi30k_data, four, "--virtual_devices=4", "--steps_per_call=4", hparams)
     for output_dir, positions in ((one, 100_000), (accumulating, 280)):
-        flag = f"--max_tokens_per_replica={positions}"
-        result = command(*trainer(multi30k_data, output_dir, flag, hparams=hparams))
+        result = command(*trainer(multi30k_data, output_dir, f"--max_tokens_per_replica={positions}", hparams))
         assert result.returncode == 0, result.stderr
     (output,) = finish(process)
     assert "4 virtual CPUs," in output
@@ -154,10 +142,7 @@ print(sum("Collective" in node.op and "Reduce" in node.op for node in nodes), le
 
 @pytest.mark.heavy
 def test_gradients_are_reduced_together_and_a_process_can_train_twice():
-    output = subprocess.run(
-        [sys.executable, "-c", COLLECTIVES], capture_output=True, text=True, check=True, env=user_environment()
-    ).stdout
-    collectives, variables = map(int, output.split())
+    collectives, variables = map(int, run_python(COLLECTIVES).stdout.split())
     assert variables > 40
     # For each of the four devices, one collective for all gradients and one for the figures.
     assert 4 <= collectives <= 8
@@ -166,12 +151,7 @@ def test_gradients_are_reduced_together_and_a_process_can_train_twice():
 @pytest.fixture
 def tf_configs(command):
     """TF_CONFIG for two workers on this machine, as printed by the trainer."""
-    addresses = []
-    for _ in range(2):
-        with socket.socket() as free:
-            free.bind(("localhost", 0))
-            addresses.append(f"localhost:{free.getsockname()[1]}")
-    printed = command("trainer", f"--make_tf_config={','.join(addresses)}").stdout
+    printed = command("trainer", f"--make_tf_config={','.join(free_addresses(2))}").stdout
     configs = re.findall(r"export TF_CONFIG='(.*)'", printed)
     assert [json.loads(config)["task"]["index"] for config in configs] == [0, 1]
     return configs
@@ -182,14 +162,10 @@ def test_two_workers_with_unequal_memory_give_the_parameters_of_one_device(
     multi30k_data, undivided, one_device, tf_configs, tmp_path
 ):
     flags = ("--virtual_devices=2", "--steps_per_call=3", EVALUATING)
-    outputs = finish(
-        *(
-            start(multi30k_data, tmp_path, *flags, f"--max_tokens_per_replica={bound}", tf_config=config)
-            for config, bound in zip(tf_configs, (180, 80))
-        )
-    )
-    assert "4 virtual CPUs on 2 workers," in outputs[0]
-    assert outputs[1] == ""  # only the chief prints and writes
+    bounds = [f"--max_tokens_per_replica={bound}" for bound in (180, 80)]
+    rows = zip(bounds, tf_configs)
+    outputs = finish(*(start(multi30k_data, tmp_path, *flags, bound, tf_config=config) for bound, config in rows))
+    assert "4 virtual CPUs on 2 workers," in outputs[0] and outputs[1] == ""  # only the chief prints and writes
     assert_same(parameters(tmp_path), one_device)
     found, expected = (read_evaluations(directory)[10] for directory in (tmp_path, undivided))
     assert found == pytest.approx(expected, rel=1e-5)
@@ -242,55 +218,43 @@ def test_a_killed_worker_process_is_started_again_and_the_parameters_are_those_o
         time.sleep(3.0)  # the chief decodes, and the other worker would wait for it
     os.kill(worker, signal.SIGKILL)
     (output,) = finish(launcher)
-    assert "2 CPUs on 2 workers," in output
+    assert "2 CPUs on 2 workers," in output and "Traceback" not in output
     assert "worker 1 of 2 on this machine ended with signal SIGKILL" in output
     assert "another worker ended or cannot be reached; restart all workers" in output
     assert "starting all workers again; 0 more restarts are allowed" in output
     assert f"resuming from {tmp_path}/ckpt-" in output
-    assert "Traceback" not in output
     assert_same(parameters(tmp_path), one_device)
     if decodes:
         assert list(read_evaluations(tmp_path)) == [10]
         return
     # Worker 1 has a log of its own; the chief's log names the worker that waited longest.
-    last = [json.loads(path.read_text().splitlines()[-1]) for path in tmp_path.glob("workers/worker-1.jsonl")]
-    assert [(line["part"], line["step"]) for line in last] == [("train", 10)]
+    last = json.loads((tmp_path / "workers" / "worker-1.jsonl").read_text().splitlines()[-1])
+    assert (last["part"], last["step"]) == ("train", 10)
     assert {line["slowest_worker"] for line in read_log(tmp_path).lines if line["part"] == "train"} <= {0.0, 1.0}
 
 
 @pytest.mark.slow
 def test_workers_that_do_not_come_are_named(multi30k_data, tmp_path):
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
-    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    config = make_tf_configs(addresses)[2]
-    process = start(multi30k_data, tmp_path, "--worker_timeout=2", tf_config=config)
+    addresses = free_addresses(3)
+    process = start(multi30k_data, tmp_path, "--worker_timeout=2", tf_config=make_tf_configs(addresses)[2])
     (output, _) = process.communicate(timeout=600)
     assert process.returncode == 1
     missing = f"0 ({addresses[0]}), 1 ({addresses[1]})"
     assert f"error: workers {missing} have not come within 2 s; check that the same command runs there" in output
 
 
-# What Kubeflow's training operator sets for a chief and an evaluator; the chief's port is free on this machine.
-def kubeflow(kind, port):
-    return json.dumps(
-        {"cluster": {"chief": [f"localhost:{port}"]}, "task": {"type": kind, "index": 0}, "environment": "cloud"}
-    )
-
-
 @pytest.mark.heavy
-def test_a_chief_trains_and_an_evaluator_evaluates_its_checkpoints(multi30k_data, one_device, tf_configs, tmp_path):
-    port = json.loads(tf_configs[0])["cluster"]["worker"][0].rpartition(":")[2]
-    flags = ("--save_checkpoints_steps=5",)
-    outputs = finish(
-        *(start(multi30k_data, tmp_path, *flags, tf_config=kubeflow(kind, port)) for kind in ("chief", "evaluator"))
-    )
+def test_a_chief_trains_and_an_evaluator_evaluates_its_checkpoints(multi30k_data, one_device, tmp_path):
+    # What Kubeflow's training operator sets.
+    job = {"cluster": {"chief": free_addresses(1)}, "environment": "cloud"}
+    tasks = [json.dumps(job | {"task": {"type": kind, "index": 0}}) for kind in ("chief", "evaluator")]
+    each = "--save_checkpoints_steps=5"
+    outputs = finish(*(start(multi30k_data, tmp_path, each, tf_config=task) for task in tasks))
     assert "step 10: saved" in outputs[0] and "dev loss" not in outputs[0]
     assert "step 10: dev loss" in outputs[1]
     assert 10 in read_evaluations(tmp_path)
     assert_same(parameters(tmp_path), one_device)
-    (refused,) = [start(multi30k_data, tmp_path, EVALUATING, tf_config=kubeflow("evaluator", port))]
+    refused = start(multi30k_data, tmp_path, EVALUATING, tf_config=tasks[1])
     assert "pass --schedule=train to all tasks" in refused.communicate(timeout=600)[0] and refused.returncode == 2
 
 
@@ -307,9 +271,8 @@ if "served" in sys.argv:
     use_one_thread_per_operation()
 import tensorflow as tf
 from t2t_lite.training.devices import make_strategy, num_parallel_micro_batches
-strategy = make_strategy(
-    "multi_worker" if "TF_CONFIG" in os.environ else "auto", None, 2 * ("virtual" in sys.argv), "compiled" in sys.argv
-)
+kind = "multi_worker" if "TF_CONFIG" in os.environ else "auto"
+strategy = make_strategy(kind, None, 2 * ("virtual" in sys.argv), "compiled" in sys.argv)
 print(tf.config.threading.get_intra_op_parallelism_threads(), num_parallel_micro_batches(strategy))
 """
 
@@ -334,12 +297,9 @@ ONE_WORKER = json.dumps({"cluster": {"worker": ["localhost:0"]}, "task": {"type"
     ],
 )
 def test_a_cpu_computes_two_micro_batches_at_once_and_a_command_divides_its_cores(
-    arguments, environment, divided, num_parallel
+    arguments, environment, divided, num_parallel, monkeypatch
 ):
-    program = [sys.executable, "-c", CORES, *arguments]
-    inherited = {
-        name: value for name, value in user_environment().items() if not name.startswith(("TF_NUM_", "T2T_LITE_"))
-    }
-    done = subprocess.run(program, capture_output=True, text=True, check=True, env=inherited | environment)
+    for name in [name for name in os.environ if name.startswith(("TF_NUM_", "T2T_LITE_"))]:
+        monkeypatch.delenv(name)
     threads = len(os.sched_getaffinity(0)) // 2 if divided else 0
-    assert done.stdout.split() == [str(threads), str(num_parallel)]
+    assert run_python(CORES, *arguments, **environment).stdout.split() == [str(threads), str(num_parallel)]

@@ -47,11 +47,9 @@ kernel.write(json.dumps([statuses, sys.stdout.text, sys.stderr.text, state() == 
 def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_flags, grammar_data, tmp_path):
     run = f"--output_dir={tmp_path / 'run'}"
     (tmp_path / "in.txt").write_text("The dog sleeps.\nShe sings.\n")
-    flags = {
-        "trainer": [*small_flags, f"--data_dir={grammar_data}", run],
-        "decoder": [run, "--xla_compile=False", f"--decode_from_file={tmp_path / 'in.txt'}"],
-    }
-    program = NOTEBOOK.replace("{trainer}", repr(flags["trainer"])).replace("{decoder}", repr(flags["decoder"]))
+    training = [*small_flags, f"--data_dir={grammar_data}", run]
+    decoding = [run, "--xla_compile=False", f"--decode_from_file={tmp_path / 'in.txt'}"]
+    program = NOTEBOOK.replace("{trainer}", repr(training)).replace("{decoder}", repr(decoding))
     result = run_python(program, XDG_CACHE_HOME=str(tmp_path))
     statuses, printed, complained, is_as_it_was = json.loads(result.stdout)
     assert statuses == [0, 0, 2]
@@ -61,28 +59,17 @@ def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_
 
 
 def process_state():
-    return (
-        dict(os.environ),
-        warnings.filters[:],
-        gc.get_threshold(),
-        signal.getsignal(signal.SIGINT),
-        signal.getsignal(signal.SIGTERM),
-        logging.getLogger("tensorflow").level,
-        logging.getLogger("tensorflow").handlers[:],
-    )
+    handlers, logger = map(signal.getsignal, (signal.SIGINT, signal.SIGTERM)), logging.getLogger("tensorflow")
+    of_process = (dict(os.environ), warnings.filters[:], gc.get_threshold(), *handlers)
+    return (*of_process, logger.level, logger.handlers[:])
 
 
-@pytest.mark.parametrize(
-    ("main", "flags", "status"),
-    [
-        (trainer.main, ["--help"], 0),
-        (trainer.main, ["--registry_help"], 0),
-        (trainer.main, [], 2),
-        (avg.main, ["--output_dir=none"], 1),
-        (decoder.main, ["--output_dir=none", "--beam=3"], 2),
-        (score.main, ("--hypothesis=none", "--reference=none"), 1),
-    ],
-)
+STATUSES = [(trainer.main, ["--help"], 0), (trainer.main, ["--registry_help"], 0), (trainer.main, [], 2)]
+STATUSES += [(avg.main, ["--output_dir=none"], 1), (decoder.main, ["--output_dir=none", "--beam=3"], 2)]
+STATUSES += [(score.main, ("--hypothesis=none", "--reference=none"), 1)]
+
+
+@pytest.mark.parametrize(("main", "flags", "status"), STATUSES)
 def test_main_returns_a_status_and_restores_the_process_state(main, flags, status, capsys):
     before = process_state()
     assert main(flags) == status

@@ -18,9 +18,8 @@ SAVE_EVERY = 3
 
 def flags_of(small_flags, data_dir, output_dir):
     """The trainer flags for the small model, with dropout, for STEPS steps."""
-    flags = [flag for flag in small_flags if not flag.startswith(("--train_steps", "--save_checkpoints_steps"))]
-    flags += [f"--train_steps={STEPS}", f"--save_checkpoints_steps={SAVE_EVERY}", "--keep_checkpoint_max=100"]
-    return ["trainer", *flags, f"--data_dir={data_dir}", f"--output_dir={output_dir}"]
+    steps = (f"--train_steps={STEPS}", f"--save_checkpoints_steps={SAVE_EVERY}", "--keep_checkpoint_max=100")
+    return ["trainer", *with_flags(small_flags, *steps), f"--data_dir={data_dir}", f"--output_dir={output_dir}"]
 
 
 def trainer(*arguments, **options):
@@ -140,8 +139,7 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that_checkpoint(small_f
             break  # otherwise the checkpoint was complete just before the signal
     assert half_written
     output = go_on(tmp_path)
-    assert "resuming from" in output
-    assert "skipped an incomplete checkpoint" in output
+    assert "resuming from" in output and "skipped an incomplete checkpoint" in output
     assert not list(tmp_path.glob("incomplete-*"))
 
 
@@ -163,16 +161,11 @@ def test_a_full_disk_is_an_error_and_leaves_earlier_checkpoints_intact(
     before = everything(tmp_path / f"ckpt-{SAVE_EVERY}")
     # For the process, a limit on file sizes acts like a full disk: a write fails.
     limit = (tmp_path / f"ckpt-{SAVE_EVERY}.data-00000-of-00001").stat().st_size // 2
-    process = trainer(
-        small_flags,
-        grammar_data,
-        tmp_path,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
+    bound = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
+    process = trainer(small_flags, grammar_data, tmp_path, preexec_fn=bound)
     output = process.communicate(timeout=600)[0]
     assert process.returncode == 1, output
     assert f"error: cannot write checkpoint {tmp_path / f'ckpt-{2 * SAVE_EVERY}'}" in output
     assert "Traceback" not in output
-    assert steps_saved(tmp_path) == [SAVE_EVERY]
-    assert not list(tmp_path.glob("incomplete-*"))
+    assert steps_saved(tmp_path) == [SAVE_EVERY] and not list(tmp_path.glob("incomplete-*"))
     assert_same_content(tmp_path / f"ckpt-{SAVE_EVERY}", before)

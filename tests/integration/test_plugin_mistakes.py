@@ -68,8 +68,7 @@ def test_what_an_entry_makes_is_checked(registered, registry, setting, entry, me
 
 def test_facts_are_checked(registered):
     registry = Registry("metric", "eval_metric", facts=("higher_is_better", "requires"))
-    message = "metric 'm': unknown fact 'higher_is_beter'; did you mean 'higher_is_better'"
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match="metric 'm': unknown fact 'higher_is_beter'; did you mean 'higher_is_better'"):
         registry.register(Metric, name="m", higher_is_beter=False)
     with pytest.raises(UserError, match="takes a tuple"):
         registry.register(Metric, name="m", requires={"norm_type": "rms"})
@@ -84,28 +83,17 @@ class Undecorated(HParams):
     size: int = 3
 
 
-@dataclasses.dataclass(frozen=True)
-class Plain:
-    size: int = 3
-
-
-@dataclasses.dataclass(frozen=True)
-class OnlySettings(Settings):
-    size: int = 3
-
-
-@dataclasses.dataclass(frozen=True)
-class Optional(HParams):
-    size: int | None = None
+def frozen(name, *bases, kind=int):
+    return dataclasses.make_dataclass(name, [("size", kind, 3)], bases=bases, frozen=True)
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
         (Undecorated, r"Undecorated needs the decorator @dataclasses.dataclass\(frozen=True\)"),
-        (Plain, "Plain is not derived from HParams"),
-        (OnlySettings, "OnlySettings is not derived from HParams"),
-        (Optional, "setting size of Optional must be an int, float, str or bool"),
+        (frozen("Plain"), "Plain is not derived from HParams"),
+        (frozen("OnlySettings", Settings), "OnlySettings is not derived from HParams"),
+        (frozen("Optional", HParams, kind=int | None), "setting size of Optional must be an int, float, str or bool"),
     ],
 )
 def test_a_class_of_settings_is_checked(registered, kind, message):
@@ -215,10 +203,7 @@ def test_an_optimizer_that_would_ignore_something_is_refused(registered):
     rate = keras.optimizers.schedules.CosineDecay(0.1, 9)
     registered(OPTIMIZERS, "decays", lambda hparams: keras.optimizers.RMSprop())
     registered(OPTIMIZERS, "scheduled", lambda hparams: keras.optimizers.SGD(rate, weight_decay=0.1))
-    for name, said in (
-        ("decays", "ignores weight_decay; pass it weight_"),
-        ("scheduled", "has its own sched"),
-    ):
+    for name, said in (("decays", "ignores weight_decay; pass it weight_"), ("scheduled", "has its own sched")):
         with pytest.raises(UserError, match=f"the optimizer '{name}' {said}"):
             make_optimizer([keras.Variable(np.ones((2, 2)))], HParams(optimizer=name, weight_decay=0.1))
 

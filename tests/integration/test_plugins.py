@@ -78,6 +78,8 @@ def test_a_plug_in_folder_is_recorded_by_the_run_but_not_trusted_by_default(tmp_
     assert write_outputs(found) == first
 
 
+BROKEN = {"broken.py": "import nothing_of_that_name\n"}
+CAUSE = ["mine/broken.py", "line 1", "ModuleNotFoundError: No module named 'nothing_of_that_name'"]
 # The files of a folder, and what the error says of it.
 UNUSABLE = {
     "missing": (None, ["is not a folder"]),
@@ -91,18 +93,12 @@ UNUSABLE = {
         {"twice.py": PROBLEM.replace("Twice", "GrammarEnde"), "words.py": WORDS},
         ["problem 'grammar_ende' is registered twice", "t2t_lite.problems.grammar.GrammarEnde", "mine/twice.py"],
     ),
-    "import error": (
-        {"broken.py": "import nothing_of_that_name\n"},
-        ["mine/broken.py", "line 1", "ModuleNotFoundError: No module named 'nothing_of_that_name'"],
-    ),
+    "import error": (BROKEN, CAUSE),
     "import of a file beside it": (
         {"regs.py": "", "__init__.py": "x = 1\nimport regs\n"},
         ["__init__.py, line 2, imports regs, a file beside it, as if it were installed; write: from . import regs\n"],
     ),
-    "import error of a package": (
-        {"broken.py": "import nothing_of_that_name\n", "__init__.py": "from . import broken\n"},
-        ["mine/broken.py", "line 1", "ModuleNotFoundError: No module named 'nothing_of_that_name'"],
-    ),
+    "import error of a package": (BROKEN | {"__init__.py": "from . import broken\n"}, CAUSE),
 }
 
 
@@ -124,27 +120,17 @@ def test_an_import_error_in_a_plug_in_package_names_the_package_and_the_cause(ex
 
 
 # The body of a problem, and what the error says of it.
+OURS, THEIRS = "(self, split, files)", "(self, data_dir, tmp_dir, dataset_split)"
+PAIR = "{'inputs': 'a', 'targets': 'b'}"
+WITHOUT_TEST = f"examples{OURS}: return () if split == 'test' else [Example('a', 'b')]"
+ALL_THE_SAME = f"examples{OURS}: return (Example(str(n), str(n)) for n in range(30))"
+REPLACES = "that yields its pairs; it replaces tensor2tensor's generate_sam"
 HALF_PORTED = [
-    (
-        "def examples(self, split, files):\n        yield {'inputs': 'a', 'targets': 'b'}",
-        "yields {'inputs': 'a', 'targets': 'b'} as pair 1; its examples(split, files) must yield Example",
-    ),
-    (
-        "def generate_samples(self, data_dir, tmp_dir, dataset_split):\n        yield {}",
-        "has no method examples(self, split, files) that yields its pairs; it replaces tensor2tensor's generate_sam",
-    ),
-    (
-        "def examples(self, data_dir, tmp_dir, dataset_split):\n        yield {}",
-        "examples must take (self, split, files), not (self, data_dir, tmp_dir, dataset_split)",
-    ),
-    (
-        "def examples(self, split, files):\n        if split != 'test': yield Example('a', 'b')",
-        "has no test examples, but train, dev and test must not be empty",
-    ),
-    (
-        "def examples(self, split, files):\n        return (Example(str(n), str(n)) for n in range(30))",
-        "test begins with the same 30 pairs as dev: if all pairs are the same",
-    ),
+    (f"examples{OURS}: yield {PAIR}", f"yields {PAIR} as pair 1; its examples(split, files) must yield Example"),
+    (f"generate_samples{THEIRS}: yield {{}}", f"has no method examples{OURS} {REPLACES}"),
+    (f"examples{THEIRS}: yield {{}}", f"examples must take {OURS}, not {THEIRS}"),
+    (WITHOUT_TEST, "has no test examples, but train, dev and test must not be empty"),
+    (ALL_THE_SAME, "test begins with the same 30 pairs as dev: if all pairs are the same"),
 ]
 
 
@@ -153,7 +139,7 @@ def test_a_half_ported_problem_is_told_what_is_missing(command, tmp_path, body, 
     imports = "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
     settings = "    '''A problem.'''\n    vocab_kind = 'characters'\n    vocab_size = 300\n"
     name = f"half_ported_{abs(hash(body))}"
-    content = f"{imports}@PROBLEMS.register('{name}')\nclass Mine(Problem):\n{settings}    {body}\n"
+    content = f"{imports}@PROBLEMS.register('{name}')\nclass Mine(Problem):\n{settings}    def {body}\n"
     folder = write_usr_dir(tmp_path / "mine", {"mine.py": content})
     result = command("datagen", f"--t2t_usr_dir={folder}", f"--problem={name}", f"--data_dir={tmp_path / 'data'}")
     if "same 30 pairs" in said:  # a warning

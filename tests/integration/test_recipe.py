@@ -34,9 +34,8 @@ def test_the_report_has_the_run_and_the_papers_row(trained, command):
     parameters = int(count.split(" parameters")[0].split()[-1].replace(",", ""))
     assert rows["parameters, millions"][0] == f"{parameters / 1e6:.1f}"
     assert rows["steps"] == ["6", "100,000"]
-    assert rows["parameters, millions"][1] == "65"
-    assert rows["seconds per step"][1] == "0.4"
-    assert rows["training cost, FLOPs"][1] == "3.3e+18"
+    papers = {"parameters, millions": "65", "seconds per step": "0.4", "training cost, FLOPs": "3.3e+18"}
+    assert {name: rows[name][1] for name in papers} == papers
     evaluations = json.loads((run / "evaluations.json").read_text())
     assert rows["dev: perplexity, step 6"] == [f"{evaluations['6']['perplexity']:.2f}", "4.92"]
     assert "steps 4, 6" in report  # what was averaged
@@ -51,12 +50,8 @@ def test_the_scores_are_those_of_the_average_on_test(trained, command):
     assert stored["decoded_by"]["decode_hparams"]["min_length"] == 0  # as in the paper, an output may be empty
     assert stored["checkpoint"]["members"] == [4, 6]
     rows = rows_of((run / "report.md").read_text())
-    scored = command(
-        "score",
-        f"--hypothesis={folder / 'hypotheses.txt'}",
-        f"--reference={folder / 'references.txt'}",
-        "--metric=chrf",
-    )
+    files = (f"--hypothesis={folder / 'hypotheses.txt'}", f"--reference={folder / 'references.txt'}")
+    scored = command("score", *files, "--metric=chrf")
     assert f"= {rows['test: chrF2'][0].split()[0]}" in scored.stdout
     # The paper's BLEU is for its own problems.
     assert [name for name in rows if "BLEU" in name] == ["test: BLEU"]
@@ -64,13 +59,9 @@ def test_the_scores_are_those_of_the_average_on_test(trained, command):
 
 def test_a_set_can_have_a_recipe(registered):
     own = Recipe(save_checkpoints_secs=60, split="dev")
-
-    def with_recipe():
-        return HPARAMS["transformer_tiny"]()
-
-    registered(HPARAMS, "with_recipe", with_recipe, recipe=own)
-    assert choose_recipe(None, "with_recipe") == own
-    assert choose_recipe("none", "with_recipe") is None
-    assert choose_recipe("paper", "with_recipe") == RECIPES["paper"] == Recipe()
-    assert choose_recipe(None, "transformer_base") is None
-    assert choose_recipe(None, None) is None
+    registered(HPARAMS, "with_recipe", HPARAMS["transformer_tiny"], recipe=own)
+    for recipe, of_set, expected in ((None, "with_recipe", own), ("paper", "with_recipe", RECIPES["paper"])):
+        assert choose_recipe(recipe, of_set) == expected
+    for recipe, of_set in (("none", "with_recipe"), (None, "transformer_base"), (None, None)):
+        assert choose_recipe(recipe, of_set) is None
+    assert RECIPES["paper"] == Recipe()

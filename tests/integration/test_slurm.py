@@ -12,18 +12,13 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from integration.test_devices import HPARAMS, parameters, undivided  # noqa: F401  a fixture
-from support.commands import user_environment
+from support.checkpoints import assert_same_content
+from support.commands import free_addresses, user_environment
 
-pytestmark = [
-    pytest.mark.heavy,
-    pytest.mark.skipif(
-        os.geteuid() != 0 or not all(map(shutil.which, ("slurmctld", "slurmd", "munged", "sbatch"))),
-        reason="needs root, slurmctld, slurmd, munged and sbatch",
-    ),
-]
+LACKS = os.geteuid() != 0 or not all(map(shutil.which, ("slurmctld", "slurmd", "munged", "sbatch")))
+pytestmark = [pytest.mark.heavy, pytest.mark.skipif(LACKS, reason="needs root, slurmctld, slurmd, munged and sbatch")]
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
 CONFIG = """
 ClusterName=test
@@ -59,10 +54,7 @@ def slurm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slurm")
     for name in ("state", "spool"):
         (folder / name).mkdir()
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    ports = [address.rpartition(":")[2] for address in free_addresses(2)]
     host = socket.gethostname().split(".")[0]
     (folder / "slurm.conf").write_text(CONFIG.format(folder=folder, host=host, ports=ports))
     (folder / "munge.key").write_bytes(os.urandom(1024))
@@ -78,9 +70,8 @@ def slurm(tmp_path_factory):
 
     try:
         for daemon in daemons:
-            running.append(
-                subprocess.Popen(daemon, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            )
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            running.append(subprocess.Popen(daemon, env=environment, **quiet))
             time.sleep(1)
         waited_for(lambda: "idle" in run("sinfo", "--noheader", "--format=%T"))
         yield run
@@ -109,9 +100,8 @@ def submitted(slurm, multi30k_data, tmp_path):
         flags = f"--problem=multi30k_ende --hparams_set=transformer_multi30k --hparams={HPARAMS} --train_steps={steps}"
         flags += f" --data_dir={multi30k_data} --output_dir={tmp_path}/run --schedule=train --peak_tflops=1"
         flags += " --save_checkpoints_steps=100000 --log_step_count_steps=20"
-        script = re.sub(
-            r"^srun t2t-lite-trainer(.|\\\n)*", f"srun t2t-lite-trainer {flags}\n", script, flags=re.MULTILINE
-        )
+        trainer = f"srun t2t-lite-trainer {flags}\n"
+        script = re.sub(r"^srun t2t-lite-trainer(.|\\\n)*", trainer, script, flags=re.MULTILINE)
         (tmp_path / "job.sbatch").write_text(script)
         output = slurm("sbatch", f"--output={tmp_path}/job.out", str(tmp_path / "job.sbatch"), CUDA_VISIBLE_DEVICES="")
         return output.split()[-1], tmp_path / "job.out"
@@ -130,9 +120,7 @@ def test_two_tasks_train_the_parameters_of_one_process(slurm, submitted, undivid
     assert "2 CPUs on 2 workers" in said
     host = socket.gethostname().split(".")[0]
     assert re.search(rf"^workers: {host}:\d+ \(1 CPU\), {host}:\d+ \(1 CPU\)$", said, re.MULTILINE)
-    one = parameters(undivided)
-    for name, array in parameters(tmp_path / "run").items():
-        np.testing.assert_allclose(array, one[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    assert_same_content(parameters(tmp_path / "run"), parameters(undivided), 1e-5)
 
 
 def test_a_requeued_job_resumes_and_a_cancelled_one_leaves_a_checkpoint(slurm, submitted, tmp_path):

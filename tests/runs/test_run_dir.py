@@ -27,7 +27,6 @@ def run(tmp_path, vocabulary):
 
 
 def refusal(function, *arguments):
-    """The message of the UserError that a call must end with."""
     with pytest.raises(UserError) as caught:
         function(*arguments)
     assert "\n" not in str(caught.value)
@@ -40,8 +39,7 @@ def test_a_run_directory_describes_itself_and_can_be_moved(run, vocabulary, tmp_
     run.path.rename(tmp_path / "moved")
     opened = open_run_dir(tmp_path / "moved")
     assert opened.path == opened.vocabulary.parent == tmp_path / "moved"
-    assert opened.hparams == HPARAMS
-    assert opened.problem.name == "grammar_ende"
+    assert opened.hparams == HPARAMS and opened.problem.name == "grammar_ende"
     assert opened.vocabulary.read_bytes() == opened.inputs_vocabulary.read_bytes() == b"pieces"
 
 
@@ -58,17 +56,11 @@ def test_the_languages_of_the_users_text_are_recorded(tmp_path, vocabulary):
         assert open_run_dir(tmp_path / name).problem.output_language == language
 
 
-def test_a_preparation_interrupted_before_run_json_is_completed(run, vocabulary):
-    (run.path / "run.json").unlink()
-    (run.path / "hparams.json").write_text("{")
-    assert prepare_run_dir(run.path, HPARAMS, PROBLEM, vocabulary).hparams == HPARAMS
-
-
 @pytest.mark.parametrize("change", [{"train_steps": 7}, {"average_checkpoints": 3}])
 def test_training_length_and_averaging_may_change(run, vocabulary, change):
-    changed = prepare_run_dir(run.path, HPARAMS.replace(**change), PROBLEM, vocabulary)
-    assert changed.hparams == HPARAMS.replace(**change)
-    assert open_run_dir(run.path).hparams == HPARAMS.replace(**change)
+    changed = HPARAMS.replace(**change)
+    assert prepare_run_dir(run.path, changed, PROBLEM, vocabulary).hparams == changed
+    assert open_run_dir(run.path).hparams == changed
 
 
 def test_a_run_of_a_version_without_batch_by_keeps_its_order_of_the_data(run, vocabulary):
@@ -108,14 +100,14 @@ def test_an_unregistered_problem_is_an_error_that_names_the_file_and_the_problem
     assert "grammar_nowhere" in message and str(run.path) in message
 
 
-def test_a_directory_without_run_json_is_not_opened_and_not_used_if_it_has_checkpoints(run, vocabulary):
+def test_a_directory_without_run_json_is_not_opened_but_completed_if_it_has_no_checkpoints(run, vocabulary):
     (run.path / "run.json").unlink()
     assert "run.json" in refusal(open_run_dir, run.path)
+    (run.path / "hparams.json").write_text("{")
+    assert prepare_run_dir(run.path, HPARAMS, PROBLEM, vocabulary).hparams == HPARAMS
+    (run.path / "run.json").unlink()
     (run.path / "ckpt-5.index").write_bytes(b"")
     assert "run.json" in refusal(prepare_run_dir, run.path, HPARAMS, PROBLEM, vocabulary)
-
-
-# A vocabulary for each side.
 
 
 @pytest.fixture

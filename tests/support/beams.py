@@ -19,10 +19,7 @@ def beam_search(step, decoder_state, batch_size, vocab_size, *, beam_size, alpha
 
 
 def descending_beams(batch, beam_size, length, tokens=10, room=0, seed=0):
-    """Yields (position, ancestry, histories int32 [batch, beam, position + 1]): all tokens so far, 0 the first.
-
-    The ancestry has `room` for so many more positions than there will be.
-    """
+    """Yields (position, ancestry with `room` for more, all tokens: int32 [batch, beam, position + 1], first 0)."""
     from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 
     random = np.random.default_rng(seed)

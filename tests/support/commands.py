@@ -1,10 +1,10 @@
 """Commands, run inside the process of the tests or in a fresh one."""
 
-import contextlib
 import importlib
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import traceback
@@ -21,12 +21,8 @@ def run_in_this_process(name: str, *flags: str, stdin: bytes = b"", **environmen
     flags = [str(flag) for flag in flags]
     source = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
     output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    with (
-        mock.patch.dict(os.environ, environment),
-        mock.patch.object(sys, "stdin", source),
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(errors),
-    ):
+    streams = {"stdin": source, "stdout": output, "stderr": errors}
+    with mock.patch.dict(os.environ, environment), mock.patch.multiple(sys, **streams):
         try:
             status = module.main(flags)
         except Exception:
@@ -39,6 +35,15 @@ def run_in_this_process(name: str, *flags: str, stdin: bytes = b"", **environmen
 def with_flags(flags, *changes: str) -> list[str]:
     """Returns flags in which `changes` take the place of those with the same names: a flag may be given only once."""
     return [*({flag.partition("=")[0]: flag for flag in (*flags, *changes)}.values())]
+
+
+def free_addresses(number: int) -> list[str]:
+    """Returns addresses at ports of this machine that nobody uses."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
 
 
 def program(name: str) -> Path:
@@ -58,14 +63,8 @@ def user_environment(**more: str) -> dict[str, str]:
 def run_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess:
     """Runs an installed command in a fresh process, as a shell does."""
     # Not a limit on speed: a command that hangs fails its test instead of stopping the suite.
-    finished = subprocess.run(
-        [program(name), *flags],
-        input=stdin,
-        capture_output=True,
-        env=user_environment(**environment),
-        timeout=600,
-        check=False,
-    )
+    options = {"env": user_environment(**environment), "capture_output": True, "timeout": 600, "check": False}
+    finished = subprocess.run([program(name), *flags], input=stdin, **options)
     finished.stdout, finished.stderr = finished.stdout.decode(), finished.stderr.decode()
     return finished
 

@@ -28,9 +28,8 @@ def attention_by_loops(layer, x, allowed, rotary=False, max_relative_position=0)
     A position that may see nothing gets zeros. With relative positions, these are equations 3 and 4 of Shaw et al.
     2018: z_i = sum_j alpha_ij (x_j W^V + a^V_ij), where alpha is the softmax of x_i W^Q (x_j W^K + a^K_ij) / sqrt(d_z).
     """
-    query, key, value, output = (
-        np.array(matrix).astype(np.float64) for matrix in (layer.query, layer.key, layer.value, layer.output_projection)
-    )
+    matrices = (layer.query, layer.key, layer.value, layer.output_projection)
+    query, key, value, output = (np.array(matrix).astype(np.float64) for matrix in matrices)
     key_size, value_size = query.shape[1] // layer.num_heads, value.shape[1] // layer.num_heads
     far = max_relative_position
     of_distance = [np.zeros((2 * far + 1, size)) for size in (key_size, value_size)]
@@ -64,10 +63,7 @@ def _turned(x):
 
 
 def stepped(layer, x, room=0):
-    """Runs a causal layer position by position, and returns all outputs, [rows, length, hidden].
-
-    The cache has room for `room` more positions than needed.
-    """
+    """Returns the outputs of a causal layer's steps, [rows, length, hidden]; the cache has room for `room` more."""
     cache = layer.start_cache(len(x), 1, x.shape[1] + room)
     outputs = []
     for position, ancestry, _ in descending_beams(len(x), 1, x.shape[1], room=room):
@@ -79,8 +75,7 @@ def stepped(layer, x, room=0):
 def assert_follows_its_ancestors(layer, hidden_size, batch=2, beam_size=3, length=11):
     """Asserts that stepping with beams gives each hypothesis the same output as one pass over all its tokens.
 
-    The cache grows twice during the steps. If the layer can, it does so by leaving out the entries that no hypothesis
-    needs.
+    The cache grows twice during the steps; if the layer can, by leaving out the entries that no hypothesis needs.
     """
     vectors = np.random.default_rng(5).normal(size=(10, hidden_size)).astype("float32")
     for compacts in [False, True] if hasattr(layer, "compact_cache") else [False]:

@@ -42,22 +42,15 @@ def contents_of(directory):
 def records_of(problem, data_dir, split):
     """The features of every record of a split, in the order of the files, each a dict of lists."""
     paths = [str(data_dir / problem.shard_filename(split, i)) for i in range(problem.shards_of(split))]
-    return [
-        {
-            name: list(feature.int64_list.value)
-            for name, feature in tf.train.Example.FromString(record.numpy()).features.feature.items()
-        }
-        for record in tf.data.TFRecordDataset(paths)
-    ]
+    examples = [tf.train.Example.FromString(record.numpy()) for record in tf.data.TFRecordDataset(paths)]
+    features = [example.features.feature.items() for example in examples]
+    return [{name: list(feature.int64_list.value) for name, feature in each} for each in features]
 
 
 def texts_of(problem, data_dir, split):
     """The pairs of a split in the order of the files."""
-    records = records_of(problem, data_dir, split)
-    sides = [
-        open_vocabulary(data_dir / name).decode(
-            tf.ragged.constant([record[side] for record in records], tf.int32).to_tensor()
-        )
-        for side, name in zip(("inputs", "targets"), problem.vocab_filenames)
-    ]
-    return list(zip(*sides))
+    records, texts = records_of(problem, data_dir, split), []
+    for side, name in zip(("inputs", "targets"), problem.vocab_filenames):
+        ids = tf.ragged.constant([record[side] for record in records], tf.int32).to_tensor()
+        texts.append(open_vocabulary(data_dir / name).decode(ids))
+    return list(zip(*texts))

@@ -14,15 +14,11 @@ WIDE = 130  # more than there are outputs
 
 
 class Random:
-    """Logits and attention that depend on sentence, position and last token, by tables of random numbers.
-
-    Attributes:
-      positions_run: how often its step was made.
-    """
+    """Logits and attention that depend on sentence, position and last token, by tables of random numbers."""
 
     def __init__(self, sentences=SENTENCES, vocab_size=VOCAB, length=LENGTH, seed=0, spread=2.0):
         random = np.random.default_rng(seed)
-        self.vocab_size, self.length, self.positions_run = vocab_size, length, 0
+        self.vocab_size, self.length, self.positions_run = vocab_size, length, 0  # how often its step was made
         self.logits = (spread * random.normal(size=(sentences, length, vocab_size, vocab_size))).astype("float32")
         attention = random.gamma(0.3, size=(sentences, length, vocab_size, SOURCE))
         self.attention = (attention / attention.sum(-1, keepdims=True)).astype("float32")

@@ -51,7 +51,6 @@ class Server:
 
     @property
     def access_log(self):
-        """The entries of the access log."""
         return [json.loads(line) for line in self.lines if line.startswith("{")]
 
     def wait_for(self, text, count=1):
@@ -62,7 +61,6 @@ class Server:
         return found[-1]
 
     def wait_until(self, condition):
-        """Waits until a function is true."""
         while not condition():
             assert self.process.poll() is None, self.lines
             time.sleep(0.02)
@@ -76,7 +74,6 @@ class Server:
         return status
 
     def get(self, path, **headers):
-        """Sends a GET request."""
         return self._answer(urllib.request.Request(self.url + path, headers=headers))
 
     def post(self, path, content=None, form=None, query="", **headers):

@@ -9,13 +9,9 @@ import filelock
 
 
 class SharedFolders:
-    """Folders that all processes of a test run read and none writes to, each made by the first that asks for it.
+    """Folders that all processes of a test run read and none writes to, each made by the first that asks for it."""
 
-    Args:
-      root: a folder that belongs to the whole run.
-    """
-
-    def __init__(self, root: Path):
+    def __init__(self, root: Path):  # a folder that belongs to the whole run
         self._root = root
 
     @classmethod
@@ -27,12 +23,7 @@ class SharedFolders:
         return cls(root)
 
     def get(self, name: str, make: Callable[[Path], None]) -> Path:
-        """Returns the folder of a name.
-
-        Args:
-          name: one for each content.
-          make: fills a folder that does not exist yet.
-        """
+        """Returns the folder of a name, one for each content; `make` fills it, and it does not exist before."""
         folder = self._root / name
         # A process that finds the lock taken waits for the one that makes the folder.
         with filelock.FileLock(self._root / f"{name}.lock"):

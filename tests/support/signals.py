@@ -9,10 +9,7 @@ from t2t_lite.display import Display
 
 
 class SignalAt(Display):
-    """Sends this process SIGTERM once: when a step is reported, or an evaluation shows a line with all of some words.
-
-    `then` is called after that.
-    """
+    """Sends SIGTERM once and calls `then`: when a step is reported, or an evaluation's line has all of some words."""
 
     def __init__(self, step=None, words=(), then=lambda: None):
         self._step, self._words, self._then = step, words, then

@@ -17,14 +17,8 @@ _LOOPS = ("While", "StatelessWhile")
 
 
 def traced_step_flops(model: Seq2SeqModel, source_length: int, target_length: int) -> float:
-    """Returns the number of operations per sentence pair in a training step.
-
-    Args:
-      model: a built model; its variables may have no values.
-      source_length, target_length: tokens per sentence.
-    """
-    products = _products(_trace(model, source_length, target_length))
-    return 3 * 2 * products / _ROWS
+    """Returns the number of operations per sentence pair in a training step of a built model, even without values."""
+    return 3 * 2 * _products(_trace(model, source_length, target_length)) / _ROWS
 
 
 def _trace(model: Seq2SeqModel, source: int, target: int) -> tf.Graph:

@@ -1,9 +1,13 @@
 """In a program of the user's: what is public can be imported, prints nothing and finds what is built in."""
 
+import logging
+import threading
 from pathlib import Path
 
 import pytest
 from support.commands import run_python
+
+from t2t_lite.system.beam import quiet_beam
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "0.1"
 
@@ -26,6 +30,12 @@ import t2t_lite as t2t
 translator = t2t.Translator.from_run_dir({str(FROZEN / "tied" / "run")!r})
 print(len(translator.translate(["a b", "c"])))
 """
+# Packages that our commands hide can be imported.
+LOADERS = """
+import tensorflow, keras, matplotlib.pyplot, IPython, jax
+for each in (tensorflow, keras): print(type(each.__loader__).__name__, each.__spec__.loader is each.__loader__)
+"""
+OWN = {"TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"}
 AVERAGES = f"""
 import shutil, tempfile
 import t2t_lite as t2t
@@ -47,18 +57,8 @@ for thread in threads: thread.join()
 @pytest.mark.parametrize(
     ("program", "settings", "output"),
     [
-        (
-            # Packages that our commands hide can be imported.
-            TRANSLATES + "import tensorflow, keras, matplotlib.pyplot, IPython, jax\nfor each in (tensorflow, keras):\n"
-            "    print(type(each.__loader__).__name__, each.__spec__.loader is each.__loader__)",
-            {},
-            "2\nSourceFileLoader True\nSourceFileLoader True\n",
-        ),
-        (
-            TRANSLATES + "print(os.environ['TF_CPP_MIN_LOG_LEVEL'])",
-            {"TF_CPP_MIN_LOG_LEVEL": "2", "KERAS_BACKEND": "tensorflow"},
-            "2\n2\n",
-        ),
+        (TRANSLATES + LOADERS, {}, "2\nSourceFileLoader True\nSourceFileLoader True\n"),
+        (TRANSLATES + "print(os.environ['TF_CPP_MIN_LOG_LEVEL'])", OWN, "2\n2\n"),
         ("import t2t_lite\nimport keras\nprint(keras.config.backend())", {"KERAS_BACKEND": "jax"}, "jax\n"),
         ("import t2t_lite as t2t\nprint(t2t.models.__name__)", {}, "t2t_lite.models\n"),
         (AVERAGES, {"KERAS_BACKEND": "jax"}, "[300]\n"),
@@ -143,7 +143,34 @@ def test_a_command_imports_tensorflow_silently_and_leaves_out_what_it_does_not_n
 
 def test_without_tensorflow_python_raises_its_own_error():
     program = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]\ntry:\n import tensorflow\n"
-    assert run("import t2t_lite\n" + program + "except ModuleNotFoundError as error:\n print(error.name)") == (
-        "tensorflow\n",
-        "",
-    )
+    found = run("import t2t_lite\n" + program + "except ModuleNotFoundError as error:\n print(error.name)")
+    assert found == ("tensorflow\n", "")
+
+
+def test_threads_of_a_failed_pipeline_do_not_print_after_its_error(capfd, monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    loggers = [logging.getLogger(name) for name in ("apache_beam", "grpc", None)]
+    levels = [logger.level for logger in loggers]
+    names = {}
+    exec("def fail(): raise ValueError('of a thread')", names)
+
+    def printed(module):
+        logging.getLogger("apache_beam.runners").error("a log line")
+        names["__name__"] = module
+        thread = threading.Thread(target=names["fail"])
+        thread.start()
+        thread.join()
+        return capfd.readouterr().err
+
+    try:
+        with quiet_beam():
+            assert printed("apache_beam.runners") == ""
+        assert "of a thread" in printed("apache_beam.runners")
+        with pytest.raises(ValueError, match="of the pipeline"), quiet_beam():
+            raise ValueError("of the pipeline")
+        assert printed("apache_beam.runners") == ""
+        assert "of a thread" in printed("another")
+        assert loggers[-1].level == levels[-1]
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -6,6 +6,7 @@ import socket
 import threading
 
 import pytest
+from support.commands import free_addresses
 
 from t2t_lite.errors import UserError
 from t2t_lite.training.cluster import (
@@ -24,14 +25,8 @@ KUBEFLOW = {"chief": ["run-chief-0.ns.svc:2222"], "worker": ["run-worker-0.ns.sv
 VERTEX = KUBEFLOW | {"evaluator": ["run-evaluator-0:2222"]}
 
 # srun --nodes=3 --ntasks=5
-STEP = {
-    "SLURM_JOB_ID": "83",
-    "SLURM_STEP_ID": "0",
-    "SLURM_STEP_NODELIST": "gpu[07-08],login",
-    "SLURM_STEP_NUM_TASKS": "5",
-    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
-    "SLURM_PROCID": "3",
-}
+STEP = {"SLURM_JOB_ID": "83", "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "gpu[07-08],login", "SLURM_PROCID": "3"}
+STEP |= {"SLURM_STEP_NUM_TASKS": "5", "SLURM_STEP_TASKS_PER_NODE": "2(x2),1"}
 PORT = 10_000 + 3 * 512  # the job's number modulo 40 is 3
 
 
@@ -73,24 +68,20 @@ def test_a_cluster_may_have_a_chief_and_an_evaluator(monkeypatch, cluster):
         "[]",
         "{}",
         '{"cluster": {"worker": ["a:1"]}}',
-        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
-        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": -1}}',
         '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker", "index": 0}}',
-        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}',
-        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 1}}',
         '{"cluster": {"chief": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}}',
         '{"cluster": {"evaluator": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}',
-        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "0"}}',
         '{"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}',
+        *(
+            f'{{"cluster": {{"worker": ["a:1"]}}, "task": {{"type": "{kind}", "index": {index}}}}}'
+            for kind, index in (("worker", 1), ("worker", -1), ("worker", '"0"'), ("ps", 0), ("evaluator", 1))
+        ),
     ],
 )
 def test_an_unusable_tf_config_is_refused_with_a_remedy(monkeypatch, value):
     monkeypatch.setenv("TF_CONFIG", value)
     with refused(r"TF_CONFIG is invalid .*--make_tf_config"):
         workers_of_environment()
-
-
-# SLURM; see also tests/integration/test_slurm.py.
 
 
 @pytest.mark.parametrize(
@@ -144,16 +135,9 @@ def test_variables_that_cannot_be_read_are_an_error(changes, message):
         tf_config_of_step({name: value for name, value in (STEP | changes).items() if value is not None})
 
 
-# Workers wait for each other before TensorFlow connects them; those that do not come are named.
-
-
 @pytest.fixture
 def addresses():
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
-    found = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return found
+    return free_addresses(3)
 
 
 def test_all_workers_return_when_the_last_one_has_come_and_their_ports_are_free(addresses):
@@ -181,15 +165,11 @@ def test_all_workers_return_when_the_last_one_has_come_and_their_ports_are_free(
 
 def test_errors_name_missing_workers_ports_in_use_and_addresses_without_a_port(addresses):
     first, second, _ = (int(address.rpartition(":")[2]) for address in addresses)
-    with (
-        socket.create_server(("localhost", second)),
-        refused(rf"^worker 2 \({addresses[2]}\) has not come within 0.1 s; "),
-    ):
+    missing = rf"^worker 2 \({addresses[2]}\) has not come within 0.1 s; "
+    with socket.create_server(("localhost", second)), refused(missing):
         meet_workers(addresses, 0, 0.1)
-    with (
-        socket.create_server(("", first)),
-        refused(rf"^this worker cannot open its port, {addresses[0]} in TF_CONFIG \(Address "),
-    ):
+    in_use = rf"^this worker cannot open its port, {addresses[0]} in TF_CONFIG \(Address "
+    with socket.create_server(("", first)), refused(in_use):
         meet_workers(addresses, 0, 0.1)
     with refused("the address 'host2' has no port"):
         meet_workers([addresses[0], "host2"], 0, 0.1)

@@ -1,12 +1,31 @@
-"""When steps are compiled, and which batches a new run has then."""
+"""What depends on the device: whether there is a GPU, when steps are compiled, and which batches a new run has then."""
 
 import pytest
 import tensorflow as tf
 
 from t2t_lite.bin.trainer import make_parser
 from t2t_lite.config import HParams
+from t2t_lite.system.machine import has_gpu
 from t2t_lite.training.devices import resolve_auto
 from t2t_lite.training.options import TrainOptions
+
+VISIBLE = {None: True, "0,1": True, "": False, "-1": False}
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "found"),
+    # The last one is the driver's, and no GPU.
+    [*(("nvidia0", *row) for row in VISIBLE.items()), (None, None, False), ("nvidiactl", None, False)],
+)
+def test_a_gpu_is_seen_by_its_device_file_unless_it_is_hidden(tmp_path, monkeypatch, device, visible, found):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    (tmp_path / "dev").mkdir()
+    if device:
+        (tmp_path / "dev" / device).touch()
+    assert has_gpu(tmp_path) == found
 
 
 @pytest.mark.parametrize(

@@ -21,19 +21,9 @@ from t2t_lite.reproduce.paper import PAPER_FIGURES
 VOCAB = 23
 # All sizes differ, so that none can be confused; lengths are multiples of all blocks of `local`.
 SOURCE_LENGTH, TARGET_LENGTH = 12, 8
-SMALL = HParams(
-    num_encoder_layers=2,
-    num_decoder_layers=3,
-    hidden_size=16,
-    filter_size=22,
-    num_heads=2,
-    attention_key_size=6,
-    attention_value_size=10,
-    neighborhood_size=4,
-    kernel_size=5,
-    parameter_heads=3,
-    parameter_head_size=14,
-    parameter_pairs=7,
+SMALL = HParams().override(
+    "num_encoder_layers=2,num_decoder_layers=3,hidden_size=16,filter_size=22,num_heads=2,attention_key_size=6,"
+    "attention_value_size=10,neighborhood_size=4,kernel_size=5,parameter_heads=3,parameter_head_size=14,parameter_pairs=7"
 )
 CHANGES = [
     *({name: word} for name, words in choices().items() if name not in ("model", "precision") for word in words),
@@ -93,9 +83,8 @@ def test_every_choice_of_layers_has_the_parameters_and_operations_of_its_model(c
     assert tuple(cost.parameter_parts()) == tuple(PARTS)
     # A model without values has the variables of a real one.
     real = make_model(hparams, *sizes)
-    assert [(each.path, each.shape) for each in model.variables] == [
-        (each.path, np.array(each).shape) for each in real.variables
-    ]
+    shapes = [(each.path, np.array(each).shape) for each in real.variables]
+    assert [(each.path, each.shape) for each in model.variables] == shapes
     lengths = (SOURCE_LENGTH, TARGET_LENGTH)
     assert operations(cost, *lengths) == traced_step_flops(model, *lengths)
 
@@ -145,15 +134,8 @@ def test_layers_of_plug_ins_report_their_cost_or_get_an_estimate(registered):
     registered(FEED_FORWARD_TYPES, "wider", lambda hparams, **options: Wider(hparams.hidden_size, 22, **options))
     registered(SELF_ATTENTION_TYPES, "reporting", reporting)
     registered(NORM_TYPES, "another_norm", LayerNorm)
-    usual, wider, own, norm = (
-        cost_of(SMALL.replace(**changes), VOCAB)
-        for changes in (
-            {},
-            {"feed_forward_type": "wider"},
-            {"self_attention_type": "reporting"},
-            {"norm_type": "another_norm"},
-        )
-    )
+    changes = [{}, {"feed_forward_type": "wider"}, {"self_attention_type": "reporting"}, {"norm_type": "another_norm"}]
+    usual, wider, own, norm = (cost_of(SMALL.replace(**each), VOCAB) for each in changes)
     assert wider.parameter_parts()["encoder feed-forward"] == usual.parameter_parts()["encoder feed-forward"] + 2 * 5
     # Vectors count as much as matrices: biases of 22 and 16 numbers, and the scale.
     more = 3 * 2 * (2 * 12 + 3 * 8) * (22 + 16 + 5)
@@ -192,9 +174,8 @@ def test_models_of_plug_ins_report_their_cost_or_get_an_estimate(registered):
     made = {"slots": WithSlots, "declared": Declared, "reporting": Reporting, "shallow": Shallow}
     for name, kind in made.items():
         registered(MODELS, name, kind)
-    usual, slots, declared, reporting = (
-        cost_of(SMALL.replace(model=name), VOCAB) for name in ("transformer", "slots", "declared", "reporting")
-    )
+    usual, smaller = cost_of(SMALL, VOCAB), cost_of(SMALL.replace(num_decoder_layers=1), VOCAB)
+    slots, declared, reporting, shallow = (cost_of(SMALL.replace(model=name), VOCAB) for name in made)
     for cost in (slots, declared):
         assert cost.parameter_parts() == usual.parameter_parts() | {"slots": 80}
     assert declared.step_flops(12, 8) == usual.step_flops(12, 8)
@@ -202,9 +183,6 @@ def test_models_of_plug_ins_report_their_cost_or_get_an_estimate(registered):
     assert slots.step_flops(12, 8)["slots"] == 3 * 2 * 8 * 80
     assert (reporting.parameter_parts(), reporting.step_flops(12, 8)) == ({"all": 5}, {"all": 96})
     assert reporting.step_bytes(8).kept == 16
-    shallow, smaller = (
-        cost_of(SMALL.replace(**each), VOCAB) for each in ({"model": "shallow"}, {"num_decoder_layers": 1})
-    )
     assert shallow.step_flops(12, 8) == smaller.step_flops(12, 8) and shallow.step_bytes(8) == smaller.step_bytes(8)
     with pytest.raises(UserError, match="unknown model 'transfomer'"):
         cost_of(SMALL.replace(model="transfomer"), VOCAB)
@@ -219,15 +197,14 @@ def test_the_memory_estimated_from_variables_alone_is_about_that_of_the_formulas
     """The formulas are at most twice what is measured, see test_memory.py."""
 
     class Undeclared(Transformer):
-        """A plug-in's model that may compute anything."""
+        pass
 
     registered(MODELS, "undeclared", Undeclared)
     sizes = {"hidden_size": 128, "filter_size": 512, "num_heads": 4, "max_length": 300}
     hparams = HPARAMS["transformer_tiny"]().replace(**sizes, **changes)
     for length in (48, 200):
-        known, estimated = (
-            estimate_memory(cost_of(each, 4000), length) for each in (hparams, hparams.replace(model="undeclared"))
-        )
+        models = (hparams, hparams.replace(model="undeclared"))
+        known, estimated = (estimate_memory(cost_of(each, 4000), length) for each in models)
         ratio = (estimated.fixed + 4000 * estimated.per_token) / (known.fixed + 4000 * known.per_token)
         assert 0.75 <= ratio <= 2.0
         assert estimated.fixed < known.fixed + 300 * MIB

@@ -1,6 +1,5 @@
 """The training loop between steps: evaluations, model selection, reports and reasons to stop."""
 
-import json
 import math
 import signal
 import threading
@@ -21,7 +20,7 @@ from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.runs import checkpoints
 from t2t_lite.runs.checkpoint_files import list_checkpoints
-from t2t_lite.runs.evaluations import best_steps, read_evaluations
+from t2t_lite.runs.evaluations import best_steps, read_evaluations, read_log
 from t2t_lite.runs.run_dir import open_run_dir
 from t2t_lite.scoring.text_metrics import Bleu, Chrf
 from t2t_lite.system.locks import locked
@@ -45,19 +44,11 @@ def dev_lines(grammar_data):
     return [list(read_lines(grammar_data / problem.text_filename("dev", side))) for side in ("inputs", "targets")]
 
 
-def log_of(directory):
-    return [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
-
-
 def events_of(directory):
     """The values in a directory of event files, in order."""
-    return [
-        value
-        for path in directory.iterdir()
-        if path.is_file()
-        for event in tf.compat.v1.train.summary_iterator(str(path))
-        for value in event.summary.value
-    ]
+    files = [str(path) for path in directory.iterdir() if path.is_file()]
+    events = [event for file in files for event in tf.compat.v1.train.summary_iterator(file)]
+    return [value for event in events for value in event.summary.value]
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +66,9 @@ def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu_and_the_bes
     assert list(evaluations) == [3, 6, 9]
     for figures in evaluations.values():
         assert figures.keys() == {"loss", "nll_loss", "perplexity", "accuracy", "bleu"}
-        assert 0.0 <= figures["accuracy"] <= 1.0 and figures["nll_loss"] != figures["loss"]
+        assert 0.0 <= figures["accuracy"] <= 1.0 and 0.0 <= figures["bleu"] <= 100.0
         assert figures["perplexity"] == pytest.approx(math.exp(figures["nll_loss"]))
-        assert 1.0 < figures["loss"] < 20.0
-        assert 0.0 <= figures["bleu"] <= 100.0
+        assert 1.0 < figures["loss"] < 20.0 and figures["nll_loss"] != figures["loss"]
     assert steps_of(chosen) == sorted({*best_steps(evaluations, "bleu", 2), 9})
 
 
@@ -96,8 +86,8 @@ def test_the_saved_average_is_the_evaluated_one(chosen, grammar_data):
     assert found == pytest.approx(read_evaluations(chosen)[9]["bleu"])
 
 
-def test_the_log_has_a_line_for_each_start_and_report(chosen):
-    lines = log_of(chosen)
+def test_the_log_has_a_line_for_each_start_and_report_and_the_event_files_have_the_same_figures(chosen):
+    lines = read_log(chosen).lines
     parts = ["start 0", "train 1", "eval 3", "train 4", "eval 6", "train 8", "train 9", "eval 9"]
     assert [f"{line['part']} {line['step']}" for line in lines] == parts
     start, versions = lines[0], {"t2t_lite": t2t.__version__, "tensorflow": tf.__version__, "keras": keras.__version__}
@@ -107,14 +97,8 @@ def test_the_log_has_a_line_for_each_start_and_report(chosen):
     last = lines[-2]
     assert {"loss", "learning_rate", "target_tokens_per_second_per_device", "steps_per_second"} <= last.keys()
     assert last["padded_target_tokens_per_second"] >= last["target_tokens_per_second"] > 0.0
-    assert 0.0 <= last["input_wait_share"] < 1.0
-    assert 0.0 < last["utilisation"] < 1.0
-    assert last["gradient_norm"] > 0.0
-    assert last["memory_bytes"] > 2**20
-    assert last["skipped_steps"] == 0
-
-
-def test_the_event_files_have_the_same_figures(chosen):
+    assert 0.0 <= last["input_wait_share"] < 1.0 and 0.0 < last["utilisation"] < 1.0
+    assert last["gradient_norm"] > 0.0 and last["memory_bytes"] > 2**20 and last["skipped_steps"] == 0
     tags = {part: {value.tag for value in events_of(chosen / part)} for part in ("train", "eval")}
     assert {"loss", "gradient_norm", "utilisation", "input_wait_share", "target_tokens_per_second"} <= tags["train"]
     assert {"loss", "nll_loss", "perplexity", "accuracy", "bleu", "sample 1", "sample 3"} <= tags["eval"]
@@ -122,12 +106,9 @@ def test_the_event_files_have_the_same_figures(chosen):
 
 def test_each_evaluation_shows_three_dev_lines_with_their_translations(chosen, grammar_data):
     sources, references = dev_lines(grammar_data)
-    events = [
-        tf.make_ndarray(value.tensor).ravel()[0].decode()
-        for value in events_of(chosen / "eval")
-        if value.tag.startswith("sample")
-    ]
-    logged = [entry["samples"] for entry in log_of(chosen) if entry["part"] == "eval"]
+    tensors = [value.tensor for value in events_of(chosen / "eval") if value.tag.startswith("sample")]
+    events = [tf.make_ndarray(tensor).ravel()[0].decode() for tensor in tensors]
+    logged = [entry["samples"] for entry in read_log(chosen).lines if entry["part"] == "eval"]
     assert [len(samples) for samples in logged] == [3, 3, 3] and len(events) == 9
     for samples, texts in zip(logged, (events[:3], events[3:6], events[6:])):
         lines = [sources.index(sample["source"]) for sample in samples]
@@ -184,18 +165,16 @@ def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp
     assert steps_of(tmp_path) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(
-    "has_gpus, expected",
-    [
-        # A GPU computes while the host reads the figures of the step before.
-        (True, ["start", "read", "start", *3 * ["start", "read"], "start", "read", "read"]),
-        # On a CPU, the step is over when the call returns. Read later, its time would include that of the next step.
-        (False, 6 * ["start", "read"]),
-    ],
-)
-def test_on_a_gpu_figures_are_read_when_the_next_step_has_begun(
-    run, grammar_data, tmp_path, monkeypatch, has_gpus, expected
-):
+# A GPU computes while the host reads the figures of the step before. On a CPU, the step is over when the call returns;
+# read later, its time would include that of the next step.
+ORDERS = {
+    True: ["start", "read", "start", *3 * ["start", "read"], "start", "read", "read"],
+    False: 6 * ["start", "read"],
+}
+
+
+@pytest.mark.parametrize("has_gpus", ORDERS)
+def test_on_a_gpu_figures_are_read_when_the_next_step_has_begun(run, grammar_data, tmp_path, monkeypatch, has_gpus):
     order, start = [], TrainStep.start
 
     def started(*arguments):
@@ -210,7 +189,7 @@ def test_on_a_gpu_figures_are_read_when_the_next_step_has_begun(
     monkeypatch.setattr("t2t_lite.training.calls.step_report", read)
     monkeypatch.setattr("t2t_lite.training.loop.has_gpus", lambda strategy: has_gpus)
     run(SMALL, grammar_data, tmp_path, PROBLEM, schedule="train", steps_per_call=1)
-    assert order == expected
+    assert order == ORDERS[has_gpus]
 
 
 @pytest.mark.heavy
@@ -274,13 +253,12 @@ def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
     options, directory, _ = decoding
     sources, references = (lines[:5] for lines in dev_lines(grammar_data))
     last = steps_of(directory)[-1]
-    translator = Translator.from_run_dir(
-        directory, options["decode_hparams"], checkpoint_path=f"ckpt-{last}", xla_compile=False
-    )
+    settings = options["decode_hparams"]
+    translator = Translator.from_run_dir(directory, settings, checkpoint_path=f"ckpt-{last}", xla_compile=False)
     figure = read_evaluations(directory)[last]["chrf"]
     assert Chrf().score(translator.translate(sources), references) == pytest.approx(figure)
-    shown = [sample["source"] for entry in log_of(directory) if entry["part"] == "eval" for sample in entry["samples"]]
-    assert {*shown} <= {*sources}
+    logged = [entry["samples"] for entry in read_log(directory).lines if entry["part"] == "eval"]
+    assert {sample["source"] for samples in logged for sample in samples} <= {*sources}
     for wrong in ({"eval_lines": 5}, {"eval_lines": 0, "eval_decode": True}, {"eval_lines": "5", "eval_decode": True}):
         with pytest.raises(UserError, match="`eval_lines"):
             TrainOptions(**wrong)
@@ -289,14 +267,9 @@ def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
 @pytest.mark.parametrize("value", [3.4e38, 1e30, 7.25, math.nan])
 def test_figures_of_a_diverged_training_are_printed_briefly_and_recorded(tmp_path, logged, value):
     figures = dict.fromkeys(("loss", "nll_loss", "gradient_norm", "learning_rate"), value)
-    figures |= {
-        "epoch": 1.0,
-        "input_wait_share": 0.0,
-        "memory_bytes": 1.0,
-        "skipped_steps": 0.0,
-        "steps_per_second": 1.0,
-    }
-    figures |= {"target_tokens_per_second": 1.0, "padded_target_tokens_per_second": 1.0}
+    figures |= {"epoch": 1.0, "input_wait_share": 0.0, "memory_bytes": 1.0, "skipped_steps": 0.0}
+    rates = ("steps_per_second", "target_tokens_per_second", "padded_target_tokens_per_second")
+    figures |= dict.fromkeys(rates, 1.0)
     with Progress(tmp_path, 0, 10, Display()) as progress:
         progress.report(1, figures)
         progress.after_evaluation(1, {"loss": value, "nll_loss": value, "perplexity": value, "accuracy": 0.0})
@@ -304,4 +277,4 @@ def test_figures_of_a_diverged_training_are_printed_briefly_and_recorded(tmp_pat
     assert len(lines) == 2 and max(map(len, lines)) < 200
     shown = {3.4e38: "3.4e+38", 1e30: "1e+30", 7.25: "7.250"}.get(value, "nan")
     assert f"loss {shown}  " in lines[0] and f"dev loss {shown}, " in lines[1]
-    assert [line["loss"] for line in log_of(tmp_path)] == [value if value == value else None] * 2
+    assert [line["loss"] for line in read_log(tmp_path).lines] == [value if value == value else None] * 2

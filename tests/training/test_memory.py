@@ -18,12 +18,8 @@ VOCAB = 2000
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=32, filter_size=1024, num_heads=2)
 
 
-def estimate(hparams, length, vocab_size=VOCAB, inputs_vocab_size=None):
-    return estimate_memory(cost_of(hparams, vocab_size, inputs_vocab_size), length)
-
-
-def bytes_per_token(hparams, vocab_size, length):
-    return estimate(hparams, length, vocab_size).per_token
+def estimate(hparams, length):
+    return estimate_memory(cost_of(hparams, VOCAB), length)
 
 
 def of_layers(name, layers, **changes):
@@ -66,16 +62,15 @@ def test_every_choice_of_settings_has_an_estimate(changes, length):
     hparams = SMALL.replace(**changes)
     # A lower bound: the logits with softmax and gradient, and one vector per sub-layer.
     least = 4 * 4 * VOCAB + 2 * (2 * 2 + 3 * 3) * SMALL.hidden_size
-    assert least < bytes_per_token(hparams, VOCAB, length) < math.inf
-    assert 0 < estimate(hparams, length).fixed < math.inf
+    fixed, per_token = estimate(hparams, length)
+    assert least < per_token < math.inf and 0 < fixed < math.inf
 
 
 def test_the_fixed_part_counts_the_weights_four_times_plus_moments_and_an_average():
     hparams = SMALL.replace(num_encoder_layers=1, num_decoder_layers=1)
     wide = hparams.replace(filter_size=8 * 1024)
-    more = sum(cost_of(wide, VOCAB).parameter_parts().values()) - sum(
-        cost_of(hparams, VOCAB).parameter_parts().values()
-    )
+    size, wide_size = (sum(cost_of(each, VOCAB).parameter_parts().values()) for each in (hparams, wide))
+    more = wide_size - size
 
     def growth(**changes):
         return estimate(wide.replace(**changes), 1).fixed - estimate(hparams.replace(**changes), 1).fixed
@@ -87,10 +82,9 @@ def test_the_fixed_part_counts_the_weights_four_times_plus_moments_and_an_averag
 
 
 def test_max_tokens_is_the_number_of_positions_that_fit_the_usable_share():
-    length = 64
-    fixed = estimate(SMALL, length).fixed
-    free = (fixed + 1000.5 * bytes_per_token(SMALL, VOCAB, length)) / USABLE_SHARE
-    assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) == 1000
+    fixed, per_token = estimate(SMALL, 64)
+    free = (fixed + 1000.5 * per_token) / USABLE_SHARE
+    assert choose_max_tokens(SMALL, VOCAB, None, int(free), 64) == 1000
 
 
 def test_with_several_micro_batches_at_once_each_has_gradients_a_chunk_of_logits_and_room_for_the_longest_sentence():
@@ -106,9 +100,8 @@ def test_with_several_micro_batches_at_once_each_has_gradients_a_chunk_of_logits
 
 
 def test_memory_for_less_than_one_sentence_is_an_error():
-    length = 64
-    fixed = estimate(SMALL, length).fixed
-    sentence = length * bytes_per_token(SMALL, VOCAB, length)
+    length, (fixed, per_token) = 64, estimate(SMALL, 64)
+    sentence = length * per_token
     enough = math.ceil((fixed + sentence) / USABLE_SHARE)
     assert choose_max_tokens(SMALL, VOCAB, None, enough + 1, length) == length
     wanted, for_model, free = (math.ceil(number / MIB) for number in (sentence, fixed, enough))
@@ -119,21 +112,9 @@ def test_memory_for_less_than_one_sentence_is_an_error():
 
 
 # As Linux writes them, shortened.
-MEMINFO = """MemTotal:       24684084 kB
-MemFree:        20988892 kB
-MemAvailable:   22000000 kB
-Buffers:           26400 kB
-HugePages_Total:       0
-"""
+MEMINFO = "MemTotal: 24684084 kB\nMemFree: 20988892 kB\nMemAvailable:   22000000 kB\nHugePages_Total:       0\n"
 AVAILABLE = 22_000_000 * 1024
-STAT = """anon 104857600
-file 73400320
-inactive_anon 0
-active_anon 104857600
-inactive_file 52428800
-active_file 20971520
-"""
-
+STAT = "anon 104857600\nfile 73400320\nactive_anon 104857600\ninactive_file 52428800\nactive_file 20971520\n"
 
 # 1024 MiB, of which 170 are used, 50 of them by reclaimable files.
 FULL = {"memory.max": "1073741824\n", "memory.current": "178257920\n", "memory.stat": STAT}
@@ -143,11 +124,8 @@ JOB = {"user.slice": FULL, "user.slice/job.scope": FULL | {"memory.max": "max\n"
 SMALL_JOB = JOB | {"user.slice/job.scope": FULL | {"memory.max": "268435456\n"}}
 # Version 1: the group has its path on the host, but in a container its files are at the root.
 IN_DOCKER = "9:name=systemd:/\n4:hugetlb,memory:/docker/db406e97df0d\n1:cpu,cpuacct:/\n0::/\n"
-VERSION_1 = {
-    "memory.limit_in_bytes": "1073741824\n",
-    "memory.usage_in_bytes": "178257920\n",
-    "memory.stat": "cache 73400320\ninactive_file 1\ntotal_inactive_file 52428800\n",
-}
+VERSION_1 = {"memory.limit_in_bytes": "1073741824\n", "memory.usage_in_bytes": "178257920\n"}
+VERSION_1["memory.stat"] = "cache 73400320\ninactive_file 1\ntotal_inactive_file 52428800\n"
 UNLIMITED = VERSION_1 | {"memory.limit_in_bytes": "9223372036854771712\n"}
 
 

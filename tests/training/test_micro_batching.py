@@ -26,10 +26,11 @@ def rows_of(micro_batches):
 
 def test_without_a_limit_there_is_one_micro_batch():
     batch = shared(5, MicroBatches())
-    assert batch["inputs"].shape == (1, 5, 2)
-    assert batch["targets"].shape == (1, 5, 3)
+    assert (batch["inputs"].shape, batch["targets"].shape) == ((1, 5, 2), (1, 5, 3))
     assert rows_of(batch["inputs"]) == [[1, 2, 3, 4, 5]]
     assert (batch["tokens"], batch["epoch"]) == (15.0, 7)
+    parallel = MicroBatches(max_tokens=100, num_parallel=2)  # run at once, they share the limit
+    assert parallel.largest_shape(9) == (5, 9)
 
 
 FIVE = [[1, 2], [3, 4], [5, 0]]
@@ -57,10 +58,6 @@ def test_micro_batches_are_contiguous_rows_within_the_limit(rows, micro, inputs_
     assert (batch["tokens"], batch["first_row"]) == (3.0 * rows, 0)
 
 
-def test_the_largest_shape_of_micro_batches_that_run_at_once():
-    assert MicroBatches(max_tokens=100, num_parallel=2).largest_shape(9) == (5, 9)
-
-
 class Hosts:
     """Imitates a strategy of several hosts with two replicas each, as far as the distribution needs it."""
 
@@ -79,10 +76,8 @@ def test_every_host_gets_its_own_rows_for_any_limit(bounds):
     batch = {name: np.repeat(ids, 3, axis=1)[None] for name in ("inputs", "targets")}
     found = []
     for host, bound in enumerate(bounds):
-        dataset = distribute_batches(
-            Hosts(host), tf.data.Dataset.from_tensor_slices(batch), MicroBatches(max_tokens=bound)
-        )
-        for share in dataset:
+        data = tf.data.Dataset.from_tensor_slices(batch)
+        for share in distribute_batches(Hosts(host), data, MicroBatches(max_tokens=bound)):
             rows = [row for row in np.array(share["inputs"])[:, :, 0].ravel().tolist() if row]
             found.append((int(share["first_row"]), rows))
     assert found == [(0, [1, 2, 3]), (3, [4, 5, 6]), (6, [7, 8, 9]), (9, [10, 11])]
@@ -98,11 +93,9 @@ def test_static_shapes_depend_only_on_the_length():
     assert shared(5, MicroBatches(max_tokens=16, static_tokens=32))["inputs"].shape == (3, 2, 8)
 
 
-@pytest.mark.parametrize(
-    ("length", "expected"), [(1, 8), (8, 8), (9, 16), (17, 24), (25, 32), (33, 48), (49, 64), (65, 96), (257, 384)]
-)
-def test_lengths_are_padded_to_bucket_lengths(length, expected):
-    assert int(bucket_length(tf.constant(length))) == expected
+def test_lengths_are_padded_to_bucket_lengths():
+    expected = {1: 8, 8: 8, 9: 16, 17: 24, 25: 32, 33: 48, 49: 64, 65: 96, 257: 384}
+    assert {length: int(bucket_length(tf.constant(length))) for length in expected} == expected
 
 
 def test_there_is_one_static_shape_per_bucket_length():

@@ -1,6 +1,5 @@
 """Several steps with one call change no result, report, checkpoint or skipped step, and signals work."""
 
-import json
 import re
 import signal
 
@@ -12,6 +11,7 @@ from support.signals import SignalAt
 
 from t2t_lite.errors import UserError
 from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.evaluations import read_log
 from t2t_lite.training.calls import CallLength, StepCalls
 from t2t_lite.training.options import Callback, Callbacks
 from t2t_lite.training.step import TrainStep
@@ -70,11 +70,6 @@ def several(run, grammar_data, tmp_path_factory):
     return directory, found
 
 
-def log_of(directory):
-    entries = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
-    return [entry for entry in entries if entry["part"] == "train"]
-
-
 @pytest.mark.slow
 def test_it_trains_and_reports_as_with_one_step_a_call(run, several, grammar_data, tmp_path):
     directory, calls = several
@@ -83,7 +78,8 @@ def test_it_trains_and_reports_as_with_one_step_a_call(run, several, grammar_dat
     assert [step for step, _ in list_checkpoints(directory)] == [11, 22, 23]
     for step in (11, 23):
         assert_same_content(directory / f"ckpt-{step}", tmp_path / f"ckpt-{step}", 1e-5)
-    found, expected = log_of(directory), log_of(tmp_path)
+    logs = [read_log(path).lines for path in (directory, tmp_path)]
+    found, expected = ([entry for entry in lines if entry["part"] == "train"] for lines in logs)
     assert [entry["step"] for entry in found] == [1, 6, 12, 18, 23]
     for entry, other in zip(found, expected):
         for name in ("step", "epoch", "learning_rate", "skipped_steps"):

@@ -14,15 +14,8 @@ from t2t_lite.training.evaluation import EvalSums
 from t2t_lite.training.micro_batching import MicroBatches, distribute_batches
 from t2t_lite.training.step import GradientPacks, TrainStep, build_model, step_report
 
-TINY = HParams(
-    num_encoder_layers=1,
-    num_decoder_layers=1,
-    hidden_size=16,
-    filter_size=24,
-    num_heads=2,
-    residual_dropout=0.0,
-    learning_rate_warmup_steps=40,
-)
+TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=16, filter_size=24, num_heads=2)
+TINY = TINY.replace(residual_dropout=0.0, learning_rate_warmup_steps=40)
 DROPOUT = TINY.replace(residual_dropout=0.5, attention_dropout=0.2, relu_dropout=0.2)
 VOCAB = 19
 ROWS = 10
@@ -94,18 +87,12 @@ def with_dropout(feed_forward_type, micro=WHOLE):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("micro", "feed_forward_type"),
-    [
-        (MicroBatches(max_tokens=35), "relu"),
-        (MicroBatches(max_tokens=21), "relu"),
-        (MicroBatches(max_tokens=7), "relu"),
-        (MicroBatches(num_parallel=2), "relu"),
-        (MicroBatches(max_tokens=14, num_parallel=2), "relu"),
-        (MicroBatches(max_tokens=21), "attention"),
-    ],
+    ("max_tokens", "num_parallel", "feed_forward_type"),
+    [*((tokens, 1, "relu") for tokens in (35, 21, 7)), (None, 2, "relu"), (14, 2, "relu"), (21, 1, "attention")],
     ids=["2", "4", "10", "2 at once", "2 of 10 at once", "4 with attention to parameters"],
 )
-def test_micro_batches_give_the_same_step_as_the_whole_batch_with_dropout(micro, feed_forward_type):
+def test_micro_batches_give_the_same_step_as_the_whole_batch_with_dropout(max_tokens, num_parallel, feed_forward_type):
+    micro = MicroBatches(max_tokens=max_tokens, num_parallel=num_parallel)
     expected, whole_reports = with_dropout(feed_forward_type)
     found, reports = with_dropout(feed_forward_type, micro)
     assert_close(found, expected, atol=2e-6)
@@ -138,13 +125,9 @@ def test_check_memory_changes_no_weights_and_no_optimizer_state(dropout):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "in_graph"),
-    [
-        ({"ema_decay": 0.5, "clip_norm": 1.0}, False),
-        ({"ema_decay": 0.5, "clip_norm": 1.0}, True),
-        ({"optimizer": "adamw", "weight_decay": 0.1}, True),
-        ({"optimizer": "adafactor"}, False),
-        ({"optimizer": "adafactor"}, True),
-    ],
+    [({"ema_decay": 0.5, "clip_norm": 1.0}, in_graph) for in_graph in (False, True)]
+    + [({"optimizer": "adafactor"}, in_graph) for in_graph in (False, True)]
+    + [({"optimizer": "adamw", "weight_decay": 0.1}, True)],
     ids=str,
 )
 def test_gradients_that_are_not_finite_change_nothing_but_the_counts(changes, in_graph):
@@ -172,8 +155,7 @@ def test_mixed_precision_steps_are_close_to_float32(precision, atol):
     expected, report = whole()
     model, _, step = step_of(TINY.replace(precision=precision))
     reports = [step(seed=seed) for seed in range(3)]
-    assert all(report.finite for report in reports)
-    assert all(variable.dtype == "float32" for variable in model.variables)
+    assert all(report.finite for report in reports) and {each.dtype for each in model.variables} == {"float32"}
     assert reports[-1].sums.smoothed == pytest.approx(report.sums.smoothed, rel=2e-2)
     assert reports[-1].gradient_norm == pytest.approx(report.gradient_norm, rel=0.1)
     assert_close(weights(model), expected, atol)
@@ -207,9 +189,6 @@ def test_evaluation_in_micro_batches_gives_the_same_sums():
         best = np.argmax(model(inputs, targets).numpy(), axis=-1)
         correct += np.count_nonzero((best == targets) & (targets != 0))
     assert 0 < results[0].correct == correct
-
-
-# A step as one graph.
 
 
 @pytest.mark.parametrize(

@@ -17,23 +17,18 @@ from t2t_lite.runs.evaluations import read_log
 SMALL = SMALL_MODEL.replace(train_steps=40)
 
 
+SMALL_DATA = "bpe_dropout=0.2,pair_concatenation=0.5,token_dropout=0.1,rdrop_alpha=1.0,batch_tokens=1024"
+
+
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"bpe_dropout": 0.2, "pair_concatenation": 0.5, "token_dropout": 0.1, "rdrop_alpha": 1.0, "batch_tokens": 1024},
-    ],
-    ids=["plain", "small data"],
-)
+@pytest.mark.parametrize("changes", ["", SMALL_DATA], ids=["plain", "small data"])
 def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(
     run, changes, grammar_data, tmp_path
 ):
-    settings = SMALL.replace(**changes)
+    settings = SMALL.override(changes)
     run(settings, grammar_data, tmp_path / "through")
     run(settings.replace(train_steps=20), grammar_data, tmp_path / "stopped")
     run(settings, grammar_data, tmp_path / "stopped")
-
     through = everything(tmp_path / "through" / "ckpt-40")
     epoch = next(value for name, value in through.items() if name.startswith("progress/epoch"))
     assert epoch >= 1  # so the stop and the end lie in different epochs

@@ -19,10 +19,8 @@ from t2t_lite.runs.selection import average_checkpoints
 from t2t_lite.training.warm_start import resolve, warm_start
 
 TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=16, filter_size=24, num_heads=2, max_length=20)
-EMBEDDING, INPUTS, PROJECTION = (
-    f"transformer.{part}.weight" for part in ("embedding", "inputs_embedding", "projection")
-)
-
+PARTS = ("embedding", "inputs_embedding", "projection")
+EMBEDDING, INPUTS, PROJECTION = (f"transformer.{part}.weight" for part in PARTS)
 NUMBERS = ["one", "two", "three", "four", "five", "six"]
 ANIMALS = ["owl", "hen", "goat", "mouse", "horse", "otter"]
 WORTE = ["Eule", "Henne", "Ziege", "Maus", "Stute", "Otter"]
@@ -101,10 +99,7 @@ def assert_same(one, other, but=()):
 
 
 def assert_rows_by_token(after, before, tokens, old_rows, old_tokens):
-    """Asserts that every row was loaded from the same token's row, or is unchanged. Returns the number of loaded rows.
-
-    Symbols come first in all vocabularies and have the same names.
-    """
+    """Asserts that every row was loaded from the same token's row, or is unchanged; returns how many were loaded."""
     shared = 0
     for number, token in enumerate(tokens):
         found = token in old_tokens
@@ -141,11 +136,8 @@ def test_with_other_vocabularies_rows_follow_their_tokens(tmp_path, vocabularies
         old_tokens, tokens = tokens_of(vocabularies[then]), tokens_of(vocabularies[now])
         shared = assert_rows_by_token(after[name], before[name], tokens, old[name], old_tokens)
         parts.add(f"  in part: {name}: {shared} of {len(tokens)} tokens")
-    whole = len(old) - len(tables)
-    assert (
-        lines[0] == f"warm start from {directory}/ckpt-200: {whole} of {len(old)} weights loaded, {len(tables)} in part"
-    )
-    assert set(lines[1:]) == parts
+    loaded = f"{len(old) - len(tables)} of {len(old)} weights loaded, {len(tables)} in part"
+    assert lines[0] == f"warm start from {directory}/ckpt-200: {loaded}" and set(lines[1:]) == parts
 
 
 def test_weights_of_another_filter_size_keep_their_initial_values_and_are_reported(run, vocabularies):
@@ -171,9 +163,8 @@ def test_with_another_number_of_layers_the_common_ones_are_loaded(tmp_path, voca
     (number,) = {len(added), len(left_over)} - {0}
     kind, where = ("not loaded", "the checkpoint") if added else ("unused", "this model")
     assert f"  {kind}: transformer.decoder_1 ({number} weights): not in {where}" in lines
-    assert lines[0].endswith(
-        f"{number} not loaded" if added else f"{len(after)} weights loaded, {number} in the checkpoint unused"
-    )
+    whole = f"{len(after)} weights loaded, {number} in the checkpoint unused"
+    assert lines[0].endswith(f"{number} not loaded" if added else whole)
 
 
 def test_mirrored_weights_are_loaded_on_their_devices(run, vocabularies):
@@ -192,9 +183,8 @@ def test_a_run_stands_for_its_last_checkpoint_and_an_average_is_refused_whatever
     for ending in (".index", ".data-00000-of-00001"):
         shutil.copy(f"{path}{ending}", f"{directory / 'ckpt-900'}{ending}")
     for name in ("average-200", "ckpt-900"):
-        with pytest.raises(
-            UserError, match=r"average of the checkpoints of steps 100, 200.* such as ckpt-200"
-        ) as error:
+        said = r"average of the checkpoints of steps 100, 200.* such as ckpt-200"
+        with pytest.raises(UserError, match=said) as error:
             resolve(directory / name)
         assert f"`warm_start_from={directory / name}`" in str(error.value) and "\n" not in str(error.value)
 
@@ -202,9 +192,7 @@ def test_a_run_stands_for_its_last_checkpoint_and_an_average_is_refused_whatever
 @pytest.mark.parametrize(
     "path, said",
     [
-        ("nowhere", "neither a run directory nor a checkpoint"),
-        (".", "neither a run directory nor a checkpoint"),
-        ("loose/ckpt-200", "neither a run directory nor a checkpoint"),
+        *((path, "neither a run directory nor a checkpoint") for path in ("nowhere", ".", "loose/ckpt-200")),
         ("run/ckpt-300", "no such checkpoint; use one in .*run, such as ckpt-100, ckpt-200"),
         ("run/run.json", "no such checkpoint"),
         ("empty", "no checkpoint yet"),

@@ -49,10 +49,8 @@ class History:
             logits = tf.where(wrong, 0.0, tf.gather(self.table, key))
             return logits, {"written": written, "more": (total,)}, None
 
-        state = {
-            "written": tf.zeros([count, beam_size, self.length], tf.int32),
-            "more": (tf.zeros([count, beam_size, 1]),),
-        }
+        written = tf.zeros([count, beam_size, self.length], tf.int32)
+        state = {"written": written, "more": (tf.zeros([count, beam_size, 1]),)}
         batch_size = count if batch_size is None else batch_size
         options = {"alpha": 0.6, "max_length": self.length, "never": ()} | options
         return beam_search(step, state, batch_size, self.vocab_size, beam_size=beam_size, **options)

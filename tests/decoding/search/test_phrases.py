@@ -32,19 +32,9 @@ def rows_of(phrases):
 
 
 def search(model, phrases, beam_size=WIDE, rule=None, more=(), limits=None, **inputs):
-    rules = (rule or Phrases(NO, NO), *more)
-    return beam_search(
-        model.step(),
-        (),
-        len(phrases),
-        model.vocab_size,
-        beam_size=beam_size,
-        alpha=0.6,
-        max_length=model.length,
-        length_limits=limits,
-        constraints=rules,
-        constraint_inputs=rows_of(phrases) | inputs,
-    )
+    options = {"beam_size": beam_size, "alpha": 0.6, "max_length": model.length, "length_limits": limits}
+    options |= {"constraints": (rule or Phrases(NO, NO), *more), "constraint_inputs": rows_of(phrases) | inputs}
+    return beam_search(model.step(), (), len(phrases), model.vocab_size, **options)
 
 
 def occurrences(tokens, phrase, begins=NO, ends=NO):
@@ -91,10 +81,9 @@ def test_a_narrow_beam_finds_an_output_that_contains_all_phrases(beam_size):
     for sentence, each in enumerate(phrases):
         tokens = tuple(result.ids[sentence, 0, : result.lengths[sentence, 0]].numpy())
         assert has_all(each)(tokens), tokens
-        np.testing.assert_allclose(result.log_probs[sentence, 0], model.log_prob(sentence, tokens), atol=1e-4)
-        np.testing.assert_allclose(
-            result.scores[sentence, 0], result.log_probs[sentence, 0] / ((5 + len(tokens)) / 6) ** 0.6, rtol=1e-4
-        )
+        log_prob = result.log_probs[sentence, 0]
+        np.testing.assert_allclose(log_prob, model.log_prob(sentence, tokens), atol=1e-4)
+        np.testing.assert_allclose(result.scores[sentence, 0], log_prob / ((5 + len(tokens)) / 6) ** 0.6, rtol=1e-4)
 
 
 def test_a_sentence_without_phrases_is_searched_as_without_the_constraint():
@@ -132,9 +121,8 @@ def test_outputs_that_the_limit_ends_too_early_rank_last_and_by_missing_tokens()
 @pytest.mark.slow
 def test_a_compiled_search_finds_the_same():
     model = Random(vocab_size=VOCAB, length=6)
-    plain, compiled = (
-        tf.function(lambda: search(model, PHRASES, 3), autograph=False, jit_compile=jit)() for jit in (False, True)
-    )
+    find = lambda: search(model, PHRASES, 3)  # noqa: E731
+    plain, compiled = (tf.function(find, autograph=False, jit_compile=jit)() for jit in (False, True))
     np.testing.assert_array_equal(plain.ids, compiled.ids)
     np.testing.assert_allclose(plain.scores, compiled.scores, rtol=1e-5)
 
@@ -145,8 +133,7 @@ def test_the_beam_is_shared_by_banks_and_the_rest_goes_to_the_higher_ones():
     # The best of banks 2, 1 and 0, then the second best of 2 and 0 (1 has no other), then the third best of 0.
     assert allocated(merits, banks, tf.constant(4), 6).numpy().tolist() == [[4, 3, 0, 5, 1, 2]]
     assert allocated(merits, banks, tf.constant(4), 2).numpy().tolist() == [[4, 3]]
-    one_bank = allocated(merits, tf.zeros_like(banks), tf.constant(4), 3)
-    assert one_bank.numpy().tolist() == [[0, 1, 2]]
+    assert allocated(merits, tf.zeros_like(banks), tf.constant(4), 3).numpy().tolist() == [[0, 1, 2]]
 
 
 def test_places_are_the_tokens_of_all_phrases():

@@ -42,11 +42,13 @@ def test_batches_of_large_models_are_as_large_as_their_caches_allow():
     [(1, "one sentence at a time .* smaller beam_size in"), (32, "32 sentences at a time .* batch_tokens")],
 )
 def test_a_beam_that_cannot_fit_is_refused_with_needed_and_free_memory(rows, message):
+    needed = r"beam_size=30000 needs at least [\d,.]+ GiB, but only [\d,.]+ GiB are free; use"
     with pytest.raises(UserError, match=message) as caught:
         check_search_memory(BASE, BeamSearch(37_000, 30_000, 0.6), rows, 32)
-    assert re.search(
-        r"beam_size=30000 needs at least [\d,.]+ GiB, but only [\d,.]+ GiB are free; use", str(caught.value)
-    )
+    assert re.search(needed, str(caught.value))
+
+
+LINEAR = HParams(learning_rate_schedule="linear", learning_rate_decay_steps=5000)
 
 
 class Greedy:
@@ -77,16 +79,11 @@ def test_an_out_of_memory_error_of_tensorflow_becomes_one_line():
         (HParams(optimizer="lion"), ["optimizer=lion: the paper's learning rate suits Adam; set learning_rate"]),
         (HParams(optimizer="adamw"), ["optimizer=adamw: without weight_decay, this equals adam"]),
         (HParams(learning_rate_decay_steps=9), ["learning_rate_decay_steps=9 has no effect with learning_rate_sch"]),
-        (
-            HParams(learning_rate_schedule="linear", learning_rate_decay_steps=5000),
-            ["learning_rate_decay_steps=5000: this is below train_steps=100000; from that step on, the learning rate"],
-        ),
+        (LINEAR, ["learning_rate_decay_steps=5000: this is below train_steps=100000; from that step on, the learning"]),
         (HParams(residual_dropout=0.9), ["residual_dropout=0.9: this drops more than half"]),
         (HParams(), []),
     ],
 )
 def test_settings_that_are_rarely_intended_give_a_warning_with_their_effect(settings, message):
-    found = settings.warnings()
-    assert len(found) == len(message)
-    for line, start in zip(found, message):
+    for line, start in zip(settings.warnings(), message, strict=True):
         assert line.startswith(start)

@@ -76,9 +76,6 @@ def test_the_coverage_penalty_sums_the_attention_to_each_source_token():
 
         assert_finds(result, sentence, model.best(sentence, lambda tokens: True, added))
     assert (result.ids[:, 0].numpy() != plain.ids[:, 0].numpy()).any()
-
-
-def test_the_coverage_penalty_of_an_example():
     # log 0.5 + log 1 + log 1, because coverage above 1 counts as 1; the last token is padding
     found = coverage_penalty(tf.constant([0.5, 1.0, 1.7, 0.0]), tf.constant([True, True, True, False]), 0.2)
     np.testing.assert_allclose(found, 0.2 * np.log(0.5), rtol=1e-6)
@@ -88,10 +85,9 @@ def test_the_coverage_penalty_of_an_example():
 def test_a_search_for_the_best_output_only_stops_earlier(alpha):
     model = Random(sentences=20, vocab_size=6, length=30)
     model.logits[..., EOS] += 1
-    found, most = [], []
+    found, most, sentences = [], [], SearchInputs(tf.fill([20], 30))
     for wanted in (0, 1):
         search = BeamSearch(6, 4, alpha, num_wanted=wanted)
-        sentences = SearchInputs(tf.fill([20], 30))
         model.positions_run = 0
         found.append(search.advance(model.step(), search.start(sentences, (), 30), sentences).finished)
         most.append(model.positions_run)
@@ -206,18 +202,12 @@ def test_sampling_with_a_low_temperature_or_one_candidate_is_greedy_search():
 PROBABILITIES = np.array([0.05, 0.5, 0.1, 0.3, 0.05], "float32")
 
 
-@pytest.mark.parametrize(
-    "sampling, kept",
-    [
-        (Sampling(1.0), [0, 1, 2, 3, 4]),
-        (Sampling(1.0, top_k=2), [1, 3]),
-        (Sampling(1.0, top_p=0.5), [1]),
-        (Sampling(1.0, top_p=0.51), [1, 3]),
-        (Sampling(1.0, top_p=0.85), [1, 2, 3]),
-        (Sampling(1.0, top_k=2, top_p=0.99), [1, 3]),
-        (Sampling(2.0), [0, 1, 2, 3, 4]),
-    ],
-)
+SAMPLINGS = {Sampling(1.0): [0, 1, 2, 3, 4], Sampling(2.0): [0, 1, 2, 3, 4], Sampling(1.0, top_k=2): [1, 3]}
+SAMPLINGS |= {Sampling(1.0, top_p=0.5): [1], Sampling(1.0, top_p=0.51): [1, 3], Sampling(1.0, top_p=0.85): [1, 2, 3]}
+SAMPLINGS |= {Sampling(1.0, top_k=2, top_p=0.99): [1, 3]}
+
+
+@pytest.mark.parametrize(("sampling", "kept"), SAMPLINGS.items(), ids=str)
 def test_draws_are_among_the_kept_tokens_in_proportion_to_their_probabilities(sampling, kept):
     uniforms = (np.arange(10_000, dtype="float32") + 0.5) / 10_000
     logits = np.broadcast_to(np.log(PROBABILITIES), (10_000, 5))

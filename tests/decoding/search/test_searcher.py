@@ -71,14 +71,9 @@ def assert_same(found, expected):
 LENGTHS = [3, 9, 17, 33, 40, 2, 7, 7, 12, 30, 31, 32]
 PARTS = (64, 4096)  # positions per batch: single long sentences; all sentences together
 LIMITS = np.array([40, 9, 100, 70, 45, 1, 64, 65, 32, 33, 5, 90], "int32")
-
-
 # Settings of the model, of the search, and of the searcher: pairwise combinations, and every kind of cache.
 SEARCHES = [
-    ({}, 1, PARTS[0], True),
-    ({}, 1, PARTS[1], False),
-    ({}, 3, PARTS[0], False),
-    ({}, 3, PARTS[1], True),
+    *(({}, *row) for row in ((1, PARTS[0], True), (1, PARTS[1], False), (3, PARTS[0], False), (3, PARTS[1], True))),
     ({"hard_alignment_token": 4}, 3, 256, False),
     ({"self_attention_type": "local"}, 3, 256, True),
     ({"position_encoding": "rotary", "norm_position": "pre"}, 3, 256, True),
@@ -109,8 +104,7 @@ def test_a_search_that_is_looked_at_finds_the_same_and_can_be_ended(batch_tokens
     found = searcher(inputs, SearchInputs(LIMITS), lambda: calls.append(True))
     assert_same(found, searcher(inputs, SearchInputs(LIMITS)))
     longest = found.lengths.max()
-    assert len(calls) > 5  # caches grow more seldom: their capacity doubles
-    assert longest > 64
+    assert len(calls) > 5 and longest > 64  # caches grow more seldom: their capacity doubles
 
     def end():
         calls.pop()
@@ -136,10 +130,8 @@ def test_sentences_that_leave_the_batch_at_different_times_do_not_change_results
 @pytest.mark.heavy
 def test_constraints_stay_with_their_sentences():
     model, inputs = make(), sources(LENGTHS)
-    known = {
-        "min_lengths": np.minimum(LIMITS, 35).astype("int32"),
-        "prefixes": np.array([[2 + i % 20, 3, 0] if i % 2 else [0, 0, 0] for i in range(12)], "int32"),
-    }
+    prefixes = np.array([[2 + i % 20, 3, 0] if i % 2 else [0, 0, 0] for i in range(12)], "int32")
+    known = {"min_lengths": np.minimum(LIMITS, 35).astype("int32"), "prefixes": prefixes}
     constraints = (MinLength(), NoRepeatNgram(3), Prefix((0,)))
     search = BeamSearch(VOCAB, 4, 0.6, groups=2, constraints=constraints, never=(), coverage_beta=0.1)
     expected = plain(model, search, inputs, LIMITS, source_mask=inputs != 0, constraint_inputs=known)
@@ -207,18 +199,12 @@ def test_threads_share_a_searcher():
         assert_same(result, plain(model, search, batch, limits.limits))
 
 
-# Scores of the search and of teacher forcing.
-
 KINDS = {
     "the paper's": {},
     "pre": {"norm_position": "pre"},
     "modern": {"norm_position": "pre", "norm_type": "rms", "feed_forward_type": "swiglu"},
-    "rotary": {"position_encoding": "rotary"},
-    "relative": {"position_encoding": "relative"},
-    "learned": {"position_encoding": "learned"},
-    "local": {"self_attention_type": "local"},
-    "recurrent": {"self_attention_type": "recurrent"},
-    "convolution": {"self_attention_type": "convolution"},
+    **{name: {"position_encoding": name} for name in ("rotary", "relative", "learned")},
+    **{name: {"self_attention_type": name} for name in ("local", "recurrent", "convolution")},
     "parameters": {"feed_forward_type": "attention", "parameter_heads": 2, "parameter_head_size": 8},
     "untied": {"tied_embeddings": "none", "hard_alignment_token": 5},
     "ensemble": None,
