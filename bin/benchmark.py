@@ -91,7 +91,7 @@ class Flags(cli.RunFlags):
     output_dir: PathLike | None = option(
         None, "the run directory of the model (with --curve also several: RUN,RUN)", group="with --decoding"
     )
-    decode_from_file: PathLike | None = option(None, "the text to translate, plain or .gz")
+    decode_from_file: PathLike | None = option(None, "the text to translate, plain or compressed")
     decode_hparams: str = option("", "overrides of the problem's defaults", metavar="NAME=VALUE,...")
     engine: Sequence[str] | None = option(
         None,

@@ -54,7 +54,7 @@ def make_parser() -> cli.CommandParser:
     class Flags(cli.RunFlags):
         hypothesis: cli.Paths | None = option(
             None,
-            "translations or trees, one per line, plain or .gz; several files are compared with the first",
+            "translations or trees, one per line, plain or compressed; several files are compared with the first",
             metavar="FILE,...",
         )
         reference: cli.Paths | None = option(
@@ -151,7 +151,7 @@ def _run(flags: Sequence[str]) -> None:
         check_references(name, len(arguments.reference))
     _check_options(parser, arguments, metrics)
     options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
-    if language and arguments.language and arguments.language != language:
+    if language and arguments.language and arguments.language.partition("-")[0] != language.partition("-")[0]:
         parser.error(
             f"--language={arguments.language}: the outputs of {arguments.output_dir[0]} are {language}; omit it"
         )

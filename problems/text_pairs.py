@@ -41,7 +41,7 @@ _FILE_FLAGS = {}
 for _split in SPLITS:
     _default = "" if _split == "train" else " (default: pairs held out from the training text)"
     _FILE_FLAGS |= {
-        f"{_split}_source": f"the {_split} sources, one sentence per line, plain or gzip: a file, several files "
+        f"{_split}_source": f"the {_split} sources, one sentence per line, plain or compressed: a file, several files "
         f"separated by commas, or a pattern such as part*.en{_default}",
         f"{_split}_target": f"the translations of the {_split} sources, in the same order and the same number of files",
         f"{_split}_tsv": f"a {_split} file with SOURCE<tab>TRANSLATION on each line, instead of two files; - for "

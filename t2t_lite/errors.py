@@ -38,8 +38,8 @@ def nearest(name: str, known: Iterable[str], is_registered: bool = False) -> str
     known = sorted(known)
     first = sorted(known, key=in_common, reverse=True)
     listing = "; `registry_help` lists all" if is_registered and len(known) > _FEW else ""
-    if close := difflib.get_close_matches(name, [*first[:5], *known], n=3, cutoff=0.55):
-        return f"; did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?{listing.removeprefix(';')}"
+    if close := difflib.get_close_matches(name, known, n=3, cutoff=0.55):
+        return f"; did you mean {' or '.join(map(repr, close))}?{listing.removeprefix(';')}"
     plugin = ". If a plug-in registers it, pass `t2t_usr_dir`" if is_registered else ""
     if len(known) > _FEW:
         return f"; the nearest are {', '.join(map(repr, first[:3]))}{listing}{plugin}"

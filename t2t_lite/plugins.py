@@ -116,8 +116,8 @@ def _import(load: Callable[[], object], what: str) -> None:
         missing = (error.name or "").split(".")[0]
         frame = traceback.extract_tb(error.__traceback__)[-1]
         if missing != "tensor2tensor":
-            beside = Path(frame.filename).with_name(missing)
-            if beside.is_dir() or beside.with_suffix(".py").exists():
+            beside = Path(frame.filename).parent / missing
+            if missing and (beside.is_dir() or beside.with_suffix(".py").exists()):
                 raise UserError(
                     f"{what} cannot be imported: {frame.filename}, line {frame.lineno}, imports {missing}, a file "
                     f"beside it, as if it were installed; write: from . import {missing}"

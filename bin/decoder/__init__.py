@@ -60,7 +60,7 @@ class Flags(cli.RunFlags):
     search: type[DecodeOptions] = DecodeOptions
     xla_compile: bool | None = EngineOptions.field("xla_compile")
     decode_from_file: PathLike | None = option(
-        None, "text to translate, plain or .gz", unset="standard input", group="input", parse=_path
+        None, "text to translate, plain or compressed", unset="standard input", group="input", parse=_path
     )
     decode_interactive: bool = option(
         False,

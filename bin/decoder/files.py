@@ -76,10 +76,10 @@ def waiting_blocks(lines: Iterator[_Line], most: int) -> Iterator[list[_Line]]:
 
 
 def decode_stream(
-    lines: Iterator[tuple[str, ...]], writer: OutputWriter, batch_lines: int | None, files: Sequence[TextIO]
+    lines: Iterator[tuple[str, ...]], writer: OutputWriter, batch_lines: int, files: Sequence[TextIO]
 ) -> None:
     first_line = 1
-    for block in waiting_blocks(lines, batch_lines or WAITING_LINES):
+    for block in waiting_blocks(lines, batch_lines):
         for file, texts in zip(files, writer.outputs_of(block, first_line), strict=True):
             file.writelines(line + "\n" for line in texts)
             file.flush()
@@ -190,8 +190,8 @@ def decode(
     arguments: argparse.Namespace, model: ModelSource, inputs: list[Path], targets: list[Path], picture: Path | None
 ) -> None:
     """Decodes with a model that was checked; the files are those that `_files` of the command returns."""
-    translator = loaded(model, arguments)
     terms = {"terms": Glossary(arguments.terms)} if arguments.terms else {}
+    translator = loaded(model, arguments)
     if arguments.decode_interactive:
         decode_interactively(translator, **terms)
         return
@@ -216,7 +216,8 @@ def decode(
                 opener: Callable[..., TextIO] = gzip.open if target.suffix == ".gz" else open
                 partial = stack.enter_context(written_whole(target))
                 files.append(stack.enter_context(opener(partial, "wt", encoding="utf-8")))
-            decode_stream(lines, writer, arguments.batch_lines, files)
+            usual = WAITING_LINES if inputs[0] == STANDARD_INPUT else BLOCK_LINES
+            decode_stream(lines, writer, arguments.batch_lines or usual, files)
     if isinstance(translator, Parser) and translator.parsed:
         cli.warn((f"after line {resumed_after:,}: " if resumed_after else "") + translator.report())
     if picture:

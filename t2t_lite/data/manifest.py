@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from t2t_lite.config import HParams
-from t2t_lite.data.problem import LANGUAGES, SIDES, SPLITS, Problem, joined_languages
+from t2t_lite.data.problem import LANGUAGES, SIDES, SPLITS, Problem, joined_languages, language_pair
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, write_text
 
@@ -117,7 +117,8 @@ class Manifest:
         recorded = self.settings.get("languages") or joined_languages(
             *(self.settings.get(name) or "" for name in LANGUAGES)
         )
-        if recorded and (given := problem.options.get("languages", recorded)) != recorded:
+        given = problem.options.get("languages", recorded)
+        if recorded and language_pair(given) != language_pair(recorded):
             raise UserError(
                 f"the data in {data_dir} was made with `languages={recorded}`, but this run has `languages={given}`; "
                 f"omit it, or use another `data_dir`"

@@ -234,9 +234,9 @@ def read_tsv(path: Path) -> Iterator[Example]:
             has_pairs = True
             yield Example(columns[0], columns[1] if len(columns) == 2 else WithMore(columns[1]))
     if first and not has_pairs:
-        form, remedy = _JSON if re.match(r"\[?\s*\{", first) else _CSV if "," in first else ("", "")
-        looks = f", and it looks like {form}; {remedy}" if form else "; separate the two sides with a tab"
-        raise UserError(f"no line of {path} has a tab{looks}")
+        is_json = re.match(r"\[?\s*\{", first)
+        advice = f"it looks like JSON: {_JSON[1]}" if is_json else f"if it is CSV, {_CSV[1]}"
+        raise UserError(f"no line of {path} has a tab between the two sides; {advice}")
 
 
 def _any_lines(path: Path) -> Iterator[str]:

@@ -94,8 +94,9 @@ def export(
     source = open_model(output_dir, checked.checkpoint_path, checked.decode_hparams)
     for line in source.remarks:
         warn(line)
-    if checked.checkpoint_path is None and source.checkpoint.startswith(AVERAGE):
-        step, last = list_checkpoints(source.run_dir.path)[-1]
+    others = list_checkpoints(source.run_dir.path)
+    if checked.checkpoint_path is None and source.checkpoint.startswith(AVERAGE) and others:
+        step, last = others[-1]
         of_last = read_evaluations(source.run_dir.path).get(step, {}).get("loss")
         of_average = [each.loss for each in stored_evaluations(source.run_dir, "dev", source.selection.path)]
         losses = ["" if loss is None else f" (dev loss {loss:.3f})" for loss in (next(iter(of_average), None), of_last)]

@@ -50,6 +50,11 @@ def canonical(code: str) -> str:
     return "-".join([parts[0].lower(), *(usual.get(len(part), str)(part) for part in parts[1:])])
 
 
+def primary(code: str) -> str:
+    """Returns the language of a code without its script and region: "pt_BR" -> "pt"."""
+    return canonical(code).partition("-")[0]
+
+
 def distance(code: str, other: str) -> int | None:
     """Returns how far a requested code is from the code of a model; None if the model does not serve it.
 

@@ -44,7 +44,7 @@ def model_places(
         )
     for source, pair in zip(sources, language_pairs):
         own = source.source_language, source.target_language
-        if any(each and languages.canonical(each) != languages.canonical(asked) for each, asked in zip(own, pair)):
+        if any(each and languages.primary(each) != languages.primary(asked) for each, asked in zip(own, pair)):
             raise UserError(
                 f"`languages`: the model in {source.where} translates {' to '.join(own)}, not {' to '.join(pair)}; "
                 f"omit `languages`, or correct it",

@@ -122,9 +122,15 @@ def test_another_format_is_an_error_that_says_what_to_do(name, content, message,
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"en": "a", "de": "b"}\n' * 3, "no line of .* has a tab, and it looks like JSON; write its fields"),
-        ('en,de\n"a, c",b\n', "has a tab, and it looks like CSV; convert it to tab-separated columns: python -c"),
-        ("one\ntwo\n", "no line of .* has a tab; separate the two sides with a tab"),
+        (
+            '{"en": "a", "de": "b"}\n' * 3,
+            "no line of .* has a tab between the two sides; it looks like JSON: write its fields",
+        ),
+        (
+            'en,de\n"a, c",b\n',
+            "has a tab between the two sides; if it is CSV, convert it to tab-separated columns: python -c",
+        ),
+        ("one\ntwo\n", "no line of .* has a tab between the two sides; if it is CSV"),
     ],
 )
 def test_pairs_in_another_format_are_an_error_that_says_what_to_do(content, message, tmp_path):

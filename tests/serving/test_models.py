@@ -103,7 +103,7 @@ def test_a_model_has_a_glossary_and_a_request_may_have_another(models, translato
         model_set(Place(parser, terms=tmp_path / "terms.tsv"))
     with pytest.raises(t2t.UserError, match=r"the model in .* translates en to de, not en to fr; omit `languages`"):
         model_places((), "en-fr", output_dir=known_languages(run, tmp_path))
-    assert model_places((), "EN-de", output_dir=tmp_path / "run")[0].languages == ("EN", "de")
+    assert model_places((), "EN_gb:de", output_dir=tmp_path / "run")[0].languages == ("EN-gb", "de")
 
 
 def known_languages(source, folder):
