@@ -75,13 +75,13 @@ def decode_corpus(arguments: argparse.Namespace) -> None:
     model = chosen_model(arguments)
     if os.path.isfile(arguments.decode_to_file):
         raise UserError(f"--decode_to_file={arguments.decode_to_file} is a file; with --runner, pass a folder")
+    beam, pipeline = new_pipeline(arguments.runner, arguments.beam_options)
     if not FileSystems.exists(arguments.decode_to_file):
         FileSystems.mkdirs(arguments.decode_to_file)
     waiting = _waiting(shards, arguments, model)
     cli.warn(f"{len(shards)} files, {len(shards) - len(waiting)} of them are already decoded")
     if not waiting:
         return
-    beam, pipeline = new_pipeline(arguments.runner, arguments.beam_options)
     counted = beam.metrics.Metrics.counter("t2t_lite", "lines")
     size = arguments.batch_lines or BLOCK_LINES
 

@@ -165,5 +165,8 @@ def test_datagen_generates_a_built_in_problem_and_a_second_run_does_nothing(proc
     assert f"{tmp_path}" not in before and not [name for name in before if ".spill" in name or "incomplete" in name]
     again = process("datagen", *flags)
     assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout == f"algorithmic_copy: already in {tmp_path / 'data'}, nothing to do\n"
+    said, following = again.stdout.splitlines()
+    assert said == f"algorithmic_copy: already in {tmp_path / 'data'}, nothing to do"
+    train = f"--problem=algorithmic_copy --hparams_set=transformer_tiny --data_dir={tmp_path / 'data'} --output_dir=RUN"
+    assert following == f"Next: t2t-lite-trainer {train}"
     assert snapshot(tmp_path) == before

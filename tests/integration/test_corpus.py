@@ -99,5 +99,7 @@ def test_files_that_cannot_be_decoded_are_an_error_of_one_line(corpus, small_run
     ):
         assert not (tmp_path / "out").exists()
         flags = (f"--output_dir={small_run}", f"--decode_from_file={source}", f"--decode_to_file={target}")
+        refused = command("decoder", *flags, "--runner=nothing")
+        assert refused.returncode in (1, 2) and not (tmp_path / "out").exists()
         result = command("decoder", *flags, "--runner=direct")
         assert result.returncode == 1 and said in result.stderr.splitlines()[-1]
