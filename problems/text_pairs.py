@@ -108,9 +108,10 @@ class TextPairs(Problem):
         for side in ("source", "target"):
             names = [Path(path).name for path in split_paths(self.options.get(f"train_{side}", ""))]
             endings = {re.sub(r"\.(gz|bz2|xz)$", "", name).rpartition(".")[2] for name in names}
-            of_sides.append(endings.pop().replace("_", "-") if len(endings) == 1 else "")
-        are_known = all(of_side[2:3] in ("", "-") and of_side[:2] in _LANGUAGES for of_side in of_sides)
-        return joined_languages(*of_sides) if are_known else ""
+            ending = endings.pop() if len(endings) == 1 else ""
+            is_code = re.fullmatch(r"..([-_]([A-Za-z]{2}|[A-Za-z]{4}|[0-9]{3}))?", ending)  # en, pt_BR, zh-Hans, es-419
+            of_sides.append(ending.replace("_", "-") if is_code and ending[:2] in _LANGUAGES else "")
+        return joined_languages(*of_sides)
 
     @property
     def symbols(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -101,7 +101,7 @@ class Manifest:
         as_it_is = vocabulary_settings(problem, self)
         made_with, asked = self.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
         asked |= {name: value for name, value in vars(problem).items() if name in as_it_is}
-        for name in sorted((made_with.keys() | asked.keys()) - {*LANGUAGES, "languages"}):  # records do not depend on
+        for name in sorted((made_with.keys() | asked.keys()) - {*LANGUAGES, "languages"}):  # these change no record
             if made_with.get(name) != asked.get(name):
                 then, now = (
                     f"`{name}={each[name]}`" if each.get(name) or each.get(name) is False else f"no `{name}`"

@@ -35,7 +35,7 @@ def language_pair(text: str) -> tuple[str, str]:
     return source, target
 
 
-def joined_languages(source: str, target: str) -> str:
+def joined_languages(source: str | None, target: str | None) -> str:
     """Returns the text for a pair of languages that `language_pair` reads; "" unless both are known."""
     return f"{source}{':' if '-' in f'{source}{target}' else '-'}{target}" if source and target else ""
 
@@ -155,7 +155,7 @@ class Problem:
             return
         if given := str(values.get("languages") or ""):
             self.source_language, self.target_language = language_pair(given)
-        for name in LANGUAGES:  # of a run, or of data from before version 0.11
+        for name in LANGUAGES:  # as runs record them
             if value := str(values.get(name) or ""):
                 setattr(self, name, value)
 

@@ -110,7 +110,7 @@ def refuse(where: str, problem: str, text: str) -> str:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a UTF-8 text file, plain or gzip, without line ends ("\n" or "\r\n")."""
+    """Yields the lines of a UTF-8 text file, plain or compressed, without line ends ("\n" or "\r\n")."""
     with open_bytes(path) as file:
         yield from split_lines(file, str(path), refuse)
 

@@ -76,6 +76,5 @@ def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imp
     layer = export.content["alignment_layer"]
     languages = options.languages
     if not languages and LANGUAGES_OPTION.keys() <= problem.flags.keys():
-        own = (export.content.get(name) or "" for name in ("source_language", "output_language"))
-        languages = joined_languages(*own)
+        languages = joined_languages(export.content.get("source_language"), export.content.get("output_language"))
     return write_run(output_dir, model, step, problem, export.vocabulary, export.inputs_vocabulary, layer, languages)

@@ -94,7 +94,7 @@ def treebank_files(path: Path) -> list[Path]:
 
 
 def read_trees(path: Path) -> Iterator[Tree | Malformed]:
-    """Yields the clean trees of a file, plain or gzip, and a `Malformed` for each tree that cannot be read.
+    """Yields the clean trees of a file, plain or compressed, and a `Malformed` for each tree that cannot be read.
 
     Reading continues after a malformed tree. Trees without words are left out.
     """

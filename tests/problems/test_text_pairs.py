@@ -216,6 +216,9 @@ def test_the_users_text_may_have_languages(name):
         ("x.en,y.fr", "x.de,y.de", ""),
         ("en", "de", "en-de"),
         ("train.enx", "train.de", ""),
+        ("train.en_v2", "train.de_v2", ""),
+        ("train.en-clean", "train.de-clean", ""),
+        ("train.es-419", "train.en_GB", "es-419:en-GB"),
     ],
 )
 def test_the_endings_of_files_name_the_languages(source, target, languages):
