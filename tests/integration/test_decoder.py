@@ -5,6 +5,8 @@ import contextlib
 import gzip
 import importlib.util
 import json
+import os
+import pty
 import re
 import shutil
 import signal
@@ -131,6 +133,18 @@ def test_interactive_lines_are_timed(decode):
     assert len(result.stdout.splitlines()) == 2
     times = re.findall(r"^  [\d.]+ s, score -[\d.]+, log-probability -[\d.]+$", result.stderr, re.MULTILINE)
     assert len(times) == 2
+
+
+@pytest.mark.heavy
+def test_a_terminal_is_asked_line_by_line_until_its_input_ends(small_run, commands_environment):
+    ours, theirs = pty.openpty()
+    flags = (f"--output_dir={small_run}", SEARCH, PLAIN, "--decode_interactive")
+    pipes = {"stdin": theirs, "stderr": subprocess.PIPE}
+    with start_process("decoder", *flags, environment=commands_environment, **pipes) as process:
+        os.write(ours, b"The dog sleeps.\nShe sings.\n\x04")
+        shown, report = process.communicate(timeout=600)
+    assert process.returncode == 0, report
+    assert len(shown.split("> ")) == 4 and report.count("log-probability") == 2
 
 
 @pytest.mark.heavy

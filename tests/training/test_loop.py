@@ -194,7 +194,10 @@ def test_on_a_gpu_figures_are_read_when_the_next_step_has_begun(run, grammar_dat
 
 @pytest.mark.heavy
 def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
-    run(SMALL.replace(train_steps=12), grammar_data, tmp_path, PROBLEM, profile=True, schedule="train")
+    # Steps 6 to 10 of twelve are traced; four steps are too few.
+    run(SMALL.replace(train_steps=4), grammar_data, tmp_path, PROBLEM, profile=True, schedule="train")
+    assert not list(tmp_path.rglob("*.xplane.pb"))
+    run(SMALL.replace(train_steps=16), grammar_data, tmp_path, PROBLEM, profile=True, schedule="train")
     (trace,) = (tmp_path / "train").rglob("*.xplane.pb")
     assert trace.stat().st_size > 1000
 
