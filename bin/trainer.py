@@ -34,11 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("trainer", body, argv, exit_at_once=not has_workers, exit_after_error=True)
 
 
-def _processes(text: str) -> int:
-    """Reads --processes_per_host; returns 0 for auto."""
-    return 0 if text == "auto" else cli.whole_number(1)(text)
-
-
 class Flags(cli.RunFlags):
     problem: str | None = option(None, "name of the problem", group="what to train")
     hparams_set: str | None = option(
@@ -67,7 +62,7 @@ class Flags(cli.RunFlags):
         unset="1 for all devices",
         group="devices",
         metavar="N|auto",
-        parse=_processes,
+        parse=lambda text: 0 if text == "auto" else cli.whole_number(1)(text),
     )
     max_restarts: int = option(
         0,

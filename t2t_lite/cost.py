@@ -188,26 +188,10 @@ def _units(hparams: HParams, causal: bool) -> list[int]:
     return [hparams.hidden_size] if causal else [half, hparams.hidden_size - half]
 
 
-def _recurrent_parameters(hparams: HParams, causal: bool) -> int:
-    return sum(3 * units * (hparams.hidden_size + 1 + units) for units in _units(hparams, causal))
-
-
-def _recurrent_products(hparams: HParams, causal: bool, length: float) -> float:
-    return length * sum(3 * units * (hparams.hidden_size + units) for units in _units(hparams, causal))
-
-
 def _recurrent_bytes(hparams: HParams, causal: bool, index: int, length: int) -> StepBytes:
     # Gates, candidate, states and their products; the float32 part was measured. A loop adds two graphs: its own and
     # its gradient's.
     return StepBytes(hparams.hidden_size * (8 * _size_of(hparams) + 10 * FLOAT32), graph=32 * MIB)
-
-
-def _convolution_weights(hparams: HParams) -> int:
-    return hparams.kernel_size * hparams.hidden_size**2
-
-
-def _separable_weights(hparams: HParams) -> int:
-    return hparams.kernel_size * hparams.hidden_size + hparams.hidden_size**2
 
 
 def _convolution_bytes(hparams: HParams, causal: bool, index: int, length: int) -> StepBytes:
@@ -227,9 +211,17 @@ def _convolution(weights: Callable[[HParams], int]) -> _Formulas:
 _SELF_ATTENTION = {
     "full": _Formulas(_full_parameters, _full_products, _full_bytes),
     "local": _Formulas(_attention_parameters, _local_products, _local_bytes),
-    "recurrent": _Formulas(_recurrent_parameters, _recurrent_products, _recurrent_bytes),
-    "convolution": _convolution(_convolution_weights),
-    "separable_convolution": _convolution(_separable_weights),
+    "recurrent": _Formulas(
+        lambda hparams, causal: sum(3 * size * (hparams.hidden_size + 1 + size) for size in _units(hparams, causal)),
+        lambda hparams, causal, length: (
+            length * sum(3 * size * (hparams.hidden_size + size) for size in _units(hparams, causal))
+        ),
+        _recurrent_bytes,
+    ),
+    "convolution": _convolution(lambda hparams: hparams.kernel_size * hparams.hidden_size**2),
+    "separable_convolution": _convolution(
+        lambda hparams: hparams.kernel_size * hparams.hidden_size + hparams.hidden_size**2
+    ),
 }
 
 
@@ -401,7 +393,13 @@ class Cost:
         total = StepBytes(kept=0.0 if in_chunks else logits, shared=shared, graph=_GRAPH_BYTES)
         if not self._is_transformer:
             return total + _estimated_bytes(self._weights(), hparams, length)
-        residual = self._residual_bytes(length)
+        mask = hparams.hidden_size * _size_of(hparams) if hparams.residual_dropout else 0
+        if _is_built_in(NORM_TYPES, hparams.norm_type, _NORMS):
+            kept = hparams.hidden_size * (_NORMS[hparams.norm_type].kept * FLOAT32 + _size_of(hparams))
+            norm = StepBytes(kept)
+        else:
+            norm = _bytes_of_plug_in(self.model.encoder_layers[0].residuals[0].norm, hparams, length)
+        residual = StepBytes(mask, widest=2 * hparams.hidden_size) + norm
         for layer in self._layers():
             parts = [each.step_bytes(length) for each in layer.values()]
             total += sum([*parts, *[residual] * len(parts)], StepBytes(graph=_GRAPH_BYTES_OF_A_LAYER))
@@ -431,16 +429,6 @@ class Cost:
                 if side == "decoder":
                     made["decoder cross-attention"] = cross_attention
                 yield made | {f"{side} feed-forward": _sublayer("feed_forward", FEED_FORWARD_TYPES, *chosen)}
-
-    def _residual_bytes(self, length: int) -> StepBytes:
-        hparams = self.hparams
-        mask = hparams.hidden_size * _size_of(hparams) if hparams.residual_dropout else 0
-        if _is_built_in(NORM_TYPES, hparams.norm_type, _NORMS):
-            kept = hparams.hidden_size * (_NORMS[hparams.norm_type].kept * FLOAT32 + _size_of(hparams))
-            norm = StepBytes(kept)
-        else:
-            norm = _bytes_of_plug_in(self.model.encoder_layers[0].residuals[0].norm, hparams, length)
-        return StepBytes(mask, widest=2 * hparams.hidden_size) + norm
 
     def _weights(self) -> list[Any]:
         """Returns the variables of the model, except those with a row for each token."""

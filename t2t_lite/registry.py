@@ -126,16 +126,6 @@ class Registry:
             raise UserError(f"{self.kind} '{name}': '{reference}' is not of the form module:attribute")
         self._add(name, _Entry(reference, reference, summary, facts))
 
-    def _check_facts(self, name: str, facts: Mapping[str, Any]) -> None:
-        for fact in facts:
-            if fact not in self.known_facts:
-                raise UserError(f"{self.kind} '{name}': unknown fact '{fact}'{nearest(fact, self.known_facts)}")
-        for setting, values in facts.get("requires", {}).items():
-            if isinstance(values, str):
-                raise UserError(
-                    f"{self.kind} '{name}': requires={{'{setting}': ...}} takes a tuple of values, not a string"
-                )
-
     def unregister(self, name: str) -> None:
         """Removes the registration of `name`."""
         self._entries.pop(name, None)
@@ -150,7 +140,14 @@ class Registry:
         return [name for name, entry in self._entries.items() if entry.facts.get(key) == value]
 
     def _add(self, name: str, entry: _Entry) -> None:
-        self._check_facts(name, entry.facts)
+        for fact in entry.facts:
+            if fact not in self.known_facts:
+                raise UserError(f"{self.kind} '{name}': unknown fact '{fact}'{nearest(fact, self.known_facts)}")
+        for setting, values in entry.facts.get("requires", {}).items():
+            if isinstance(values, str):
+                raise UserError(
+                    f"{self.kind} '{name}': requires={{'{setting}': ...}} takes a tuple of values, not a string"
+                )
         # Importing a module again, as in a notebook, replaces its entries; an entry from another place is a conflict.
         before = self._entries.get(name, entry)
         if before.place != entry.place:

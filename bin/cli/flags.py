@@ -125,7 +125,7 @@ def _argument(name: str, option: Option, default: object, hint: object) -> tuple
         Sequence[int]: _numbers,
         Paths: paths,
         PathLike: path,
-        bool: _truth_or_auto,
+        bool: lambda text: None if text.lower() == "auto" else truth(text),
         int: whole_number(int(option.at_least or 0)),
         float: positive_number if option.above == 0 else _not_negative,
         str: choice_type(option.choices, name) if option.choices else str,
@@ -206,10 +206,6 @@ def truth(text: str) -> bool:
         return parse_bool(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _truth_or_auto(text: str) -> bool | None:
-    return None if text.lower() == "auto" else truth(text)
 
 
 def positive_number(text: str) -> float:

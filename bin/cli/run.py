@@ -300,7 +300,16 @@ class CommandParser(argparse.ArgumentParser):
             raise SystemExit(0)
         self.check_repeated(args)
         arguments = super().parse_args(args, namespace or argparse.Namespace())
-        self._check_combined(arguments)
+        shown = {action.dest: f"--{about.flag or action.dest}" for action, about in self._declared}
+        values = ((each, getattr(arguments, each[0].dest)) for each in self._declared)
+        given = [each for each, value in values if value and value != each[0].default]  # --flag= is like no flag
+        given_names = {action.dest for action, _ in given}
+        for action, about in given:
+            if other := next((name for name in about.excludes if name in given_names), None):
+                self.error(f"{shown[action.dest]} and {shown[other]} cannot be combined")
+        for action, about in given:
+            if missing := next((name for name in about.needs if name not in given_names), None):
+                self.error(f"{shown[action.dest]} needs {shown[missing]}")
         return arguments
 
     def check_repeated(self, args: Sequence[str]) -> None:
@@ -311,19 +320,6 @@ class CommandParser(argparse.ArgumentParser):
                 continue
             if count > 1:
                 self.error(f"{flag} is given {'twice' if count == 2 else f'{count} times'}; keep one of them")
-
-    def _check_combined(self, arguments: argparse.Namespace) -> None:
-        """Exits with status 2 if a flag is given without one that it needs, or with one that it excludes."""
-        flags = {action.dest: f"--{about.flag or action.dest}" for action, about in self._declared}
-        values = ((each, getattr(arguments, each[0].dest)) for each in self._declared)
-        given = [each for each, value in values if value and value != each[0].default]  # --flag= is like no flag
-        names = {action.dest for action, _ in given}
-        for action, about in given:
-            if other := next((name for name in about.excludes if name in names), None):
-                self.error(f"{flags[action.dest]} and {flags[other]} cannot be combined")
-        for action, about in given:
-            if missing := next((name for name in about.needs if name not in names), None):
-                self.error(f"{flags[action.dest]} needs {flags[missing]}")
 
     def refuse(self, arguments: argparse.Namespace, names: Sequence[str], why: str) -> None:
         """Exits with status 2 if one of these flags is given. `why` is the message, with {} for the flag."""

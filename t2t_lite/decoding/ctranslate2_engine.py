@@ -121,7 +121,16 @@ class CTranslate2Engine:
         if request.prefixes is None:
             hypotheses = _cut(hypotheses, settings.beam_size)
         if request.exact_scores or request.prefixes is not None:
-            hypotheses = _cut(self._with_exact_scores(request, hypotheses), settings.beam_size)
+            # From the log-probabilities of all tokens: CTranslate2's search omits those of the prefix, and its
+            # probabilities sum to 1 over allowed tokens only.
+            flat = [(row, each) for row, beams in hypotheses.items() for each in beams]
+            pairs = Pairs([request.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
+            exact: dict[int, list[EngineHypothesis]] = {row: [] for row in hypotheses}
+            for (row, each), log_prob in zip(flat, self._log_probs(pairs, settings), strict=True):
+                score = log_prob / length_penalty(len(each.ids), settings.alpha)
+                exact[row].append(EngineHypothesis(each.ids, score, log_prob))
+            ranked = {row: _ranked(beams, settings) for row, beams in exact.items()}
+            hypotheses = _cut(ranked, settings.beam_size)
         warnings = {}
         for line in lines:
             ids, longest = hypotheses[line.row][0].ids, len(line.source) + settings.extra_length
@@ -254,23 +263,6 @@ class CTranslate2Engine:
             ids = [self._ids[token] for token in tokens]
             hypotheses.append(EngineHypothesis(ids, log_prob / length_penalty(len(ids), settings.alpha), log_prob))
         return _ranked(hypotheses, settings)
-
-    def _with_exact_scores(
-        self, request: Request, hypotheses: dict[int, list[EngineHypothesis]]
-    ) -> dict[int, list[EngineHypothesis]]:
-        """Returns the hypotheses with exact scores, from the log-probabilities of all their tokens.
-
-        The scores of CTranslate2's search omit the prefix, and its probabilities sum to 1 over allowed tokens only.
-        """
-        settings = request.decode_hparams
-        flat = [(row, each) for row, beams in hypotheses.items() for each in beams]
-        pairs = Pairs([request.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
-        log_probs = self._log_probs(pairs, settings)
-        exact: dict[int, list[EngineHypothesis]] = {row: [] for row in hypotheses}
-        for (row, each), log_prob in zip(flat, log_probs, strict=True):
-            score = log_prob / length_penalty(len(each.ids), settings.alpha)
-            exact[row].append(EngineHypothesis(each.ids, score, log_prob))
-        return {row: _ranked(beams, settings) for row, beams in exact.items()}
 
     def _log_probs(self, pairs: Pairs, settings: DecodeHParams) -> list[float]:
         """Returns the log-probability of each output; the end symbol counts only if the output has one."""

@@ -341,25 +341,22 @@ def weights_of_layers(weights: T2tWeights, model: Transformer) -> Iterator[tuple
     """Yields (a variable of the model, its value) for everything except embeddings and the projection to logits."""
     for side, layers in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers)):
         for number, layer in enumerate(layers):
-            yield from _of_layer(weights, layer, f"{_BODY}/{side}/layer_{number}")
+            scope = f"{_BODY}/{side}/layer_{number}"
+            sublayers = {"self_attention": (layer.self_attention, layer.self_attention_residual)}
+            if hasattr(layer, "cross_attention"):
+                sublayers["encdec_attention"] = (layer.cross_attention, layer.cross_attention_residual)
+            for name, (attention, residual) in sublayers.items():
+                yield from _of_attention(weights, attention, f"{scope}/{name}/multihead_attention")
+                yield from _of_residual(weights, residual, f"{scope}/{name}")
+            for name, dense in (("conv1", layer.feed_forward.expand), ("conv2", layer.feed_forward.project)):
+                yield dense.kernel, weights.array(f"{scope}/ffn/{name}/kernel")
+                yield dense.bias, weights.array(f"{scope}/ffn/{name}/bias")
+            yield from _of_residual(weights, layer.feed_forward_residual, f"{scope}/ffn")
         if model.final_norms:
             yield from _of_norm(weights, model.final_norms[side], f"{_BODY}/{side}/{_PRE_NORM}")
     if model.hparams.position_encoding == "learned":
         for side, positions in model.position_encodings.items():
             yield positions.weight, weights.array(f"{_BODY}/{side}_positional_embedding")
-
-
-def _of_layer(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[Any, np.ndarray]]:
-    sublayers = {"self_attention": (layer.self_attention, layer.self_attention_residual)}
-    if hasattr(layer, "cross_attention"):
-        sublayers["encdec_attention"] = (layer.cross_attention, layer.cross_attention_residual)
-    for name, (attention, residual) in sublayers.items():
-        yield from _of_attention(weights, attention, f"{scope}/{name}/multihead_attention")
-        yield from _of_residual(weights, residual, f"{scope}/{name}")
-    for name, dense in (("conv1", layer.feed_forward.expand), ("conv2", layer.feed_forward.project)):
-        yield dense.kernel, weights.array(f"{scope}/ffn/{name}/kernel")
-        yield dense.bias, weights.array(f"{scope}/ffn/{name}/bias")
-    yield from _of_residual(weights, layer.feed_forward_residual, f"{scope}/ffn")
 
 
 def _of_attention(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[Any, np.ndarray]]:

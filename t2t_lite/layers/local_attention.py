@@ -62,7 +62,11 @@ class LocalSelfAttention(SelfAttention):
         # Handles one neighbor at a time, to avoid concatenating keys and values of three blocks in memory.
         scores = [ops.matmul(cut, ops.swapaxes(part, -1, -2)) for part in self._neighbors(keys)]
         visible = ops.concatenate(self._neighbors(ops.swapaxes(padding_mask, 2, 3)), axis=3)
-        mask = ops.logical_and(ops.swapaxes(visible, -1, -2), self._reach())  # [batch, 1, blocks, block, keys]
+        # Which keys of the 2 or 3 neighbors each position in a block may see: bool [block, keys].
+        places = ops.arange((2 if self.causal else 3) * self.block) - self.block  # 0 is the block's first position
+        distances = places[None, :] - ops.arange(self.block)[:, None]
+        reach = ops.logical_and(distances >= -self.before, distances <= self.after)
+        mask = ops.logical_and(ops.swapaxes(visible, -1, -2), reach)  # [batch, 1, blocks, block, keys]
         weights = ops.cast(attention_weights(ops.concatenate(scores, axis=-1), mask), values.dtype)
         weights = ops.split(self._dropout(weights, seeds=seeds), len(scores), axis=-1)
         mixed = sum(ops.matmul(part, value) for part, value in zip(weights, self._neighbors(values)))
@@ -92,12 +96,6 @@ class LocalSelfAttention(SelfAttention):
         following = 0 if self.causal else 1
         padded = ops.pad(cut, ((0, 0), (0, 0), (1, following), (0, 0), (0, 0)))
         return [padded[:, :, i : i + blocks] for i in range(2 + following)]
-
-    def _reach(self) -> Array:
-        """Returns which keys of the 2 or 3 neighbors each position in a block may see, bool [block, keys]."""
-        keys = ops.arange((2 if self.causal else 3) * self.block) - self.block  # 0 is the block's first position
-        distances = keys[None, :] - ops.arange(self.block)[:, None]
-        return ops.logical_and(distances >= -self.before, distances <= self.after)
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Cache:
         """Returns an empty cache for the keys and values of the last r positions."""

@@ -43,7 +43,9 @@ class Words(NamedTuple):
         Returns:
           float [batch, words, width]; 0 for padding.
         """
-        of_word = self._members(self.is_token & ~self.begins) | self._members(self._is_end())
+        after = ops.pad(self.is_token[:, 1:], ((0, 0), (0, 1)), constant_values=False)
+        is_end = self.is_token & ~after  # the end symbol
+        of_word = self._members(self.is_token & ~self.begins) | self._members(is_end)
         of_word = ops.cast(of_word, x.dtype)  # [batch, words, tokens]
         number = ops.maximum(ops.sum(of_word, axis=2, keepdims=True), 1)
         return ops.matmul(of_word / ops.sqrt(number), x)
@@ -63,8 +65,3 @@ class Words(NamedTuple):
         """Returns whether a chosen token belongs to a word, bool [batch, words, tokens]."""
         places = ops.arange(self.size, dtype="int32")[None, :, None]
         return (self.index[:, None, :] == places) & chosen[:, None, :]
-
-    def _is_end(self) -> Array:
-        """Returns whether a token is the last one, the end symbol."""
-        after = ops.pad(self.is_token[:, 1:], ((0, 0), (0, 1)), constant_values=False)
-        return self.is_token & ~after

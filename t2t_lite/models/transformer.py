@@ -195,7 +195,11 @@ class Transformer(Seq2SeqModel):
     def attention_layers(self) -> dict[str, int]:
         """Returns the number of layers by kind of attention, see `Seq2SeqModel`."""
         sides = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
-        having = {kind: len(layers) for kind, layers in sides.items() if _gives_weights(layers)}
+        having = {
+            kind: len(layers)
+            for kind, layers in sides.items()
+            if layers and all(hasattr(layer.self_attention, "attention") for layer in layers)
+        }
         has_cross = bool(self.decoder_layers) and all(
             hasattr(layer, "cross_attention") for layer in self.decoder_layers
         )
@@ -288,8 +292,3 @@ def _compacts(self_attention: type) -> bool:
     classes = self_attention.__mro__
     of_step = next((number for number, each in enumerate(classes) if "step" in vars(each)), -1)
     return any("compact_cache" in vars(each) for each in classes[: of_step + 1])
-
-
-def _gives_weights(layers: list[Any]) -> bool:
-    """Returns whether there are layers, and the self-attention of all of them has attention weights."""
-    return bool(layers) and all(hasattr(layer.self_attention, "attention") for layer in layers)

@@ -122,7 +122,10 @@ def _figure_4(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
 def _figure_5(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
     """Draws two heads: by default, sharply focused ones that do not just attend at a fixed distance."""
     sharp = np.argsort(_entropies(each).mean(1)).tolist()
-    heads = list(choices.heads or sorted(sharp, key=lambda head: _share_of_one_shift(each, head) > 0.5)[:2])
+    # The largest share of queries that attend most to keys at the same distance; 1 for a fixed shift.
+    shifts = each.weights.argmax(-1) - np.arange(len(each.queries))
+    shares = [np.unique(of_head, return_counts=True)[1].max() / len(of_head) for of_head in shifts]
+    heads = list(choices.heads or sorted(sharp, key=lambda head: shares[head] > 0.5)[:2])
     measured = head_statistics([each])
     described_heads = [f"head {head}: {', '.join(described(measured, head))}" for head in heads]
     return [Panel(each, [head]) for head in heads], f"{'. '.join(described_heads)}."
@@ -138,12 +141,6 @@ def _share_far(each: AttentionMap) -> np.ndarray:
 def _entropies(each: AttentionMap) -> np.ndarray:
     """Returns the entropy of the weights of each query in bits, float [heads, queries]."""
     return -(each.weights * np.log2(np.maximum(each.weights, 1e-12))).sum(-1)
-
-
-def _share_of_one_shift(each: AttentionMap, head: int) -> float:
-    """Returns the largest share of queries that attend most to keys at the same distance; 1 for a fixed shift."""
-    shifts = each.weights[head].argmax(-1) - np.arange(len(each.queries))
-    return float(np.unique(shifts, return_counts=True)[1].max() / len(shifts))
 
 
 def _top(each: AttentionMap, head: int, query: int) -> str:

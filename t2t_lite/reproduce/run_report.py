@@ -62,7 +62,16 @@ def run_report(
         interval = " ({:.2f} to {:.2f})".format(*figure.interval) if figure.interval else ""
         its_score = f"{published}" if published and figure.name == main else None
         rows.append([f"{scores.split}: {figure.label}", f"{figure.score:.2f}{interval}", its_score])
-    notes = [_evaluated(run, scores, wanted)]
+    of = f"of {scores.checkpoint.name}"
+    if scores.members:
+        fewer = f" (all that exist; {wanted} were intended)" if len(scores.members) < wanted else ""
+        of = f"of the average of the checkpoints at steps {', '.join(map(str, scores.members))}{fewer}"
+    search = scores.decode_hparams
+    signatures = "; ".join(f"{name}: {signature}" for name, signature in scores.signatures.items())
+    notes = [
+        f"`{run.problem.name}`; scores on {scores.split} are {of}, searched with beam_size={search['beam_size']}, "
+        f"alpha={search['alpha']:g}, with 95% intervals by bootstrap. {signatures}".rstrip()
+    ]
     if paper:
         notes.append(
             f"The paper's model is `{paper_set}` ({paper.row}), trained on WMT 2014 or the Penn Treebank with 8 P100 "
@@ -71,19 +80,6 @@ def run_report(
         )
     columns = [Column(""), Column("this run"), Column("paper")]
     return Grid(f"{run.path.name}: {hparams_set or 'a training'}", columns, rows, notes)
-
-
-def _evaluated(run: RunDir, scores: "SplitScores", wanted: int) -> str:
-    of = f"of {scores.checkpoint.name}"
-    if scores.members:
-        fewer = f" (all that exist; {wanted} were intended)" if len(scores.members) < wanted else ""
-        of = f"of the average of the checkpoints at steps {', '.join(map(str, scores.members))}{fewer}"
-    search = scores.decode_hparams
-    signatures = "; ".join(f"{name}: {signature}" for name, signature in scores.signatures.items())
-    return (
-        f"`{run.problem.name}`; scores on {scores.split} are {of}, searched with beam_size={search['beam_size']}, "
-        f"alpha={search['alpha']:g}, with 95% intervals by bootstrap. {signatures}".rstrip()
-    )
 
 
 def nearest_paper_set(hparams_set: str | None) -> str | None:

@@ -126,8 +126,6 @@ def _report(line: str) -> dict[str, Any]:
 def _columns(rows: Iterable[Mapping[str, object]]) -> Columns:
     rows = [{name: value for name, value in row.items() if name not in ("part", "time", "samples")} for row in rows]
     names = dict.fromkeys(["step", *(name for row in rows for name in row)])
-    return {name: [_number_or_nan(row.get(name)) for row in rows] for name in names}
-
-
-def _number_or_nan(value: object) -> float:
-    return value if isinstance(value, int | float) else math.nan
+    return {
+        name: [value if isinstance(value := row.get(name), int | float) else math.nan for row in rows] for name in names
+    }

@@ -228,8 +228,12 @@ def _why_no_run(path: Path, missing: str) -> str:
     return f"is not a run directory: it has no {missing}; pass the `output_dir` of a training run"
 
 
-def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
-    """Returns the origins of the parts that come from plug-ins; `about` is the path of run.json."""
+def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
+    """Returns (description, folder) for each part that is not registered and comes from a plug-in folder.
+
+    Refuses parts from a package, or from a folder that is inside the run directory, is not an absolute path on a disk,
+    or does not exist.
+    """
     try:
         origins = {kind: Origin(*origin) for kind, origin in run.get("plugins", {}).items()}
         for origin in origins.values():
@@ -237,16 +241,7 @@ def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
                 raise TypeError(f"plugins: {list(origin)}")
     except (TypeError, AttributeError) as error:
         raise UserError(f"{about} is damaged: {error!r}") from error
-    return origins
-
-
-def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
-    """Returns (description, folder) for each part that is not registered and comes from a plug-in folder.
-
-    Refuses parts from a package, or from a folder that is inside the run directory, is not an absolute path on a disk,
-    or does not exist.
-    """
-    origins, missing = _plugins(run, about), []
+    missing = []
     for registry, name in its_names.items():
         if registry.kind not in origins or name in registry:
             continue

@@ -54,7 +54,10 @@ def select(
     if _is_best(asked):
         return _best(directory, asked, warn)
     if not asked:
-        return Selection(_usual(directory, warn))
+        checkpoint, last = best_checkpoint(directory), list_checkpoints(directory)
+        if last and last[-1][0] > checkpoint_step(checkpoint):
+            warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to include later checkpoints")
+        return Selection(checkpoint)
     if asked in (LAST, AVERAGE):
         if checkpoints := list_checkpoints(directory, "ckpt" if asked == LAST else "average"):
             return Selection(checkpoints[-1][1])
@@ -96,7 +99,10 @@ def members(
     if steps is not None:
         return _members_in(directory, steps, checkpoints)
     if checkpoint_path is not None:
-        checkpoints = _up_to(directory, checkpoint_path, checkpoints)
+        last, paths = select(directory, checkpoint_path).path, [path for _, path in checkpoints]
+        if last not in paths:
+            raise UserError(f"`checkpoint_path={checkpoint_path}`: {last} is not a checkpoint to average; use {LAST}")
+        checkpoints = checkpoints[: paths.index(last) + 1]
     n = n or 0
     if len(checkpoints) < n:
         raise UserError(
@@ -133,14 +139,6 @@ def best_by(directory: Path, metric: str | None = None, argument: str = "checkpo
 
 def _is_best(asked: str) -> bool:
     return asked == BEST or asked.startswith(f"{BEST}:")
-
-
-def _usual(directory: Path, warn: Callable[[str], None]) -> Path:
-    checkpoint = best_checkpoint(directory)
-    last = list_checkpoints(directory)
-    if last and last[-1][0] > checkpoint_step(checkpoint):
-        warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to include later checkpoints")
-    return checkpoint
 
 
 def _best(directory: Path, asked: str, warn: Callable[[str], None]) -> Selection:
@@ -192,16 +190,6 @@ def _members_in(directory: Path, steps: str, checkpoints: list[tuple[int, Path]]
             f"`steps={steps}`: {directory} has no checkpoint in this range; its steps are {_steps(checkpoints)}"
         )
     return chosen
-
-
-def _up_to(
-    directory: Path, checkpoint_path: str | PathLike, checkpoints: list[tuple[int, Path]]
-) -> list[tuple[int, Path]]:
-    last = select(directory, checkpoint_path).path
-    paths = [path for _, path in checkpoints]
-    if last not in paths:
-        raise UserError(f"`checkpoint_path={checkpoint_path}`: {last} is not a checkpoint to average; use {LAST}")
-    return checkpoints[: paths.index(last) + 1]
 
 
 def _missing(directory: Path, asked: str, why: str) -> UserError:

@@ -164,7 +164,11 @@ def _read(tag: re.Match[str], stack: list[_Element]) -> int:
         stack.pop()
     if name not in _VOID:
         _open(stack, name, own)
-    return _end_of_text(tag.string, tag.end(), name)
+    if name in _RAW:
+        end = re.compile(f"</{name}{_NAME_ENDS}", re.IGNORECASE).search(tag.string, tag.end())
+        return end.start() if end and name != "plaintext" else len(tag.string)
+    script = _SCRIPT.match(tag.string, tag.end()) if name == "script" else None
+    return script.end() if script else tag.end()
 
 
 def _open(stack: list[_Element], name: str, own: int | None) -> None:
@@ -202,15 +206,6 @@ def _said(attributes: str) -> int | None:
     if "notranslate" in values.get("class", "").split():
         return _YES
     return {"no": _YES, "yes": _NO, "": _NO}.get(values.get("translate", "none").lower())
-
-
-def _end_of_text(markup: str, start: int, name: str) -> int:
-    """Returns where the first tag after a start tag may begin."""
-    if name in _RAW:
-        end = re.compile(f"</{name}{_NAME_ENDS}", re.IGNORECASE).search(markup, start)
-        return end.start() if end and name != "plaintext" else len(markup)
-    script = _SCRIPT.match(markup, start) if name == "script" else None
-    return script.end() if script else start
 
 
 def _unescaped(text: str) -> str:

@@ -139,7 +139,12 @@ def split_sentences(text: str, language: str, apart: bool = True) -> SplitText:
     primary = re.split("[-_]", language)[0].lower() or "en"
     sentences: list[str] = []
     between: list[list[str]] = [[]]
-    for piece in _pieces(text, primary, apart):
+    pieces: list[_Piece] = []
+    end = 0
+    for breaks in _LINES.finditer(text):
+        pieces += [*_of_line(text[end : breaks.start()], primary, apart), _Piece(breaks.group())]
+        end = breaks.end()
+    for piece in (*pieces, *_of_line(text[end:], primary, apart)):
         sentence = "" if piece.is_outside else piece.text.strip()
         if not sentence:
             between[-1].append(piece.text)
@@ -149,15 +154,6 @@ def split_sentences(text: str, language: str, apart: bool = True) -> SplitText:
         sentences.append(sentence)
         between.append([piece.text[start + len(sentence) :]])
     return SplitText(sentences, list(map("".join, between)))
-
-
-def _pieces(text: str, language: str, apart: bool) -> Iterator[_Piece]:
-    end = 0
-    for breaks in _LINES.finditer(text):
-        yield from _of_line(text[end : breaks.start()], language, apart)
-        yield _Piece(breaks.group())
-        end = breaks.end()
-    yield from _of_line(text[end:], language, apart)
 
 
 def _of_line(line: str, language: str, apart: bool) -> Iterator[_Piece]:

@@ -60,7 +60,8 @@ def install_command(extra: str) -> str:
     found = shutil.which("pip")
     is_ours = found is not None and Path(found).parent == Path(sys.executable).parent
     pip = "pip" if is_ours else f"{shlex.quote(sys.executable)} -m pip"
-    return " ".join([pip, "install", *map(_quoted, what)])
+    quoted = [word if re.fullmatch(r"[\w./-]+", word) else shlex.quote(word) for word in what]
+    return " ".join([pip, "install", *quoted])
 
 
 def _origin() -> tuple[Path | None, bool]:
@@ -102,7 +103,3 @@ def _is_installed(requirement: str) -> bool:
     except metadata.PackageNotFoundError:
         return False
     return True
-
-
-def _quoted(word: str) -> str:
-    return word if re.fullmatch(r"[\w./-]+", word) else shlex.quote(word)

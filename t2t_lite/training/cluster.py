@@ -107,7 +107,12 @@ def tf_config_of_step(environment: Mapping[str, str]) -> str:
         return ""
     try:
         hosts = list(expand_hosts(environment["SLURM_STEP_NODELIST"]))
-        tasks = list(_tasks_of_hosts(environment["SLURM_STEP_TASKS_PER_NODE"]))
+        counts, tasks = environment["SLURM_STEP_TASKS_PER_NODE"], []  # such as "2(x3),1", by machine
+        for part in counts.split(","):
+            match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
+            if match is None:
+                raise ValueError(f"{counts} is not a list of numbers of tasks")
+            tasks += [int(match[1])] * int(match[2] or 1)
         first = _FIRST_PORT + int(environment["SLURM_JOB_ID"]) % _BLOCKS * _TASKS_PER_NODE * _PORTS_PER_TASK
         index = int(environment["SLURM_PROCID"])
         if len(hosts) != len(tasks) or not 0 <= index < sum(tasks):
@@ -145,15 +150,6 @@ def _numbers(ranges: str) -> Iterator[str]:
         first, _, last = part.partition("-")
         for number in range(int(first), int(last or first) + 1):
             yield str(number).zfill(len(first))
-
-
-def _tasks_of_hosts(counts: str) -> Iterator[int]:
-    """Yields the number of tasks on each machine, given a list such as "2(x3),1"."""
-    for part in counts.split(","):
-        match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
-        if match is None:
-            raise ValueError(f"{counts} is not a list of numbers of tasks")
-        yield from [int(match[1])] * int(match[2] or 1)
 
 
 _POLL_SECONDS = 0.2

@@ -56,7 +56,7 @@ class Launcher:
 
     def run(self) -> int:
         """Returns the exit status: 0, or that of the lowest worker that ended with an error; 128 plus the signal."""
-        before = {number: signal.signal(number, self._receive) for number in _SIGNALS}
+        before = {each: signal.signal(each, lambda number, _: self._signals.append(number)) for each in _SIGNALS}
         try:
             while True:
                 status = self._run_once()
@@ -93,7 +93,10 @@ class Launcher:
                     # Those that lose a killed worker end within milliseconds, and with an exit status.
                     first_error = min(failed, key=lambda index: workers[index].returncode >= 0)
                     deadline = time.monotonic() + _GRACE_SECONDS
-                    self._say(self._what_ended(first_error, workers[first_error].returncode))
+                    status = workers[first_error].returncode
+                    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+                    where = f"; see {self._log_dir / f'worker-{first_error}.log'}" if first_error else ""
+                    self._say(f"worker {first_error} of {self._number} on this machine ended with {how}{where}")
                 if deadline and time.monotonic() > deadline:
                     _end(workers)
             if len(self._signals) > 1:
@@ -105,11 +108,6 @@ class Launcher:
             _end(workers)
             for log in logs:
                 log.close()
-
-    def _what_ended(self, index: int, status: int) -> str:
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        where = f"; see {self._log_dir / f'worker-{index}.log'}" if index else ""
-        return f"worker {index} of {self._number} on this machine ended with {how}{where}"
 
     def _start(self, environment: Mapping[str, str], output: Mapping[str, Any]) -> subprocess.Popen:
         # In its own session, so that only the launcher passes on Ctrl-C; if the launcher is killed, the workers stop.
@@ -137,7 +135,11 @@ class Launcher:
 
     def _addresses(self) -> list[str]:
         if self._task is None:
-            return [f"localhost:{port}" for port in _free_ports(self._number)]
+            sockets = [socket.create_server(("localhost", 0)) for _ in range(self._number)]
+            addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+            for each in sockets:
+                each.close()
+            return addresses
         addresses = []
         for address in self._task.workers:
             host, _, port = address.rpartition(":")
@@ -145,18 +147,6 @@ class Launcher:
                 raise UserError(f"TF_CONFIG: the address '{address}' has no port; write host:port")
             addresses += [f"{host}:{int(port) + index}" for index in range(self._number)]
         return addresses
-
-    def _receive(self, number: int, frame: object) -> None:
-        del frame
-        self._signals.append(number)
-
-
-def _free_ports(number: int) -> list[int]:
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(number)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def _send(workers: Sequence[subprocess.Popen], number: int) -> None:

@@ -81,7 +81,10 @@ class Optimizer(abc.ABC):
         rate = learning_rate(self.iterations + 1, self.hparams)
         if is_finite is not None:
             rate, norm = tf.where(is_finite, rate, 0.0), tf.where(is_finite, norm, 0.0)
-        divisor = self._divisor(loss_scale, norm)
+        divisor = None if self.loss_scale is None else loss_scale  # None: the gradients stay unchanged
+        if self.hparams.clip_norm:
+            excess = tf.maximum(norm / self.hparams.clip_norm, 1.0)
+            divisor = excess if divisor is None else divisor * excess
         update = self._make_update(made, rate, is_finite)
 
         def update_one(variable: tf.Variable, gradient: tf.Tensor, *slots: tf.Variable) -> None:
@@ -91,7 +94,10 @@ class Optimizer(abc.ABC):
 
         for variable, *others in zip(self.variables, gradients, *self._slots()):
             strategy.extended.update(variable, update_one, args=others, group=False)
-        share = 1.0 - self._average_decay(made + 1.0)
+        # The decay is lower than ema_decay at first, so that the random initial weights are soon forgotten. This is the
+        # rule of tf.train.ExponentialMovingAverage with num_updates, including the current update.
+        updates = made + 1.0
+        share = 1.0 - tf.minimum(self.hparams.ema_decay, (1.0 + updates) / (10.0 + updates))
         for average, variable in zip(self.averages, self.variables):
             strategy.extended.update(average, _move_average, args=(variable, share, is_finite), group=False)
 
@@ -110,14 +116,6 @@ class Optimizer(abc.ABC):
     def _slots(self) -> Sequence[Sequence[tf.Variable]]:
         """Returns the slots, such as moments: lists of variables, each with one variable per weight."""
         return ()
-
-    def _divisor(self, loss_scale: tf.Tensor, norm: tf.Tensor) -> tf.Tensor | None:
-        """Returns the number that divides the gradients, for loss scaling and clipping; None: they stay unchanged."""
-        divisor = None if self.loss_scale is None else loss_scale
-        if not self.hparams.clip_norm:
-            return divisor
-        excess = tf.maximum(norm / self.hparams.clip_norm, 1.0)
-        return excess if divisor is None else divisor * excess
 
     def count(self, is_finite: tf.Tensor) -> None:
         """Counts a step and adapts the loss scale; `is_finite` is whether the loss and gradients were finite.
@@ -155,11 +153,6 @@ class Optimizer(abc.ABC):
             variable.assign(average)
             average.assign(value)
 
-    def _average_decay(self, updates: tf.Tensor) -> tf.Tensor:
-        # Lower than ema_decay at first, so that the random initial weights are soon forgotten. This is the rule of
-        # tf.train.ExponentialMovingAverage with num_updates, including the current update.
-        return tf.minimum(self.hparams.ema_decay, (1.0 + updates) / (10.0 + updates))
-
 
 def state_name(variable: keras.Variable) -> str:
     """Returns a weight's name as it appears in the names of the optimizer state."""
@@ -187,9 +180,15 @@ class KerasOptimizer(Optimizer):
         # This keeps Keras' learning rate variable out of the state.
         rule.learning_rate = lambda: learning_rate(self.iterations + 1, hparams)
         rule.build(list(keras_variables))
-        variables = _by_name(rule)
-        self._updates = variables["updates"]
-        self.state |= {f"{prefix}.{name}": variable for name, variable in variables.items()}
+        seen = collections.Counter()
+        for variable in rule.variables:
+            # The names must not depend on how many rules the process has created.
+            name = variable.path.removeprefix(f"{rule.name}/").replace("/", "_")
+            name = f"{prefix}.{'updates' if variable is rule.iterations else name}"
+            # Adafactor gives the same name to several variables.
+            self.state[f"{name}.{seen[name]}" if seen[name] else name] = variable.value
+            seen[name] += 1
+        self._updates = self.state[f"{prefix}.updates"]
 
     def _make_update(self, made: tf.Tensor, rate: tf.Tensor, is_finite: tf.Tensor | None) -> Callable[..., None]:
         def update(variable: tf.Variable, gradient: tf.Tensor) -> None:
@@ -201,19 +200,6 @@ class KerasOptimizer(Optimizer):
         """Counts a step; the rule counts only updates, because its bias corrections depend on their number."""
         super().count(is_finite)
         self._updates.assign_add(tf.cast(is_finite, tf.int64))
-
-
-def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
-    """Returns a rule's variables by name. The names do not depend on how many rules the process has created."""
-    variables, seen = {}, collections.Counter()
-    for variable in rule.variables:
-        name = (
-            "updates" if variable is rule.iterations else variable.path.removeprefix(f"{rule.name}/").replace("/", "_")
-        )
-        # Adafactor gives the same name to several variables.
-        variables[f"{name}.{seen[name]}" if seen[name] else name] = variable.value
-        seen[name] += 1
-    return variables
 
 
 class FusedAdam(Optimizer):

@@ -260,18 +260,13 @@ class Throughput:
             figures["slowest_worker"] = float(self._waited_by_worker.argmax())
             figures["slowest_worker_input_wait_share"] = self._waited_by_worker.max() / seconds
         if self.peak:
-            figures["utilisation"] = self._utilisation(
-                figures["target_tokens_per_second"] * self._flops_per_token, self.peak
-            )
+            flops = figures["target_tokens_per_second"] * self._flops_per_token
+            if self._measure and flops > self.peak:  # measure the peak again; no share of it exceeds 1
+                self.peak = max(self._measure(), self.peak)
+                flops = min(flops, self.peak)
+            figures["utilisation"] = flops / self.peak
         self.restart()
         return figures
-
-    def _utilisation(self, flops: float, peak: float) -> float:
-        """Returns the used share of the peak rate. If it exceeds 1, measures the peak again and limits it to 1."""
-        if self._measure and flops > peak:
-            self.peak = max(self._measure(), peak)
-            return min(1.0, flops / self.peak)
-        return flops / peak
 
 
 def memory_in_use() -> int:

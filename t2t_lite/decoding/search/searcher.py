@@ -483,7 +483,7 @@ class AdaptiveSearcher:
         self._taken: dict[tuple[int, int], float] = collections.defaultdict(float)
         self._asked: set[tuple[int, int]] = set()
         self._ready: set[tuple[int, int]] = set()
-        self._lock = threading.Lock()
+        self._lock, self._background = threading.Lock(), ThreadPoolExecutor(1, "compile")
         self.batch_size_of = self._compiled.batch_size_of
 
     def __call__(
@@ -513,7 +513,3 @@ class AdaptiveSearcher:
         result = self._compiled(source_ids, inputs, check)
         self._ready.add(self._compiled.padded_shape(source_ids))
         return result
-
-    @functools.cached_property
-    def _background(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(1, "compile")
