@@ -181,7 +181,7 @@ def whole_number(minimum: int) -> Callable[[str], int]:
     """Returns an argument type for whole numbers from `minimum` to 2**31 - 1."""
 
     def parse(text: str) -> int:
-        if not text.lstrip("-").isdigit() or not minimum <= int(text) < 2**31:
+        if not text.removeprefix("-").isdecimal() or not minimum <= int(text) < 2**31:
             raise argparse.ArgumentTypeError(f"takes a whole number from {minimum} to {2**31 - 1}, not '{text}'")
         return int(text)
 

@@ -72,6 +72,8 @@ WRONG = [
     ("trainer --hparams=hidden_size=33", "num_heads=4 is out of range: it must be a divisor of hidden_size (33)"),
     ("trainer --train_steps=many", "--train_steps"),
     ("trainer --train_steps=0", "--train_steps: takes a whole number from 1 "),
+    ("trainer --train_steps=²", "--train_steps: takes a whole number from 1 "),
+    ("trainer --processes_per_host=--5", "--processes_per_host: takes a whole number from 1 "),
     ("trainer --save_checkpoints_steps=-1", "--save_checkpoints_steps"),
     ("trainer --random_seed=4294967296", "--random_seed"),
     ("trainer --virtual_devices=-1", "--virtual_devices"),
