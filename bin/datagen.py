@@ -12,8 +12,8 @@ from t2t_lite.bin import cli
 from t2t_lite.config import HParams
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.data.generation.text_checks import ENTITY, INVISIBLE, NUMBER, REPEATED, TAG, TextChecks, in_split
-from t2t_lite.data.manifest import mean, quantile
-from t2t_lite.data.problem import SPLITS, get_problem
+from t2t_lite.data.manifest import mean, quantile, read_manifest
+from t2t_lite.data.problem import LANGUAGES_OPTION, SPLITS, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.options import option
 from t2t_lite.system.tensorflow import import_tensorflow
@@ -120,8 +120,12 @@ def _run(flags: Sequence[str]) -> None:
 def _say_next(problem: str, made: "GeneratedData") -> None:
     """Says how to train on the data, with the set that docs/choosing.md suggests for its size."""
     suggested = next(name for least, name in _SETS.items() if made.pairs["train"] >= least)
-    if get_problem(problem).writes_trees:
+    if (chosen := get_problem(problem)).writes_trees:
         suggested = "transformer_parsing"
+    manifest = read_manifest(made.data_dir, chosen)
+    if manifest and LANGUAGES_OPTION.keys() <= chosen.flags.keys():
+        languages = manifest.languages(chosen, made.data_dir)
+        print(f"languages: {languages or 'unknown; the server asks for them, so pass them as --languages=en-de'}")
     flags = {"problem": problem, "hparams_set": suggested, "data_dir": str(made.data_dir), "output_dir": "RUN"}
     cli.say_next("trainer", *(f"--{name}={value}" for name, value in flags.items()))
 
@@ -258,7 +262,7 @@ class GenerationDisplay(cli.CommandDisplay):
         for title in ("finding", "pairs", "share", "action", "lines"):
             table.add_column(title, justify="right" if title in ("pairs", "share") else "left")
         for finding in checks.findings():
-            count = f"{'about ' if finding.is_estimate else ''}{finding.count:,}"
+            count = f"{'about ' if finding.is_estimate and finding.count else ''}{finding.count:,}"
             share = f"{finding.count / max(1, checks.pairs if finding.of is None else finding.of):.2%}"
             done = "" if not finding.count else "dropped" if finding.dropped else "kept"
             more = ", ..." if finding.count > len(finding.lines) > 0 else ""
@@ -267,7 +271,7 @@ class GenerationDisplay(cli.CommandDisplay):
         if checks.lines["inputs"] != checks.lines["targets"]:
             print(
                 "The two files have different numbers of lines: if a line is missing before the end, every pair after "
-                "it is wrong. Check the last pairs."
+                f"it is wrong.{'' if checks.stretches_apart() else ' Check the last pairs.'}"
             )
         for advice in _advice(checks):
             print(advice)

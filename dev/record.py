@@ -191,7 +191,7 @@ DATA = {
     "bytes": ["--vocab_kind=bytes"],
     "words": ["--vocab_kind=words", "--vocab_size=500"],
     "given_vocabulary": ["--vocab_file=bpe/vocab.text_pairs.600.subwords", "--max_cases=700"],
-    "languages": ["--vocab_size=600", "--source_language=en", "--target_language=de", "--max_cases=400"],
+    "languages": ["--vocab_size=600", "--languages=en-de", "--max_cases=400"],
 }
 PROBLEMS = {
     "multi30k_ende": ["--max_cases=600", "--vocab_size=700", f"--tmp_dir={CORPORA / 'multi30k'}"],

@@ -60,12 +60,11 @@ def print_table(table: "rich.table.Table") -> None:
 
 
 class CommandDisplay(Display):
-    """Prints lines. On a terminal, training shows a progress bar with the latest metrics."""
+    """Prints lines. On a terminal, training shows a progress bar below them."""
 
     def __init__(self) -> None:
         self._console: rich.console.Console | None = None
         self._bar: rich.progress.Progress | None = None
-        self._figures = ""
 
     def say(self, line: str) -> None:
         self.text(as_flags(line))
@@ -86,11 +85,11 @@ class CommandDisplay(Display):
             self._bar = rich.progress.Progress(
                 "step {task.completed}/{task.total}",
                 rich.progress.BarColumn(),
-                "{task.fields[figures]}",
                 rich.progress.TimeRemainingColumn(),
+                "{task.fields[evaluation]}",
                 console=self._console,
             )
-            self._task = self._bar.add_task("", total=last_step, completed=first_step, figures="")
+            self._task = self._bar.add_task("", total=last_step, completed=first_step, evaluation="")
             self._bar.start()
 
     def after_step(self, step: int) -> None:
@@ -99,24 +98,17 @@ class CommandDisplay(Display):
         else:
             super().after_step(step)
 
-    def report(self, step: int, last_step: int, figures: str, left: str) -> None:
-        if self._bar:
-            self._figures = figures
-            self._bar.update(self._task, figures=figures)
-        else:
-            super().report(step, last_step, figures, left)
-
     def evaluating(self, line: str) -> None:
         """Shows the progress of an evaluation beside the bar, or prints it every 30 seconds."""
         if self._bar:
-            self._bar.update(self._task, figures=line)
+            self._bar.update(self._task, evaluation=line)
         else:
             super().evaluating(line)
 
     def end_evaluation(self) -> None:
         super().end_evaluation()
         if self._bar:
-            self._bar.update(self._task, figures=self._figures)
+            self._bar.update(self._task, evaluation="")
 
     def stopping(self) -> None:
         line = b"stopping after this step and its checkpoint, or now if evaluating; a second signal stops immediately\n"

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
+from t2t_lite import __version__
 from t2t_lite.aliases import PROGRAMS, alias_hint
 from t2t_lite.bin.cli.display import print_registry_help, warn
 from t2t_lite.bin.cli.flags import Flags, as_flags, declared_flags, joined_paths, path, paths
@@ -273,6 +274,7 @@ class CommandParser(argparse.ArgumentParser):
         self._removed = removed or {}
         self._declared: list[tuple[argparse.Action, Option]] = []
         self.register("action", None, _Store)
+        self.add_argument("--version", action="version", version=f"t2t-lite {__version__}", help=argparse.SUPPRESS)
         one_of: Any = None
         # argparse lists flags in the order in which they are added; those of a group stand together.
         declared = [*declared_flags(flags)]

@@ -193,7 +193,8 @@ def _run(flags: Sequence[str]) -> None:
     files.decode(arguments, model, *_files(arguments, model.files))
     if arguments.decode_to_file and len(arguments.output_dir or ()) == 1:
         (run,) = arguments.output_dir
-        form = "ctranslate2" if importlib.util.find_spec("ctranslate2") else "keras"
+        is_there = importlib.util.find_spec("ctranslate2") and not (arguments.terms or arguments.constraint_file)
+        form = "ctranslate2" if is_there else "keras"
         cli.say_next("export", f"--output_dir={run}", f"--format={form}", "--export_dir=EXPORT", to=cli.warn)
 
 

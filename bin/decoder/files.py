@@ -209,6 +209,8 @@ def decode(
         }
         resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by)
     else:
+        if inputs[0] == STANDARD_INPUT and sys.stdin.isatty():
+            cli.warn("type lines to translate; Ctrl-D ends the input")
         lines = read_aligned_lines(inputs, cli.warn)
         with contextlib.ExitStack() as stack:
             files = [] if arguments.decode_to_file else [sys.stdout]

@@ -224,13 +224,15 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
     """Returns the manifest, after checking that the data directory matches it and that the split has pairs."""
     data_dir = Path(data_dir)
     command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"
+    own_text = "".join(f" --{name}=FILE" for name in ("train_source", "train_target") if name in problem.flags)
+    generate = f"generate it with: {command}{own_text}"
     if data_dir.is_file():
         raise UserError(f"`data_dir={data_dir}` is a file; pass the folder in which the data was generated")
     if not data_dir.is_dir():
-        raise UserError(f"`data_dir={data_dir}` does not exist; generate it with: {command}")
+        raise UserError(f"`data_dir={data_dir}` does not exist; {generate}")
     manifest = read_manifest(data_dir, problem)
     if manifest is None:
-        raise UserError(f"`data_dir={data_dir}` has no data for '{problem.data_name}'; generate it with: {command}")
+        raise UserError(f"`data_dir={data_dir}` has no data for '{problem.data_name}'; {generate}")
     # The command gets the flags used to make the data, except those with default values. Defaults come from the class,
     # because a command may have changed the instance.
     usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}

@@ -331,7 +331,7 @@ def check_settings(
             hint = " (the weights have the precision of the export)" if name == "precision" else ""
             raise _cannot(f"{name}={given}{hint}")
     if phrases:
-        raise _cannot("phrases that outputs must contain")
+        raise _cannot("phrases or terms that outputs must contain")
     if constraints:
         raise _cannot("constraints on outputs, such as trees")
     if exported_layer is not None:
@@ -345,7 +345,8 @@ def _check_layer(layer: int | None, alignment_layer: int) -> None:
 
 def _cannot(what: str) -> UserError:
     return UserError(
-        f"the engine ctranslate2 does not support {what}; decode the run directory with `engine=tensorflow`"
+        f"the engine ctranslate2 does not support {what}; use `engine=tensorflow`, with the run directory or an export "
+        f"in the format keras"
     )
 
 

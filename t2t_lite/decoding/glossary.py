@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
@@ -38,7 +38,7 @@ class Glossary:
     others only as they are written. Of terms that overlap in a line, the longest one counts.
 
     Args:
-      terms: the terms with their translations, or a file with TERM<tab>TRANSLATION on each line.
+      terms: the terms with their translations, as a dict or pairs, or a file with TERM<tab>TRANSLATION on each line.
 
     Raises:
       UserError: if the file cannot be read, a term or a translation is blank, or a term has two translations.
@@ -47,10 +47,11 @@ class Glossary:
     def __init__(self, terms: "Terms") -> None:
         if isinstance(terms, Glossary):
             self.terms: dict[str, str] = terms.terms
-        elif isinstance(terms, Mapping):
-            self.terms = _checked((f"`terms`: '{term}'", term, found) for term, found in terms.items())
-        else:
+        elif isinstance(terms, str | PathLike):
             self.terms = _checked(_rows(Path(terms)))
+        else:
+            pairs: Any = terms.items() if isinstance(terms, Mapping) else terms
+            self.terms = _checked((f"`terms`: '{term}'", term, found) for term, found in pairs)
         # From the start of terms, in lower case, to the lengths of terms, longest first.
         self._lengths: dict[str, dict[int, None]] = collections.defaultdict(dict)
         for term in sorted(self.terms, key=len, reverse=True):
@@ -92,7 +93,7 @@ class Glossary:
                     yield _Match(start, end, self.terms[term])
 
 
-Terms: TypeAlias = Glossary | Mapping[str, str] | str | PathLike
+Terms: TypeAlias = Glossary | Mapping[str, str] | Iterable[tuple[str, str]] | str | PathLike
 
 
 def _rows(path: Path) -> Iterable[tuple[str, str, str]]:

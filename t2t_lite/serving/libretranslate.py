@@ -76,11 +76,12 @@ class _Document:
 
 def add_endpoints(app: FastAPI, answering: Answering) -> None:
     models = answering.models
+    source, target = models.expected_languages
 
     @app.post(
         "/translate",
         tags=_TAGS,
-        openapi_extra=_takes(TranslateRequest, {"q": "A dog runs.", "source": "en", "target": "de"}),
+        openapi_extra=_takes(TranslateRequest, {"q": "A dog runs.", "source": source, "target": target}),
     )
     async def translate(request: Request) -> JSONResponse:
         """Translates texts. Takes JSON, a form, or a query string."""

@@ -93,6 +93,13 @@ class ModelSet:
         self._models: dict[str, ServedModel] = {}
 
     @property
+    def expected_languages(self) -> tuple[str, str]:
+        """The languages of the first model that has them, for examples; known before the models are loaded."""
+        own = ((each.source.source_language, each.source.target_language) for each in self._places)
+        pairs = (each.languages or pair for each, pair in zip(self._places, own))
+        return next((pair for pair in pairs if all(pair)), ("en", "de"))
+
+    @property
     def is_ready(self) -> bool:
         return len(self._models) == len(self._places)
 
@@ -180,6 +187,8 @@ class ModelSet:
         }
         if source and sources:
             return f"{source[:20]} to {target[:20]} is not supported; supported sources are {_listed(sources)}"
+        if not self.targets:
+            return "the languages of the models are unknown; start the server with `languages`, such as en-fr"
         return f"{target[:20]} is not supported; supported targets are {_listed(self.targets)}"
 
     @property

@@ -34,7 +34,7 @@ def test_a_file_and_other_glossaries_and_phrases_of_a_line(tmp_path):
     (tmp_path / "terms.tsv").write_text("\ufeffdog\t Hund \n\nDog house\tHütte\r\n", encoding="utf-8")
     glossary = Glossary(tmp_path / "terms.tsv")
     assert glossary.terms == {"dog": "Hund", "Dog house": "Hütte"}
-    assert (glossary | Glossary({"dog": "Köter"})).terms == {"dog": "Köter", "Dog house": "Hütte"}
+    assert (glossary | Glossary([("dog", "Köter")])).terms == {"dog": "Köter", "Dog house": "Hütte"}
     # An equal phrase of the line stands for one of the term's.
     assert glossary.added_to([["Hund", "x"], []], ["dog dog", "Dog house"]) == [["Hund", "x", "Hund"], ["Hütte"]]
     assert glossary.added_to(None, ["a dog"]) == [["Hund"]]

@@ -53,7 +53,7 @@ def translated(averaged, command, tmp_path_factory):
 
 
 def test_help_errors_and_listings_do_not_import_tensorflow():
-    runs = [(name, flags) for name in COMMANDS for flags in (["--help"], ["--no_such_flag"], [""])]
+    runs = [(name, flags) for name in COMMANDS for flags in (["--help"], ["--version"], ["--no_such_flag"], [""])]
     runs += [("trainer", [f"--registry_help{name}"]) for name in ("", "=transformer_big", "=multi30k_ende_rev")]
     runs += [("trainer", [f"--registry_help={name}"]) for name in ("transformer", "no_such")]
     program = f"""
@@ -67,7 +67,7 @@ for name, flags in {runs}:
     assert {(name, flag, heavy) for _, name, flag, heavy, _ in rows if heavy != "nothing"} == set()
     mistaken = {(name, flag) for _, name, flag, _, status in rows if status == "2"}
     assert {(name, "--no_such_flag") for name in COMMANDS} | {("trainer", "--registry_help=no_such")} <= mistaken
-    assert not any(flag == "--help" for _, flag in mistaken)
+    assert not any(flag in ("--help", "--version") for _, flag in mistaken)
 
 
 def test_a_run_directory_holds_checkpoints_settings_vocabulary_and_event_files(small_run, grammar_data):

@@ -108,6 +108,8 @@ def test_a_model_translates_texts_without_letters_if_asked_or_if_its_languages_a
             assert detected.content[0]["language"] == "en"
         else:
             assert detected[:2] == (400, {"error": "no model of this server has languages"})
+            refused = own.post("/translate", {"q": "a", "source": "en", "target": "de"})
+            assert refused[0] == 400 and "start the server with" in refused[1]["error"]
 
 
 def test_alternatives_are_the_next_hypotheses(server, served_exports):
@@ -177,6 +179,7 @@ def test_a_region_or_script_reaches_its_own_model(served_exports, expected):
     exports = ",".join(str(served_exports / name) for name in ("old", "new"))
     with Server(f"--export_dir={exports}", "--languages=en-pt,en:pt_br") as own:
         assert [each["code"] for each in own.get("/languages").content] == ["en", "pt", "pt-BR"]
+        assert '"source":"en","target":"pt"' in json.dumps(own.get("/openapi.json").content, separators=(",", ":"))
         for code, name in (("pt", "old"), ("pt_BR", "new"), ("PT-br", "new"), ("pb", "new")):
             (wanted,) = expected(SENTENCES[:1], name)
             assert own.translate(SENTENCES[0], source="EN", target=code) == wanted
@@ -271,7 +274,12 @@ def test_v1_gives_all_that_a_search_knows(server, served_exports):
         ("/v1/translate", {"inputs": "a", "num_hypotheses": 3, "settings": {"beam_size": 2}}, 400, "exceeds beam_size"),
         ("/v1/translate", {"inputs": ["a"], "prefixes": ["b", "c"]}, 400, "send one entry per input"),
         ("/v1/translate", {"inputs": "a", "attention": {}}, 400, "TensorFlow engine"),
-        ("/v1/translate", {"inputs": "a", "terms": [["a", "b"]]}, 400, "does not support phrases that outputs must"),
+        (
+            "/v1/translate",
+            {"inputs": "a", "terms": [["a", "b"]]},
+            400,
+            "does not support phrases or terms",
+        ),
         ("/v1/translate", {"inputs": "a", "terms": [["a", ""]]}, 400, "a term and its translation must not be blank"),
         ("/v1/translate", {"inputs": "a", "terms": [["a"]]}, 400, "terms"),
         ("/v1/translate", {"inputs": "a", "terms": [["a", "b"]] * 101}, 400, "at most 100"),

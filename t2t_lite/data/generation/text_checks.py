@@ -460,8 +460,12 @@ def examine_corpus(
         if checks is not None and checks.pairs:
             report(checks)  # the report may show the cause
             if checks.lines["inputs"] != checks.lines["targets"] and (apart := checks.stretches_apart()):
-                where = f"the lengths of the two sides are uncorrelated from about line {apart[0].first:,} on"
-                raise UserError(f"{error} ({where})") from error
+                # Without the advice to pass `allow_unequal`, which would keep the wrong pairs.
+                counts, _, rule = str(error).partition(": ")[0].partition("; ")
+                raise UserError(
+                    f"{counts}, and the lengths of the two sides are uncorrelated from about line {apart[0].first:,} "
+                    f"on: a line may be missing before it; {rule}"
+                ) from error
         raise
     if not statistics.pairs:
         raise no_examples(problem, "train")
