@@ -20,7 +20,8 @@ class Flags(cli.Flags):
     output_dir: PathLike | None = option(None, "the run directory to write", required=True)
     kind: str | None = option(
         None,
-        "t2t: a tensor2tensor transformer; keras: an export in that format",
+        "t2t: a tensor2tensor transformer; marian: a model of Marian or OPUS-MT (.npz); huggingface: a folder of a "
+        "MarianMTModel; keras: an export in that format",
         flag="from",
         required=True,
         choices=KINDS,
@@ -30,7 +31,7 @@ class Flags(cli.Flags):
 
 
 def make_parser() -> cli.CommandParser:
-    about = "Convert a trained tensor2tensor model, or an export, into a run directory."
+    about = "Convert a trained model of another toolkit, or an export, into a run directory."
     return cli.CommandParser("import", about, Flags)
 
 

@@ -187,7 +187,7 @@ _USUAL: dict[str, dict[str, str]] = {
     "trainer": {**dict.fromkeys(("steps", "max_steps", "num_steps", "training_steps"), "`train_steps`")},
     "decode_hparams": {
         **dict.fromkeys(("beam", "num_beams", "beam_width", "beams"), "beam_size"),
-        **dict.fromkeys(("length_penalty", "lenpen", "len_penalty"), "alpha"),
+        **dict.fromkeys(("lenpen", "len_penalty", "normalize"), "alpha"),
         **dict.fromkeys(("temperature", "temp"), "sampling_temp"),
         **dict.fromkeys(("top_k", "topk"), "sampling_keep_top_k"),
         **dict.fromkeys(("top_p", "topp"), "sampling_keep_top_p"),

@@ -28,6 +28,7 @@ PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 AUTO_PRECISION = "auto"  # training chooses float32 or mixed_bfloat16 and records its choice in the run
 AUTO_BATCH_BY = "auto"  # training chooses "both" or "shapes" and records its choice in the run
 SAMPLING_METHODS = ("argmax", "random")
+LENGTH_PENALTIES = ("wu", "power")
 
 
 def choices() -> dict[str, tuple[str, ...]]:
@@ -66,7 +67,7 @@ class HParams(Settings):
         1, "ratio between the dilations of successive layers; kernel_size gives path lengths of O(log_k n)", at_least=1
     )
     feed_forward_type: str = option(
-        "relu", "swiglu: Shazeer 2020; attention: attention over parameters (the paper's appendix)"
+        "relu", "swish; swiglu: Shazeer 2020; attention: attention over parameters (the paper's appendix)"
     )
     parameter_heads: int = option(8, "h_p of attention over parameters", at_least=1)
     parameter_head_size: int = option(64, "d_pk and d_pv of attention over parameters", at_least=1)
@@ -96,6 +97,9 @@ class HParams(Settings):
         False, "keep the vector of id 0 (padding and the decoder's start symbol) at zero, as in tensor2tensor"
     )
     scaled_embeddings: bool = option(True, "multiply token vectors by sqrt(d_model) (section 3.4)")
+    projection_biases: bool = option(
+        False, "biases in the projections of attention and in that to the logits, which the paper's model lacks"
+    )
     residual_dropout: float = option(
         0.1, "P_drop, for each sub-layer's output and for the sums of embeddings and positions", at_least=0, below=1
     )
@@ -325,7 +329,10 @@ class DecodeHParams(Settings):
     FLAG: ClassVar[str] = "decode_hparams"
 
     beam_size: int = option(4, "1 is greedy search", at_least=1)
-    alpha: float = option(0.6, "exponent of the length penalty ((5 + length) / 6) ** alpha", at_least=0)
+    alpha: float = option(0.6, "exponent of the length penalty", at_least=0)
+    length_penalty: str = option(
+        "wu", "wu: ((5 + length) / 6) ** alpha; power: length ** alpha, as in Marian", choices=LENGTH_PENALTIES
+    )
     extra_length: int = option(50, "an output may be this many tokens longer than its input", at_least=0, at_most=10**7)
     max_input_length: int = option(
         1024, "longer inputs are truncated to this many tokens, with a warning", at_least=1, at_most=10**7

@@ -108,7 +108,8 @@ def _width(hparams: HParams) -> int:
 
 
 def _attention_parameters(hparams: HParams, causal: bool = False) -> int:
-    return 2 * hparams.hidden_size * _width(hparams)
+    biases = _width(hparams) + hparams.num_heads * hparams.key_size + hparams.hidden_size
+    return 2 * hparams.hidden_size * _width(hparams) + (biases if hparams.projection_biases else 0)
 
 
 def _attention_products(hparams: HParams, queries: float, positions: float) -> float:
@@ -229,8 +230,9 @@ _SELF_ATTENTION = {
 
 
 def _relu_bytes(hparams: HParams, causal: bool, index: int, length: int) -> StepBytes:
-    # The inner layer and, with dropout, its mask and the result.
-    kept = hparams.filter_size * _size_of(hparams) * (3 if hparams.relu_dropout else 1)
+    # The inner layer, for swish also before the activation, and, with dropout, its mask and the result.
+    inner = 2 if hparams.feed_forward_type == "swish" else 1
+    kept = hparams.filter_size * _size_of(hparams) * (inner + (2 if hparams.relu_dropout else 0))
     return StepBytes(kept, widest=hparams.filter_size)
 
 
@@ -261,8 +263,10 @@ def _parameter_weights(hparams: HParams) -> int:
     return 2 * (hparams.hidden_size + hparams.parameter_pairs) * width
 
 
+_TWO_PRODUCTS = _feed_forward(lambda hparams: 2 * hparams.hidden_size * hparams.filter_size, True, _relu_bytes)
 _FEED_FORWARD = {
-    "relu": _feed_forward(lambda hparams: 2 * hparams.hidden_size * hparams.filter_size, True, _relu_bytes),
+    "relu": _TWO_PRODUCTS,
+    "swish": _TWO_PRODUCTS,
     "swiglu": _feed_forward(lambda hparams: 3 * hparams.hidden_size * hparams.filter_size, False, _swiglu_bytes),
     "attention": _feed_forward(_parameter_weights, False, _parameter_attention_bytes),
 }
@@ -282,7 +286,7 @@ _EMBEDDINGS = {"all": (1, 0), "decoder": (1, 1), "none": (2, 1)}  # matrices of 
 
 # For each part of a Transformer, a pattern for the paths of its variables, without the model's name.
 PARTS = {
-    "embeddings": r"(inputs_|bracket_|depth_)?embedding/weight|projection/weight",
+    "embeddings": r"(inputs_|bracket_|depth_)?embedding/(weight|bias)|projection/(weight|bias)",
     "positions": r"(inputs|targets)_positions/weight",
     "encoder self-attention": r"encoder_\d+/self_attention/.*",
     "encoder feed-forward": r"encoder_\d+/feed_forward/.*",
@@ -335,7 +339,7 @@ class Cost:
         norms += 2 if hparams.norm_position == "pre" else 0
         is_learned = hparams.position_encoding == "learned"
         return {
-            "embeddings": (vectors + brackets) * hparams.hidden_size,
+            "embeddings": (vectors + brackets) * hparams.hidden_size + hparams.projection_biases * self.vocab_size,
             "positions": 2 * hparams.max_length * hparams.hidden_size if is_learned else 0,
             **_sums((part, each.parameters) for layer in self._layers() for part, each in layer.items()),
             "norms": norms * _NORMS[hparams.norm_type].vectors * hparams.hidden_size,

@@ -305,6 +305,7 @@ for _name, _function, _summary in (
 
 for _name, _function, _summary in (
     ("relu", "relu", "The paper's: two matrix products with a ReLU between them (equation 2)."),
+    ("swish", "swish", "The paper's with swish instead of ReLU, as in Marian (Ramachandran 2017)."),
     ("swiglu", "swiglu", "Gated, without biases (Shazeer 2020)."),
     ("attention", "parameter_attention", "Attention over parameters (the paper's appendix)."),
 ):

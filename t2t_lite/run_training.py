@@ -15,12 +15,14 @@ from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
+from t2t_lite.files import make_folder
 from t2t_lite.options import SettingValue
 from t2t_lite.recipes import Recipe, choose_recipe
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.evaluations import Columns, read_evaluation_columns, read_reports
 from t2t_lite.runs.run_dir import RunDir, folder_to_start_from, open_run_dir, prepare_run_dir, with_order_of_run
+from t2t_lite.runs.tuned_settings import remember, tuned_settings
 from t2t_lite.system.locks import training_in
 from t2t_lite.system.machine import has_gpu, keep_compiled
 from t2t_lite.system.tensorflow import tensorflow_job
@@ -222,7 +224,7 @@ def _vocabulary_to_start_with(
     forward = other.problem if other.problem.data_name == problem.data_name else problem
     files = dict.fromkeys(map(str, forward.in_direction((other.inputs_vocabulary, other.vocabulary))))
     is_like = all(problem.symbols_of(side) == other.problem.symbols_of(side) for side in SIDES)
-    if not is_like or (len(files) == 1) != problem.shared_vocabulary:
+    if not is_like or (len(files) == 1 and not problem.shared_vocabulary):
         return {}
     return {"vocab_file": ",".join(files)}
 
@@ -250,6 +252,11 @@ def _train(
     def prepare(settings: HParams) -> RunDir:
         if not is_chief:
             return RunDir(output_dir, settings, problem, targets, inputs)  # the chief writes and checks it
+        if options.warm_start_from and not (output_dir / "run.json").exists():
+            imported = tuned_settings(folder_to_start_from(Path(options.warm_start_from)))
+            if imported.origin:  # an imported model still decodes as it did
+                make_folder(output_dir, "`output_dir`")
+                remember(output_dir, imported, {})
         return prepare_run_dir(
             output_dir,
             settings,

@@ -95,6 +95,7 @@ evalb = corpus("evalb")  # trees and what EVALB says of them
 multibleu = corpus("multibleu")  # translations and what multi-bleu.perl says of them
 wsj = corpus("wsj_sample")  # .mrg files of the Penn Treebank's sample
 gum = corpus("gum")  # train.ptb.gz and dev.ptb.gz
+marian = corpus("marian")  # models of Marian and Hugging Face, with their outputs and log-probabilities
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from t2t_lite.registry import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
-LINES = 41_245
+LINES = 42_190
 # Imports inside functions of our own modules, TensorFlow, Keras and NumPy, where a light module calls a heavy one after
 # its checks. The number may only sink.
 IMPORTS_IN_FUNCTIONS = 83
@@ -62,6 +62,7 @@ LOADED = {
 # The packages of others that modules of a room import at their top; all else is imported inside functions.
 PACKAGES = {
     "data": {"pyarrow", "sentencepiece"},
+    "importing": {"safetensors", "sentencepiece", "yaml"},
     "scoring": {"sacrebleu"},
     "serving": {
         *("babel", "fastapi", "fastapi_offline", "prometheus_client", "pydantic", "python_multipart", "ray"),

@@ -76,6 +76,9 @@ class Flags(cli.RunFlags):
         choices=("blanks", "treebank"),
         parse=str,
     )
+    target_language: str | None = option(
+        None, "the target language of a multilingual model, such as fra: puts >>fra<< at the start of each line"
+    )
     prefix_file: PathLike | None = option(
         None, "start translation n with line n of this file; an empty line means no prefix"
     )

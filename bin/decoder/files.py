@@ -238,6 +238,12 @@ def loaded(model: ModelSource, arguments: argparse.Namespace) -> Translator | Pa
         import_for_searches(arguments.xla_compile)
     translator = Translator.of(model, EngineOptions(cli.warn, arguments.xla_compile))
     cli.warn(f"using {model}")
+    languages = translator.inputs_vocabulary.language_tokens
+    if arguments.target_language:
+        translator = translator.to_language(arguments.target_language)
+    elif languages and not arguments.runner:
+        listed = ", ".join(sorted(languages))
+        cli.warn(f"the model has several target languages; choose one with --target_language: {listed}")
     if arguments.draw_attention:
         attention_picture(arguments, translator, [("a", "a")]).check(Path(arguments.draw_attention))
     if not model.writes_trees:

@@ -261,6 +261,7 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
 
 
 def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, command: str) -> None:
+    problem.share_vocabulary_as(manifest.settings.get("vocab_file", ""))
     if (manifest.inputs_vocabulary is None) != problem.shared_vocabulary:
         other = "a vocabulary for each side" if problem.shared_vocabulary else "one vocabulary for both sides"
         raise UserError(f"the data in {data_dir} was made with {other}; remove it and run: {command}")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.files import split_paths
 from t2t_lite.metric import LANGUAGE_CODE, TOKENS, TREES
 from t2t_lite.registry import METRICS, PROBLEMS, snake_case
 
@@ -159,6 +160,11 @@ class Problem:
             if value := str(values.get(name) or ""):
                 setattr(self, name, value)
 
+    def share_vocabulary_as(self, vocab_file: str) -> None:
+        """Gives each side a vocabulary of its own if `vocab_file` names two files."""
+        if len(split_paths(vocab_file)) == 2:
+            self.shared_vocabulary = False
+
     def usual_languages(self) -> str:
         """Returns the languages of the user's own text if they are not given, as `language_pair` reads them; or ""."""
         return ""
@@ -211,7 +217,7 @@ class Problem:
 
     def check_hparams(self, hparams: HParams) -> None:
         """Raises UserError if a model with these settings cannot be trained on this problem."""
-        if not self.shared_vocabulary and hparams.tied_embeddings == "all":
+        if not type(self).shared_vocabulary and hparams.tied_embeddings == "all":
             raise UserError(
                 f"'{self.name}' has a vocabulary for each side, but tied_embeddings=all needs one for both; use "
                 f"`hparams=tied_embeddings=decoder` (the source side has its own matrix), or tied_embeddings=none"
@@ -220,14 +226,22 @@ class Problem:
     def check_data(self, hparams: HParams, settings: Mapping[str, Any], vocabularies: Sequence[Path]) -> None:
         """Raises UserError if a model with these settings cannot be trained on the generated data.
 
-        Hard alignment must know which source tokens begin words.
+        Hard alignment must know which source tokens begin words, and vocabularies with one matrix have equal tokens.
 
         Args:
           hparams: the settings.
           settings: those that the data was generated with, from its manifest.
           vocabularies: the vocabulary files of the forward inputs and targets.
         """
+        from t2t_lite.data.vocab import open_vocabulary
+
         kind, token, file = settings.get("vocab_kind", ""), hparams.source_word_token, vocabularies[0]
+        if not self.shared_vocabulary and hparams.tied_embeddings == "all":
+            if open_vocabulary(vocabularies[0]).tokens() != open_vocabulary(vocabularies[1]).tokens():
+                raise UserError(
+                    f"the tokens of {vocabularies[0].name} and {vocabularies[1].name} differ, but tied_embeddings=all "
+                    f"needs one matrix for both; use `hparams=tied_embeddings=decoder` or none"
+                )
         if not hparams.hard_alignment_token:
             for name in ("source_word_token", "bracket_labels"):
                 if value := getattr(hparams, name):
@@ -248,8 +262,6 @@ class Problem:
                 f"train with `hparams=hard_alignment_token=0`"
             )
         if token:
-            from t2t_lite.data.vocab import open_vocabulary
-
             vocabulary = open_vocabulary(file)
             text = vocabulary.bytes_of(token) if token < vocabulary.size else b""
             if text != b" " or not vocabulary.starts_with_blank:

@@ -127,7 +127,7 @@ class CTranslate2Engine:
             pairs = Pairs([request.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
             exact: dict[int, list[EngineHypothesis]] = {row: [] for row in hypotheses}
             for (row, each), log_prob in zip(flat, self._log_probs(pairs, settings), strict=True):
-                score = log_prob / length_penalty(len(each.ids), settings.alpha)
+                score = log_prob / length_penalty(len(each.ids), settings.alpha, settings.length_penalty)
                 exact[row].append(EngineHypothesis(each.ids, score, log_prob))
             ranked = {row: _ranked(beams, settings) for row, beams in exact.items()}
             hypotheses = _cut(ranked, settings.beam_size)
@@ -144,7 +144,7 @@ class CTranslate2Engine:
             self._warn(line)
 
     def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
-        return output_scores(pairs.outputs, lambda: self._log_probs(pairs, settings), settings.alpha)
+        return output_scores(pairs.outputs, lambda: self._log_probs(pairs, settings), settings)
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         _check_layer(layer, self._alignment_layer)
@@ -258,10 +258,11 @@ class CTranslate2Engine:
     def _hypotheses(self, result: Any, settings: DecodeHParams) -> list[EngineHypothesis]:  # noqa: ANN401
         # `result` is a TranslationResult.
         hypotheses = []
-        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
-            log_prob = score * max(1, len(tokens)) ** settings.alpha
+        for tokens, its_score in zip(result.hypotheses, result.scores, strict=True):
+            log_prob = its_score * max(1, len(tokens)) ** settings.alpha
             ids = [self._ids[token] for token in tokens]
-            hypotheses.append(EngineHypothesis(ids, log_prob / length_penalty(len(ids), settings.alpha), log_prob))
+            score = log_prob / length_penalty(len(ids), settings.alpha, settings.length_penalty)
+            hypotheses.append(EngineHypothesis(ids, score, log_prob))
         return _ranked(hypotheses, settings)
 
     def _log_probs(self, pairs: Pairs, settings: DecodeHParams) -> list[float]:

@@ -200,7 +200,7 @@ def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def output_scores(
-    outputs: Sequence[Sequence[int]], log_probs: Callable[[], Iterable[float]], alpha: float
+    outputs: Sequence[Sequence[int]], log_probs: Callable[[], Iterable[float]], settings: DecodeHParams
 ) -> list[tuple[float, float]]:
     """Returns (log-probability / length penalty, log-probability) for each output.
 
@@ -208,4 +208,5 @@ def output_scores(
     """
     if any(PAD_ID in output for output in outputs):
         raise ValueError(f"an output to score contains id {PAD_ID}, which is padding; remove it")
-    return [(each / length_penalty(len(output), alpha), each) for each, output in zip(log_probs(), outputs)]
+    penalties = [length_penalty(len(output), settings.alpha, settings.length_penalty) for output in outputs]
+    return [(each / penalty, each) for each, penalty in zip(log_probs(), penalties)]

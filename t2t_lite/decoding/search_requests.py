@@ -115,6 +115,7 @@ def make_beam_search(
         vocabulary.size,
         decode_hparams.beam_size,
         decode_hparams.alpha,
+        decode_hparams.length_penalty,
         groups=decode_hparams.beam_size if random else decode_hparams.diverse_beam_groups,
         diversity_strength=decode_hparams.diverse_beam_strength,
         coverage_beta=decode_hparams.coverage_penalty,

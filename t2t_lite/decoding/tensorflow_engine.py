@@ -119,7 +119,7 @@ class TensorFlowEngine:
                 of_row = SearchResult(*(part[index] for part in result))
                 if EXISTS < of_row.scores[0] < -MISSING / 2:  # even the best output lacks some
                     warnings[row] = "no output with all of its phrases was found; raise beam_size or extra_length"
-                hypotheses[row] = _hypotheses(_with_all_phrases(of_row, settings.alpha))
+                hypotheses[row] = _hypotheses(_with_all_phrases(of_row, settings))
                 # No warning if extra_length stopped the output, because no sensible output is longer.
                 if stopped[index] and len(sources[row]) + settings.extra_length > inputs.limits[index]:
                     warnings[row] = (
@@ -144,7 +144,7 @@ class TensorFlowEngine:
 
         positions = max(1, min(settings.batch_tokens, _LOGITS // self.model.vocab_size))
         graph = self._graph("score", log_probs)
-        return output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings.alpha)
+        return output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings)
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         model, layer = self._model_of_layer(layer)
@@ -247,14 +247,15 @@ def _hypotheses(result: SearchResult) -> list[EngineHypothesis]:
     ]
 
 
-def _with_all_phrases(result: SearchResult, alpha: float) -> SearchResult:
+def _with_all_phrases(result: SearchResult, settings: DecodeHParams) -> SearchResult:
     """Drops a line's hypotheses that lack phrases; if all do, keeps them, but does not penalize their scores."""
     lacks = result.scores < -MISSING / 2
     if not lacks.any():
         return result
     if not lacks.all():
         return result._replace(log_probs=np.where(lacks, NONE, result.log_probs))
-    return result._replace(scores=result.log_probs / length_penalty(result.lengths, alpha))
+    penalties = length_penalty(result.lengths, settings.alpha, settings.length_penalty)
+    return result._replace(scores=result.log_probs / penalties)
 
 
 def restored_model(

@@ -1,5 +1,6 @@
 """The translator, which translates, scores and aligns text with trained models."""
 
+import copy
 import functools
 import inspect
 import os
@@ -12,6 +13,7 @@ import numpy as np
 from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, UNKNOWN_ID, Vocabulary
+from t2t_lite.data.vocab.symbols import LANGUAGE_TOKEN
 from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.engine import (
     LEARNED_POSITIONS,
@@ -179,6 +181,7 @@ class Translator:
         self.vocabulary, self.inputs_vocabulary = vocabulary, inputs_vocabulary or vocabulary
         self.decode_hparams, self._warn, self._process = decode_hparams, warn, os.getpid()
         self.checkpoints, self.problem, self.has_inputs = list(checkpoints), problem, has_inputs
+        self._language_token = ""  # at the start of each line
         if hasattr(model, "search"):
             self.engine = cast(Engine, model)
         else:
@@ -265,6 +268,30 @@ class Translator:
         engine, (targets, inputs) = source.load(options), source.vocabularies
         of_problem = {"problem": source.problem, "has_inputs": source.has_inputs}
         return cls(engine, targets, source.settings, options.warn, source.checkpoints, inputs, **of_problem)
+
+    def to_language(self, language: str) -> "Translator":
+        """Returns this translator for one of the languages of a multilingual model.
+
+        It puts the token of the language, such as ">>fra<<", at the start of each line that has none.
+
+        Args:
+          language: a key of `inputs_vocabulary.language_tokens`, such as "fra".
+
+        Raises:
+          UserError: if the model has no such language.
+        """
+        tokens = self.inputs_vocabulary.language_tokens
+        if language not in tokens:
+            known = f"the model has {', '.join(sorted(tokens))}" if tokens else "the model has only one; omit it"
+            raise UserError(f"`target_language={language}`: {known}", status=2)
+        other = copy.copy(self)
+        other._language_token = tokens[language]
+        return other
+
+    def _with_language(self, lines: Sequence[str]) -> Sequence[str]:
+        if not (token := self._language_token):
+            return lines
+        return [f"{token} {line}" if line.strip() and not LANGUAGE_TOKEN.match(line) else line for line in lines]
 
     def __repr__(self) -> str:
         parts = [f"model={self.engine.model_name}", *(f"checkpoint={checkpoint}" for checkpoint in self.checkpoints)]
@@ -482,15 +509,20 @@ class Translator:
             attentions = self.engine.cross_attention(pairs, layer, self.decode_hparams)
         except ValueError as error:
             raise UserError(str(error)) from error
-        return [
-            alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
-            for weights, source, output in zip(attentions, *pairs)
-        ]
+        # The words of a line do not include the token of the target language.
+        vocabulary = self.inputs_vocabulary
+        heads = [ids[:-1] for ids in _ids_of(vocabulary, [*vocabulary.language_tokens.values()])]
+        aligned = []
+        for weights, source, output in zip(attentions, *pairs):
+            start = max((len(head) for head in heads if source[: len(head)] == head), default=0)
+            words = vocabulary.tokens_of(source[start:]), self.vocabulary.tokens_of(output)
+            aligned.append(alignment(weights[:, start:], *words))
+        return aligned
 
     def _pairs(self, lines: Sequence[str], outputs: Sequence[str], first_line: int = 1) -> Pairs:
         check_process(self._process)
         settings = self.decode_hparams, self.engine, self._warn, first_line
-        sources, _ = encode_lines(self.inputs_vocabulary, lines, *settings, "line")
+        sources, _ = encode_lines(self.inputs_vocabulary, self._with_language(lines), *settings, "line")
         targets, _ = encode_lines(self.vocabulary, outputs, *settings, "the translation of line")
         return Pairs(sources, targets)
 
@@ -535,7 +567,7 @@ class Translator:
         texts = ["" if row in copied else text for row, text in enumerate(lines)]
         rows = [row for row, text in enumerate(texts) if text.strip() or not self.has_inputs]
         common = settings, self.engine, self._warn, first_line
-        sources, cut = encode_lines(self.inputs_vocabulary, texts, *common, "line")
+        sources, cut = encode_lines(self.inputs_vocabulary, self._with_language(texts), *common, "line")
         starts, whole_words = None, set()
         if prefixes is not None:
             # The blank after a prefix is the beginning of the next token.

@@ -152,7 +152,7 @@ def _search(request: EvalRequest, grid: Grid) -> dict[str, Any]:
             # A beam size of 1 gives one hypothesis per line, so there is nothing to rerank.
             for alpha in sorted({settings.alpha, *grid.get(ALPHA, ())} if beam_size > 1 else {settings.alpha}):
                 tried.append({BEAM_SIZE: beam_size, ALPHA: alpha})
-                outputs.append([rescored(each, search_alpha, alpha).text for each in beams])
+                outputs.append([rescored(each, search_alpha, alpha, settings.length_penalty).text for each in beams])
 
     def compared(outputs: Sequence[list[str]]) -> list[dict[str, Any]]:
         systems = {str(number): lines for number, lines in enumerate(outputs)}
@@ -188,17 +188,18 @@ def _search(request: EvalRequest, grid: Grid) -> dict[str, Any]:
     }
 
 
-def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> Hypothesis:
+def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float, kind: str = "wu") -> Hypothesis:
     """Returns the best hypothesis of a line for another length penalty.
 
-    The scores are log_prob / length_penalty(length, search_alpha); search_alpha is above 0.
+    The scores are log_prob / length_penalty(length, search_alpha, kind); search_alpha is above 0.
     """
 
     def score(hypothesis: Hypothesis) -> float:
         if not hypothesis.log_prob or hypothesis.score in (0.0, float("-inf")):
             return hypothesis.score
-        length = 6 * (hypothesis.log_prob / hypothesis.score) ** (1 / search_alpha) - 5  # the inverse of the penalty
-        return hypothesis.log_prob / length_penalty(max(1, round(length)), alpha)
+        length = (hypothesis.log_prob / hypothesis.score) ** (1 / search_alpha)  # the inverse of the penalty
+        length = 6 * length - 5 if kind == "wu" else length
+        return hypothesis.log_prob / length_penalty(max(1, round(length)), alpha, kind)
 
     # In a tie, `max` returns the first, so that the order of the search is kept.
     return max(beams, key=score)

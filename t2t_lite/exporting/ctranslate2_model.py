@@ -30,7 +30,7 @@ _WITHOUT_VECTORS = ("relative", "rotary")
 # The values that CTranslate2 supports for each setting.
 _SUPPORTED = {
     "self_attention_type": ("full",),
-    "feed_forward_type": ("relu", "swiglu"),
+    "feed_forward_type": ("relu", "swish", "swiglu"),
     "norm_type": ("layer", "rms"),
     "position_encoding": ("sinusoidal", "sinusoidal_halves", "learned", *_WITHOUT_VECTORS),
 }
@@ -131,7 +131,7 @@ def _options(hparams: HParams) -> dict[str, Any]:
     return {
         "num_heads": hparams.num_heads,
         "pre_norm": hparams.norm_position == "pre",
-        "activation": Activation.SWISH if gated else Activation.RELU,
+        "activation": Activation.RELU if hparams.feed_forward_type == "relu" else Activation.SWISH,
         "ffn_glu": gated,
         "rms_norm": hparams.norm_type == "rms",
         "relative_position": hparams.position_encoding == "relative",
@@ -157,12 +157,12 @@ def _decoder(model: Transformer) -> _Spec:
     spec: _Spec = TransformerDecoderSpec(layers, **alignment, **_options(model.hparams))
     spec.embeddings.weight = _array(model.embedding.weight)
     spec.projection.weight = _array(model.projection.weight)
+    if model.projection.use_bias:
+        spec.projection.bias = _array(model.projection.bias)
     spec.start_from_zero_embedding = model.hparams.zero_padding_embedding
     _set_layers(spec, model, "decoder", model.decoder_layers, model.position_encodings["targets"])
     for into, layer in zip(spec.layer, model.decoder_layers, strict=True):
-        query, key, value, output = _projections(layer.cross_attention)
-        for linear, weight in zip(into.attention.linear, (query, np.concatenate([key, value]), output), strict=True):
-            linear.weight = weight
+        _set_linear(into.attention.linear, layer.cross_attention, (("query",), ("key", "value"), ("output",)))
         _set_norm(into.attention.layer_norm, layer.cross_attention_residual.norm)
     return spec
 
@@ -176,9 +176,7 @@ def _set_layers(spec: _Spec, model: Transformer, stack: str, layers: Sequence[_L
         spec.position_encodings.encodings = np.pad(_array(positions(zeros))[0], [(0, 1), (0, 0)])
     for into, layer in zip(spec.layer, layers, strict=True):
         attention, to_attention = layer.self_attention, into.self_attention
-        query, key, value, output = _projections(attention)
-        to_attention.linear[0].weight = np.concatenate([query, key, value])
-        to_attention.linear[1].weight = output
+        _set_linear(to_attention.linear, attention, (("query", "key", "value"), ("output",)))
         if hasattr(attention, "relative_keys"):
             room = attention.hidden_size // attention.num_heads
             to_attention.relative_position_keys = _widened(_array(attention.relative_keys), room)
@@ -195,26 +193,29 @@ def _set_layers(spec: _Spec, model: Transformer, stack: str, layers: Sequence[_L
         _set_norm(spec.layer_norm, model.final_norms[stack])
 
 
-def _projections(layer: MultiHeadAttention) -> list[np.ndarray]:
-    """Returns the query, key, value and output matrices, each [out, in], with a head size of hidden_size / num_heads.
+def _set_linear(into: Sequence[_Spec], layer: MultiHeadAttention, names: Sequence[Sequence[str]]) -> None:
+    """Sets the projections of attention, several in one matrix [out, in], with a head size of hidden_size / num_heads.
 
     CTranslate2 supports no other head size. Smaller heads are padded with zero channels, which change no product.
     """
     room = layer.hidden_size // layer.num_heads
-
-    def by_head(matrix: Array, size: int) -> np.ndarray:
-        heads = _array(matrix).reshape(layer.hidden_size, layer.num_heads, size)
-        return _widened(heads, room).reshape(layer.hidden_size, -1).T
-
     # CTranslate2 divides the queries by the square root of its own head size.
-    query = by_head(layer.query, layer.key_size) * np.float32((room / layer.key_size) ** 0.5)
-    output = _array(layer.output_projection).T.reshape(layer.hidden_size, layer.num_heads, layer.value_size)
-    return [
-        query,
-        by_head(layer.key, layer.key_size),
-        by_head(layer.value, layer.value_size),
-        _widened(output, room).reshape(layer.hidden_size, -1),
-    ]
+    scales = {"query": np.float32((room / layer.key_size) ** 0.5)}
+
+    def by_head(weight: Array, name: str) -> np.ndarray:
+        size = layer.value_size if name == "value" else layer.key_size
+        heads = _array(weight).reshape(-1, layer.num_heads, size)
+        return _widened(heads, room).reshape(len(heads), -1).T * scales.get(name, np.float32(1))
+
+    for linear, of_linear in zip(into, names, strict=True):
+        if of_linear == ("output",):
+            output = _array(layer.output_projection).T.reshape(layer.hidden_size, layer.num_heads, layer.value_size)
+            linear.weight = _widened(output, room).reshape(layer.hidden_size, -1)
+        else:
+            linear.weight = np.concatenate([by_head(getattr(layer, name), name) for name in of_linear])
+        if layer.use_bias:
+            biases = [by_head(layer.biases[name], name)[:, 0] for name in of_linear if name != "output"]
+            linear.bias = np.concatenate(biases or [_array(layer.biases["output"])])
 
 
 def _widened(array: np.ndarray, size: int) -> np.ndarray:

@@ -11,10 +11,15 @@ from t2t_lite.data.problem import Problem, get_problem, language_pair
 from t2t_lite.display import LOG, Display
 from t2t_lite.errors import UserError
 from t2t_lite.importing.options import KINDS, ImportOptions
+from t2t_lite.system.installed import check_installed
 from t2t_lite.system.tensorflow import load_tensorflow
 
 if TYPE_CHECKING:
     from t2t_lite.importing.run_writing import Imported
+
+
+# What the formats of Marian and Hugging Face need.
+_PACKAGES = {"yaml": "PyYAML", "safetensors": "safetensors"}
 
 
 def import_model(
@@ -25,14 +30,16 @@ def import_model(
     warn: Callable[[str], None] = LOG.warning,
     **options: Any,
 ) -> "Imported":
-    """Converts a trained tensor2tensor `transformer`, or an export, into a run directory, which is written atomically.
+    """Converts a trained model of another toolkit, or an export, into a run directory, which is written atomically.
 
     Args:
-      model: the folder of the model (tensor2tensor's output_dir) or one of its checkpoints; or the export.
+      model: the folder of the model (tensor2tensor's output_dir, or one of its checkpoints), Marian's file, or the
+        export.
       output_dir: the run directory to write.
-      kind: "t2t": a model of tensor2tensor; "keras": an export in the format keras.
+      kind: "t2t": a `transformer` of tensor2tensor; "marian": a model of Marian (.npz), as OPUS-MT publishes it;
+        "huggingface": a folder of a `MarianMTModel`; "keras": an export in the format keras.
       warn: receives a message about each training setting that has no equivalent.
-      options: `ImportOptions`: data_dir, vocab_file, problem, languages, target_space_id.
+      options: `ImportOptions`: data_dir, vocab_file, problem, languages, moses_punctuation, target_space_id.
 
     Returns:
       the path of the run, its checkpoint, its number of parameters and its problem.
@@ -46,13 +53,17 @@ def import_model(
     if checked.languages:
         language_pair(checked.languages)  # a check
     load_tensorflow()
+    from t2t_lite.importing import run_writing, t2t_model
+
     if kind == "keras":
-        from t2t_lite.importing.run_writing import import_export
+        return run_writing.import_export(Path(model), Path(output_dir), checked)
+    if kind == "t2t":
+        return t2t_model.import_run(Path(model), Path(output_dir), checked, warn)
+    check_installed(f"`kind={kind}`", _PACKAGES, "import")
+    from t2t_lite.importing import huggingface, marian
 
-        return import_export(Path(model), Path(output_dir), checked)
-    from t2t_lite.importing.t2t_model import import_run
-
-    return import_run(Path(model), Path(output_dir), checked, warn)
+    read = marian.read_marian if kind == "marian" else huggingface.read_huggingface
+    return marian.import_run(Path(model), Path(output_dir), read, checked, warn)
 
 
 def import_data(

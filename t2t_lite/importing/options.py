@@ -5,7 +5,7 @@ from os import PathLike
 
 from t2t_lite.options import Options, option
 
-KINDS = "t2t", "keras"
+KINDS = "t2t", "keras", "marian", "huggingface"
 # The number of rows in tensor2tensor's target-space embedding.
 TARGET_SPACES = 32
 
@@ -30,6 +30,12 @@ class ImportOptions(Options):
         metavar="NAME",
     )
     languages: str = option("", "the languages of inputs and outputs, such as en-de", metavar="SOURCE-TARGET")
+    moses_punctuation: str = option(
+        "",
+        "marian, huggingface: normalize the punctuation of sources by Moses' rules for this language, as OPUS-MT's "
+        "preprocess.sh does",
+        metavar="LANGUAGE",
+    )
     target_space_id: int = option(
         0, "tensor2tensor's id for the kind of outputs; 0 for all translation problems", at_least=0,
         at_most=TARGET_SPACES - 1,

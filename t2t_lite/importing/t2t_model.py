@@ -19,10 +19,9 @@ from t2t_lite.data.vocab.t2t import T2tByteVocabulary, byte_list
 from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths, without_patterns, written_whole
 from t2t_lite.importing.options import ImportOptions
-from t2t_lite.importing.run_writing import Imported, check_new, write_run
+from t2t_lite.importing.run_writing import Imported, check_new, filled_model, write_run
 from t2t_lite.layers.self_attention import RelativeSelfAttention
 from t2t_lite.layers.transformer import Residual
-from t2t_lite.models.building import make_model, symbolic_model
 from t2t_lite.models.transformer import Transformer
 
 # Settings that affect the outputs, with the values that our model supports. The first value is the default for files of
@@ -491,29 +490,17 @@ def _problem(name: str, theirs: str) -> Problem:
 
 def _model(hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int) -> Transformer:
     """Returns the model with its weights, which must be exactly those of a model with these settings."""
-    sizes = [open_vocabulary(path).size for path in (targets, inputs)]
-    expected = symbolic_model(hparams, *sizes)  # a model of the wrong size may not fit in memory
-    assert isinstance(expected, Transformer)
-    values: dict[str, np.ndarray] = {}
-    for variable, value in (
-        *weights_of_layers(weights, expected),
-        *weights_of_embeddings(weights, expected, target_space_id),
-    ):
-        if value.shape != tuple(variable.shape):
-            raise UserError(
-                f"{weights.path} does not match its hparams.json: {variable.path} has the shape "
-                f"{tuple(variable.shape)} there but {value.shape} in the checkpoint; copy both files again"
-            )
-        values[variable.path] = value
+
+    def values_of(model: Transformer) -> Iterator[tuple[Any, np.ndarray]]:
+        yield from weights_of_layers(weights, model)
+        yield from weights_of_embeddings(weights, model, target_space_id)
+
+    model = filled_model(hparams, targets, inputs, values_of, weights.path, "hparams.json")
     if unread := weights.unread():
         raise UserError(
             f"{weights.path} does not match its hparams.json: the model there lacks {len(unread)} of the "
             f"checkpoint's weights, such as {unread[0]}; copy both files again"
         )
-    model = make_model(hparams, *sizes)
-    assert isinstance(model, Transformer)
-    for variable, of_expected in zip(model.variables, expected.variables, strict=True):
-        variable.assign(values[of_expected.path])
     return model
 
 

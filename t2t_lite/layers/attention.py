@@ -87,7 +87,7 @@ def _weighted_sum(weights: Array, values: Array) -> tuple[Array, Callable[..., t
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class MultiHeadAttention(Layer):
-    """Projects to heads, attends in each head, and projects back (section 3.2.2), without biases.
+    """Projects to heads, attends in each head, and projects back (section 3.2.2).
 
     The call takes projected queries, keys and values, because a decoder caches keys and values between steps.
 
@@ -96,6 +96,7 @@ class MultiHeadAttention(Layer):
       num_heads: h.
       key_size, value_size: d_k and d_v of one head; None: hidden_size / num_heads.
       dropout: rate of the dropout on attention weights; the paper has none.
+      use_bias: whether the projections have biases; the paper's have none.
 
     Call arguments:
       queries: float [batch, heads, queries, d_k], from `queries` or `queries_keys_values`.
@@ -123,6 +124,7 @@ class MultiHeadAttention(Layer):
         key_size: int | None = None,
         value_size: int | None = None,
         dropout: float = 0.0,
+        use_bias: bool = False,
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
@@ -135,15 +137,22 @@ class MultiHeadAttention(Layer):
         self.key_size = key_size or hidden_size // num_heads
         self.value_size = value_size or hidden_size // num_heads
         self.dropout = dropout
+        self.use_bias = use_bias
         self._dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape: Shape | None = None) -> None:
-        """Creates W^Q, W^K [hidden, heads * d_k], W^V [hidden, heads * d_v] and W^O [heads * d_v, hidden], float32."""
+        """Creates W^Q, W^K [hidden, heads * d_k], W^V [hidden, heads * d_v], W^O [heads * d_v, hidden] and biases."""
         keys, values = self.num_heads * self.key_size, self.num_heads * self.value_size
         self.query = self._matrix("query", (self.hidden_size, keys))
         self.key = self._matrix("key", (self.hidden_size, keys))
         self.value = self._matrix("value", (self.hidden_size, values))
         self.output_projection = self._matrix("output", (values, self.hidden_size))
+        if self.use_bias:
+            widths = {"query": keys, "key": keys, "value": values, "output": self.hidden_size}
+            self.biases = {
+                name: self.add_weight(name=f"{name}_bias", shape=(width,), initializer="zeros")
+                for name, width in widths.items()
+            }
 
     def call(
         self, queries: Array, keys_values: tuple[Array, Array], attention_mask: Array, seeds: Seeds | None = None
@@ -169,44 +178,51 @@ class MultiHeadAttention(Layer):
         batch, _, length, _ = dynamic_shape(mixed)
         joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.num_heads * self.value_size))
         projected = ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype))
+        if self.use_bias:
+            projected = projected + ops.cast(self.biases["output"], self.compute_dtype)
         return ops.reshape(projected, (batch, length, self.hidden_size))
 
     def queries(self, x: Array) -> Array:
         """Projects float [batch, length, hidden] to queries, float [batch, heads, length, d_k]."""
         self.build_once()
-        return self._project(x, self._scaled_query())[0]
+        return self._project(x, "query")[0]
 
     def keys_values(self, x: Array) -> tuple[Array, Array]:
         """Projects float [batch, length, hidden] to keys [batch, heads, length, d_k] and values [..., d_v]."""
         self.build_once()
-        keys, values = self._project(x, self.key, self.value)
+        keys, values = self._project(x, "key", "value")
         return keys, values
 
     def queries_keys_values(self, x: Array) -> tuple[Array, tuple[Array, Array]]:
         """Returns (queries, (keys, values)) of float [batch, length, hidden], for self-attention."""
         self.build_once()
-        queries, keys, values = self._project(x, self._scaled_query(), self.key, self.value)
+        queries, keys, values = self._project(x, "query", "key", "value")
         return queries, (keys, values)
 
     def _matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
         return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
 
-    def _scaled_query(self) -> Array:
-        # Scaling the matrix is cheaper than scaling the queries.
-        return ops.convert_to_tensor(self.query) * self.key_size**-0.5
+    def _project(self, x: Array, *names: str) -> list[Array]:
+        """Returns float [batch, heads, length, size] for each name; one wide product is faster than several."""
 
-    def _project(self, x: Array, *kernels: Array) -> list[Array]:
-        """Returns float [batch, heads, length, size] for each kernel; one wide product is faster than several."""
-        matrices = [ops.convert_to_tensor(kernel) for kernel in kernels]
+        def scaled(name: str, weight: Array) -> Array:  # scaling the weights is cheaper than scaling the queries
+            weight = ops.convert_to_tensor(weight)
+            return weight * self.key_size**-0.5 if name == "query" else weight
+
+        matrices = [scaled(name, getattr(self, name)) for name in names]
         widths, (batch, length) = [kernel.shape[1] for kernel in matrices], dynamic_shape(x)[:2]
         x = ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size))
-        if len(set(widths)) == 1:  # stacked and transposed together, which takes fewer operations
+        is_even = len(set(widths)) == 1  # stacked and transposed together, which takes fewer operations
+        matrix = ops.stack(matrices, axis=1) if is_even else ops.concatenate(matrices, axis=1)
+        matrix = ops.reshape(matrix, (self.hidden_size, sum(widths)))
+        flat = ops.matmul(x, ops.cast(matrix, self.compute_dtype))
+        if self.use_bias:
+            biases = ops.concatenate([scaled(name, self.biases[name]) for name in names])
+            flat = flat + ops.cast(biases, self.compute_dtype)
+        if is_even:
             width, number = widths[0], len(widths)
-            matrix = ops.reshape(ops.stack(matrices, axis=1), (self.hidden_size, number * width))
-            flat = ops.matmul(x, ops.cast(matrix, self.compute_dtype))
             heads = ops.reshape(flat, (batch, length, number, self.num_heads, width // self.num_heads))
             return ops.unstack(ops.transpose(heads, (2, 0, 3, 1, 4)), number)
-        flat = ops.matmul(x, ops.cast(ops.concatenate(matrices, axis=1), self.compute_dtype))
         # `split` instead of slices, because a slice's gradient is padded with zeros to the whole width.
         heads = [
             ops.reshape(part, (batch, length, self.num_heads, width // self.num_heads))

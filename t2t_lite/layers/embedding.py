@@ -16,6 +16,7 @@ class Embedding(Layer):
       hidden_size: width of a vector.
       zero_padding: whether the vector of id 0 (padding and start symbol) is zero; the logits still use its row.
       scaled: whether to multiply vectors by sqrt(hidden_size), as in the paper.
+      use_bias: whether the logits have a bias; the paper's have none.
 
     Call arguments:
       ids: int [batch, length].
@@ -29,24 +30,33 @@ class Embedding(Layer):
     """
 
     def __init__(
-        self, vocab_size: int, hidden_size: int, zero_padding: bool = False, scaled: bool = True, **kwargs: object
+        self,
+        vocab_size: int,
+        hidden_size: int,
+        zero_padding: bool = False,
+        scaled: bool = True,
+        use_bias: bool = False,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.zero_padding = zero_padding
         self.scaled = scaled
+        self.use_bias = use_bias
         self.scale = hidden_size**0.5 if scaled else 1.0
         self._frozen: Array | None = None
 
     def build(self, input_shape: Shape | None = None) -> None:
-        """Creates the weight, float32 [vocab, hidden]. Scaled vectors have unit variance."""
+        """Creates the weight, float32 [vocab, hidden], and the bias, [vocab]. Scaled vectors have unit variance."""
         self.weight = self.add_weight(
             name="weight",
             shape=(self.vocab_size, self.hidden_size),
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
             autocast=False,  # a frequent token's gradient is a long sum, which needs float32
         )
+        if self.use_bias:
+            self.bias = self.add_weight(name="bias", shape=(self.vocab_size,), initializer="zeros", autocast=False)
 
     def call(self, ids: Array) -> Array:
         """Returns the vectors, float [batch, length, hidden]."""
@@ -71,6 +81,8 @@ class Embedding(Layer):
         self.build_once()
         flat = ops.reshape(x, (-1, self.hidden_size))
         product = ops.matmul(flat, self._for_logits() if self._frozen is None else self._frozen)
+        if self.use_bias:
+            product = product + ops.cast(self.bias, product.dtype)
         return ops.reshape(product, (*ops.shape(x)[:-1], self.vocab_size))
 
     def _for_logits(self) -> Array:

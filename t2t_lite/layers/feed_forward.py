@@ -17,6 +17,7 @@ class FeedForward(Layer):
       hidden_size: width of input and output, d_model.
       filter_size: width between the two products, d_ff.
       dropout: rate of the dropout between the two products; the paper has none.
+      activation: "relu", or another of Keras' activations in its place, such as "silu" (swish).
 
     Call arguments:
       x: float [batch, length, hidden].
@@ -29,18 +30,19 @@ class FeedForward(Layer):
     (2, 5, 8)
     """
 
-    _activation: str | None = "relu"
-    _use_bias = True
-    _expansions = 1  # number of products with x; one wide matrix for all of them is faster
+    _is_gated = False  # two products with x, without biases; one wide matrix for both is faster
 
-    def __init__(self, hidden_size: int, filter_size: int, dropout: float = 0.0, **kwargs: object) -> None:
+    def __init__(
+        self, hidden_size: int, filter_size: int, dropout: float = 0.0, activation: str = "relu", **kwargs: object
+    ) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.filter_size = filter_size
         self.dropout = dropout
-        options = {"use_bias": self._use_bias, "dtype": self.dtype_policy}
-        width = self._expansions * filter_size
-        self.expand = keras.layers.Dense(width, activation=self._activation, name="expand", **options)
+        self.activation = activation
+        options = {"use_bias": not self._is_gated, "dtype": self.dtype_policy}
+        width, of_expand = (2 * filter_size, None) if self._is_gated else (filter_size, activation)
+        self.expand = keras.layers.Dense(width, activation=of_expand, name="expand", **options)
         self._dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
         self.project = keras.layers.Dense(hidden_size, name="project", **options)
 
@@ -55,7 +57,7 @@ class FeedForward(Layer):
         return reshape_like(self.project(self._dropout(inner, seeds=seeds)), x)
 
     def _inner(self, expanded: Array) -> Array:
-        """Returns the inner layer, float [positions, filter], given [positions, expansions * filter]."""
+        """Returns the inner layer, float [positions, filter], given that of `expand`."""
         return expanded
 
 
@@ -65,7 +67,7 @@ class GatedFeedForward(FeedForward):
 
     It has three matrices instead of two, so it has as many parameters as `FeedForward` at 2/3 of the filter size.
 
-    Args and call arguments: see `FeedForward`.
+    Args and call arguments: see `FeedForward`; `activation` has no effect.
 
     Example:
 
@@ -74,9 +76,7 @@ class GatedFeedForward(FeedForward):
     (2, 5, 8)
     """
 
-    _activation = None
-    _use_bias = False
-    _expansions = 2
+    _is_gated = True
 
     def _inner(self, expanded: Array) -> Array:
         gate, passed = ops.split(expanded, 2, axis=-1)

@@ -20,7 +20,7 @@ class SelfAttention(MultiHeadAttention):
     """Every position attends to every position or, if causal, to itself and all earlier ones.
 
     Args:
-      hidden_size, num_heads, key_size, value_size, dropout: see `MultiHeadAttention`.
+      hidden_size, num_heads, key_size, value_size, dropout, use_bias: see `MultiHeadAttention`.
       causal: whether a position sees only itself and earlier ones.
       rotary: whether to rotate queries and keys by their positions, see `rotate`.
 
@@ -46,9 +46,10 @@ class SelfAttention(MultiHeadAttention):
         key_size: int | None = None,
         value_size: int | None = None,
         dropout: float = 0.0,
+        use_bias: bool = False,
         **kwargs: object,
     ) -> None:
-        super().__init__(hidden_size, num_heads, key_size, value_size, dropout, **kwargs)
+        super().__init__(hidden_size, num_heads, key_size, value_size, dropout, use_bias, **kwargs)
         self.causal = causal
         self.rotary = rotary
 

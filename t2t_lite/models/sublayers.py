@@ -155,6 +155,11 @@ def relu(hparams: HParams, **options: Any) -> FeedForward:
     return FeedForward(hparams.hidden_size, hparams.filter_size, hparams.relu_dropout, **options)
 
 
+def swish(hparams: HParams, **options: Any) -> FeedForward:
+    """Returns the paper's feed-forward network with swish in place of ReLU."""
+    return relu(hparams, activation="silu", **options)
+
+
 def swiglu(hparams: HParams, **options: Any) -> GatedFeedForward:
     """Returns a gated feed-forward network."""
     return GatedFeedForward(hparams.hidden_size, hparams.filter_size, hparams.relu_dropout, **options)
@@ -197,6 +202,7 @@ def heads(hparams: HParams) -> dict[str, Any]:
         "key_size": hparams.key_size,
         "value_size": hparams.value_size,
         "dropout": hparams.attention_dropout,
+        "use_bias": hparams.projection_biases,
     }
 
 

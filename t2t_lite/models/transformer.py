@@ -72,15 +72,16 @@ class Transformer(Seq2SeqModel):
     def _make_embeddings(self, policy: keras.DTypePolicy) -> None:
         hparams = self.hparams
 
-        def make(vocab_size: int, name: str) -> Embedding:
-            how = (hparams.zero_padding_embedding, hparams.scaled_embeddings)
+        def make(vocab_size: int, name: str, use_bias: bool = False) -> Embedding:
+            how = (hparams.zero_padding_embedding, hparams.scaled_embeddings, use_bias and hparams.projection_biases)
             return Embedding(vocab_size, hparams.hidden_size, *how, name=name, dtype=policy)
 
-        self.embedding = self.inputs_embedding = self.projection = make(self.vocab_size, "embedding")
+        self.embedding = make(self.vocab_size, "embedding", use_bias=hparams.tied_embeddings != "none")
+        self.inputs_embedding = self.projection = self.embedding
         if hparams.tied_embeddings != "all":
             self.inputs_embedding = make(self.inputs_vocab_size, "inputs_embedding")
         if hparams.tied_embeddings == "none":
-            self.projection = make(self.vocab_size, "projection")
+            self.projection = make(self.vocab_size, "projection", use_bias=True)
         self.position_encodings = {side: position_encoding(hparams, side, policy) for side in ("inputs", "targets")}
 
     @property
@@ -120,7 +121,11 @@ class Transformer(Seq2SeqModel):
         """See `Seq2SeqModel`; None without `logits_are_product`."""
         if not self.logits_are_product:
             return None
-        return self._normalized(self._decoded(inputs, targets, seeds)), self.projection.weight
+        x, weight = self._normalized(self._decoded(inputs, targets, seeds)), self.projection.weight
+        if not self.projection.use_bias:
+            return x, weight
+        bias = ops.convert_to_tensor(self.projection.bias)[:, None]  # times a channel of ones
+        return ops.pad(x, ((0, 0), (0, 0), (0, 1)), constant_values=1), ops.concatenate([weight, bias], axis=1)
 
     @property
     def logits_are_product(self) -> bool:

@@ -50,6 +50,13 @@ def canonical(code: str) -> str:
     return "-".join([parts[0].lower(), *(usual.get(len(part), str)(part) for part in parts[1:])])
 
 
+def shortest(code: str) -> str:
+    """Returns a code in the usual form, with its language in two letters if there are such: "por_BR" -> "pt-BR"."""
+    language, *rest = canonical(code).split("-")
+    short = get_global("language_aliases").get(language, "")
+    return "-".join([short if len(short) == 2 else language, *rest])
+
+
 def primary(code: str) -> str:
     """Returns the language of a code without its script and region: "pt_BR" -> "pt"."""
     return canonical(code).partition("-")[0]

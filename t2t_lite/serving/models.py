@@ -90,7 +90,8 @@ class ModelSet:
                     f"{export.path} is a SavedModel, which is for TensorFlow Serving; export the run with "
                     f"--format=ctranslate2 or keras"
                 )
-        self._models: dict[str, ServedModel] = {}
+        self._models: dict[str, ServedModel] = {}  # by name; several of a model with several target languages
+        self._is_ready = False
 
     @property
     def expected_languages(self) -> tuple[str, str]:
@@ -101,7 +102,7 @@ class ModelSet:
 
     @property
     def is_ready(self) -> bool:
-        return len(self._models) == len(self._places)
+        return self._is_ready
 
     @property
     def all(self) -> list[ServedModel]:
@@ -111,14 +112,16 @@ class ModelSet:
         """Loads all models. Raises UserError if a model is unusable."""
         for place in self._places:
             model = ServedModel(place, self._options, functools.partial(self._metrics.batch, place.name))
-            self._models[place.name] = model
-            on_loaded(model)
+            for each in model.by_language():
+                self._models[each.name] = each
+                on_loaded(each)
+        self._is_ready = True
         if len(self.sources) > 1:
             languages.detect("")  # loads the detector now rather than during the first request
 
     def close(self) -> None:
-        for model in self.all:
-            model.batcher.close()
+        for batcher in {model.batcher for model in self.all}:
+            batcher.close()
 
     def named(self, name: str) -> ServedModel:
         """Returns the model with the given name. Raises NoSuchModel, NotReady."""

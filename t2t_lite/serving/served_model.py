@@ -1,5 +1,6 @@
 """A loaded model and its queue."""
 
+import copy
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from t2t_lite.exporting.export import exported_run
 from t2t_lite.files import encodable
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.serving.batching import Batcher, Job
-from t2t_lite.serving.languages import canonical
+from t2t_lite.serving.languages import canonical, shortest
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.system.machine import num_cores
 from t2t_lite.system.tensorflow import import_for_searches
@@ -64,6 +65,7 @@ class Task(NamedTuple):
     alignments: bool = False
     attention: Attention | None = None
     is_given: bool = False  # the request contains the outputs, so nothing is searched
+    language: str = ""  # the target language of a model that has several; `submit` sets it
 
 
 class Text(NamedTuple):
@@ -117,6 +119,7 @@ class ServedModel:
             if self._parser:
                 raise UserError(f"`terms={place.terms}`: {self.name} is a parser, which takes no glossary")
             self.translator.engine.check(self.translator.decode_hparams, phrases=True)
+        self._language = ""  # of `by_language`
         self.translator.warm_up(only_trees=False)
         self._attention = {
             kind: {"layers": number, "heads": len(self.translator.attention("a", "a", kind, 0)[0])}
@@ -141,6 +144,19 @@ class ServedModel:
             on_batch,
         )
 
+    def by_language(self) -> "list[ServedModel]":
+        """Returns this model, or, if it has several target languages, a view for each of them.
+
+        The name of a view ends in its language. All views share the model and its queue.
+        """
+        views = []
+        for language in self.translator.inputs_vocabulary.language_tokens:
+            view = copy.copy(self)
+            view._language, view.target_language = language, shortest(language)
+            view.name = f"{self.name}:{language}"
+            views.append(view)
+        return views or [self]
+
     @property
     def writes_trees(self) -> bool:
         return self._parser is not None
@@ -149,7 +165,7 @@ class ServedModel:
     def copies_letterless(self) -> bool:
         """Whether the output for a text without letters is the text itself: in translation between known languages."""
         is_translation = bool(self.source_language and self.target_language) and not self.writes_trees
-        return is_translation and {self.name, "*"}.isdisjoint(self._options.translate_letterless)
+        return is_translation and {self.name.partition(":")[0], "*"}.isdisjoint(self._options.translate_letterless)
 
     @property
     def splitting(self) -> tuple[str, bool]:
@@ -251,7 +267,7 @@ class ServedModel:
         """
         if task.attention is not None and sum(text.tokens for text in texts) > MAX_ATTENTION_TOKENS:
             raise TooLong(f"a request with attention weights may have at most {MAX_ATTENTION_TOKENS} tokens")
-        task = task._replace(with_phrases=any(text.phrases for text in texts))
+        task = task._replace(with_phrases=any(text.phrases for text in texts), language=self._language)
         constraints = task.settings.only_trees
         self.translator.engine.check(
             task.settings.replace(only_trees=False) if constraints else task.settings,
@@ -295,7 +311,7 @@ class ServedModel:
         lines = [encodable(text.text) for text in texts]
         if task.is_given:
             given = [[Hypothesis(encodable(text.output), 0.0, 0.0)] for text in texts]
-            return [Result(beam, [], self._weights(task.attention, line, beam)) for line, beam in zip(lines, given)]
+            return [Result(beam, [], self._weights(task, line, beam)) for line, beam in zip(lines, given)]
         usual, settings = vars(self.translator.decode_hparams), vars(task.settings)
         options: dict[str, Any] = {name: value for name, value in settings.items() if value != usual[name]}
         if task.with_prefixes:
@@ -305,19 +321,23 @@ class ServedModel:
         if len(texts) == 1:
             options["first_line"] = texts[0].number
         options["copy_letterless"] = self.copies_letterless
-        model = self._parser or self.translator
+        model = self._parser or self._translator_of(task)
         if task.num_wanted != 1:
             beams = [beam[: task.num_wanted] for beam in model.n_best(lines, **options)]
         else:
             beams = [[best] for best in model.best(lines, task.with_scores, **options)]
-        alignments = self._alignments(lines, beams) if task.alignments else [[] for _ in lines]
-        weights = [self._weights(task.attention, line, beam) for line, beam in zip(lines, beams)]
+        alignments = self._alignments(task, lines, beams) if task.alignments else [[] for _ in lines]
+        weights = [self._weights(task, line, beam) for line, beam in zip(lines, beams)]
         return [Result(*each) for each in zip(beams, alignments, weights)]
 
-    def _alignments(self, lines: Sequence[str], beams: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
+    def _translator_of(self, task: Task) -> Translator:
+        return self.translator.to_language(task.language) if task.language else self.translator
+
+    def _alignments(self, task: Task, lines: Sequence[str], beams: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
         pairs = [(line, each.text) for line, beam in zip(lines, beams) for each in beam]
         searched = [pair for pair in pairs if not self._is_copied(*pair)]
-        found = iter(self.translator.align([line for line, _ in searched], [output for _, output in searched]))
+        sides = [line for line, _ in searched], [output for _, output in searched]
+        found = iter(self._translator_of(task).align(*sides))
         aligned = []
         for line, output in pairs:
             # Each word of a copy is aligned with itself.
@@ -329,17 +349,16 @@ class ServedModel:
     def _is_copied(self, line: str, output: str) -> bool:
         return self.copies_letterless and output == line and not has_letters(line)
 
-    def _weights(
-        self, attention: Attention | None, line: str, hypotheses: Sequence[Hypothesis]
-    ) -> Weights | AttentionMap | None:
+    def _weights(self, task: Task, line: str, hypotheses: Sequence[Hypothesis]) -> Weights | AttentionMap | None:
+        attention, translator = task.attention, self._translator_of(task)
         if attention is None or not line.strip():
             return None
         output = hypotheses[0].text
         if not attention.as_map:
             if self._is_copied(line, output):
                 return None
-            return Weights(*self.translator.attention(line, output, attention.kind, attention.layer))
-        model = self._parser or self.translator
+            return Weights(*translator.attention(line, output, attention.kind, attention.layer))
+        model = self._parser or translator
         asked = None if attention.layer is None else [attention.layer]
         layers = chosen_layers(model, [attention.kind], asked)[attention.kind]
         layer = layers[0] if asked else paper_layer(len(layers))

@@ -1,4 +1,4 @@
-"""The code blocks of README.md and docs/plugins.md, run one after the other in one folder with small settings."""
+"""The code blocks of README.md and two pages, run one after the other in one folder with small settings."""
 
 import dataclasses
 import itertools
@@ -29,6 +29,7 @@ FEW = "t2t-lite-trainer --train_steps=2 --schedule=train --peak_tflops=1 "
 TRAIN = {"t2t-lite-trainer ": f"{FEW}--hparams={TINY},batch_tokens=512 "}
 EVALUATED = {key: value.replace("--schedule=train ", "") for key, value in TRAIN.items()}
 TRAIN_WITH = {"t2t-lite-trainer ": FEW, "--hparams=": f"--hparams={TINY},"}
+GREEDY = {"--decode_to": "--decode_hparams=beam_size=1,extra_length=9 --decode_to"}
 # The files of the plug-in in docs/plugins.md, each with a text of its block. The constraint has a folder of its own:
 # if a folder has an __init__.py, its other files are not loaded.
 PLUG_IN = {
@@ -101,6 +102,23 @@ RUNS = {
         ),
         Run("t2t-lite-decoder", {"=mine": "=constraint"}),
     ],
+    "docs/from-opus-mt.md": [
+        Run(
+            "t2t-lite-import",
+            writes=("opus/ckpt-0.index",),
+            prints=("Ein Mann schläft.", "imported from the model"),
+            before="cp -r {marian_dir}/huggingface MODEL",
+        ),
+        Run("# files.py", {"2_500": "450", "2_000": "400"}, ("my.en", "test.de")),
+        Run("t2t-lite-decoder", GREEDY, prints=("BLEU",)),
+        Run(
+            "t2t-lite-trainer",
+            GREEDY | {"--train_steps=300 --save_checkpoints_steps=100": "--train_steps=4 --save_checkpoints_steps=2"},
+            ("mine/ckpt-4.index", "mine/decode_hparams.json"),
+            ("dev loss", "BLEU"),
+        ),
+        Run("t2t-lite-export", {"t2t-lite-serve --export_dir=mymodel --port=8000\n": ""}, ("mymodel/model.bin",)),
+    ],
 }
 
 
@@ -155,7 +173,8 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, folder, command, com
         if not program.startswith("t2t-lite-"):
             return in_a_process(["bash", "-c", line])
         stdin = in_a_process(["bash", "-c", source]).encode() if source else b""
-        done = command(program.removeprefix("t2t-lite-"), *flags, stdin=stdin)
+        name = {"t2t-lite-import": "import_model"}.get(program, program.removeprefix("t2t-lite-"))
+        done = command(name, *flags, stdin=stdin)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 

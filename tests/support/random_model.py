@@ -16,7 +16,8 @@ WIDE = 130  # more than there are outputs
 class Random:
     """Logits and attention that depend on sentence, position and last token, by tables of random numbers."""
 
-    def __init__(self, sentences=SENTENCES, vocab_size=VOCAB, length=LENGTH, seed=0, spread=2.0):
+    def __init__(self, sentences=SENTENCES, vocab_size=VOCAB, length=LENGTH, seed=0, spread=2.0, penalty="wu"):
+        self.penalty = penalty  # the kind of length penalty
         random = np.random.default_rng(seed)
         self.vocab_size, self.length, self.positions_run = vocab_size, length, 0  # how often its step was made
         self.logits = (spread * random.normal(size=(sentences, length, vocab_size, vocab_size))).astype("float32")
@@ -35,7 +36,7 @@ class Random:
 
     def search(self, beam_size=WIDE, sentences=slice(None), dtype=tf.float32, **rules):
         count, step = len(self.logits[sentences]), self.step(sentences, dtype)
-        rules = {"alpha": 0.6, "max_length": self.length, "never": ()} | rules
+        rules = {"alpha": 0.6, "penalty": self.penalty, "max_length": self.length, "never": ()} | rules
         return beam_search(step, (), count, self.vocab_size, beam_size=beam_size, **constrained(rules))
 
     def log_probs(self, sentence, history):
@@ -62,7 +63,7 @@ class Random:
         found = []
         for tokens in filter(allowed, self.outputs(limit)):
             log_prob = self.log_prob(sentence, tokens)
-            found.append((score(log_prob, len(tokens), alpha) + added(tokens), log_prob, tokens))
+            found.append((score(log_prob, len(tokens), alpha, self.penalty) + added(tokens), log_prob, tokens))
         return sorted(found, reverse=True)
 
 
@@ -83,7 +84,8 @@ def plain_search(model, sentence, width, alpha, limit, groups=1, strength=0.0):
                     extended.append((log_prob + following - penalty, log_prob + following, (*tokens, token)))
             extended = sorted(extended, reverse=True)[: 2 * width if width > 1 else 1]
             ended = [each[1:] for each in extended if each[2][-1] == EOS or length == limit]
-            found = [(score(log_prob, length, alpha), log_prob, tokens) for log_prob, tokens in ended]
+            kind = getattr(model, "penalty", "wu")
+            found = [(score(log_prob, length, alpha, kind), log_prob, tokens) for log_prob, tokens in ended]
             finished[group] = sorted(finished[group] + found, reverse=True)[:width]
             alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < limit][:width]
             # If too few hypotheses continue, those that have ended count as chosen by the group.
@@ -110,8 +112,8 @@ def log_softmax(logits):
     return logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
 
 
-def score(log_prob, length, alpha):
-    return log_prob / ((5 + length) / 6) ** alpha
+def score(log_prob, length, alpha, penalty="wu"):
+    return log_prob / (((5 + length) / 6) ** alpha if penalty == "wu" else length**alpha)
 
 
 def assert_finds(result, sentence, expected):

@@ -45,6 +45,7 @@ class GenerateOptions(Options):
         for name in _SETTINGS:
             if (value := getattr(self, name)) is not None:
                 setattr(problem, name, str(value) if name == "vocab_file" else value)
+        problem.share_vocabulary_as(problem.vocab_file)
         is_learned = not problem.vocab_file and {"bpe", "wordpiece"} & {problem.kind_of(side) for side in SIDES}
         if self.normalize_whitespace is not None and not is_learned:
             raise UserError(

@@ -37,6 +37,7 @@ __all__ = [
 _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
     "bytes": wordpiece.TokenListVocabulary,
     "characters": wordpiece.TokenListVocabulary,
+    "sentencepiece_list": sentencepiece.PieceListVocabulary,
     "subwords": SubwordVocabulary,
     "t2t_bytes": T2tByteVocabulary,
     "t2t_tokens": T2tTokenVocabulary,

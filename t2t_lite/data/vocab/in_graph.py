@@ -19,6 +19,7 @@ from t2t_lite.data.vocab.symbols import (
     FIRST_BYTE,
     FIRST_TOKEN,
     JOINER,
+    LANGUAGE_TOKEN,
     NO_CHARACTER,
     PAD_ID,
     SYMBOLS,
@@ -53,11 +54,11 @@ def tokenizer(tokens: Sequence[str], **options: Any) -> Any:  # noqa: ANN401  te
         )
 
 
-def sentencepiece_tokenizer(model: bytes) -> Any:  # noqa: ANN401  tensorflow-text has no types
+def sentencepiece_tokenizer(model: bytes, **options: Any) -> Any:  # noqa: ANN401  tensorflow-text has no types
     # Created outside of the current graph, so that other graphs can use it, too. A line that tensorflow-text's copy of
     # SentencePiece prints for every model is held back.
     with tf.init_scope(), stderr_held_back():
-        return tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
+        return tensorflow_text.SentencepieceTokenizer(model=model, **({"add_eos": True} | options))
 
 
 def with_end_symbol(ids: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -91,6 +92,28 @@ class WordTable:
         checks = [tf.debugging.assert_non_negative(ids.flat_values, self._refusal)] if self._refusal else []
         with tf.control_dependencies([check for check in checks if check is not None]):
             return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))
+
+
+class PieceList:
+    """Converts texts to the ids that the pieces of a SentencePiece model have in a list, see `PieceListVocabulary`."""
+
+    def __init__(self, model: bytes, ids: Mapping[str, int]) -> None:
+        self.tokenizer = sentencepiece_tokenizer(model, out_type=tf.string, add_eos=False)
+        with tf.init_scope():
+            pieces = tf.lookup.KeyValueTensorInitializer([*ids], tf.constant([*ids.values()], tf.int32))
+            self.table = tf.lookup.StaticHashTable(pieces, UNKNOWN_ID)
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        # What is not a language token becomes "", which is no piece.
+        token = tf.strings.regex_replace(texts, f"(?s)^{LANGUAGE_TOKEN.pattern}.*$|^.*$", r"\1")
+        of_token = self.table.lookup(token)
+        is_known = of_token != UNKNOWN_ID
+        rest = tf.where(is_known, tf.strings.regex_replace(texts, f"^{LANGUAGE_TOKEN.pattern}", ""), texts)
+        pieces = self.tokenizer.tokenize(rest)
+        ids = pieces.with_flat_values(self.table.lookup(pieces.flat_values))
+        rows: Any = [tf.ragged.boolean_mask(of_token[:, tf.newaxis], is_known[:, tf.newaxis]), ids]
+        joined: Any = tf.concat(rows, 1)
+        return with_end_symbol(joined)
 
 
 class PlainList:

@@ -1,5 +1,6 @@
 """SentencePiece models as vocabularies: lossless byte-pair encoding (Sennrich et al. 2016), and imported models."""
 
+import base64
 import functools
 import io
 import itertools
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sentencepiece
 
-from t2t_lite.data.vocab.symbols import EOS_ID, PAD_ID, SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, WHITE_SPACE
-from t2t_lite.data.vocab.vocabulary import Vocabulary, as_ragged
+from t2t_lite.data.vocab.symbols import EOS_ID, LANGUAGE_TOKEN, PAD_ID, SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, WHITE_SPACE
+from t2t_lite.data.vocab.vocabulary import Vocabulary, as_ragged, json_content
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _BYTE_PAIRS = 2
 _UNSET, _ORDINARY = 0, 1
 # The numbers of ModelProto.denormalizer_spec and NormalizerSpec.precompiled_charsmap.
 _DENORMALIZER, _CHARACTER_MAP = 5, 2
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 sentencepiece.set_min_log_level(2)
 
@@ -36,19 +38,27 @@ class SentencePieceVocabulary(Vocabulary):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        model = self.path.read_bytes()
-        try:
-            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
-            raise UserError(f"{path} is not a vocabulary file; generate the data again (t2t-lite-datagen)") from error
+        self._set_model(self.path.read_bytes())
+        processor = self._processor
         if (processor.pad_id(), processor.eos_id(), processor.unk_id()) != (PAD_ID, EOS_ID, UNKNOWN_ID):
             raise UserError(f"{path} does not use ids 0, 1, 2 for padding, end, unknown; make it with t2t-lite-datagen")
-        self.size = processor.get_piece_size()
-        self._processor, self._model = processor, model
-        self._tokens = processor.id_to_piece(list(range(self.size)))
-        self._texts = [token.replace(BLANK, " ") for token in self._tokens]
+        self._set_tokens(processor.id_to_piece(list(range(processor.get_piece_size()))))
+
+    def _set_model(self, model: bytes) -> None:
+        self._model = model
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            message = f"{self.path} is not a vocabulary file; generate the data again (t2t-lite-datagen)"
+            raise UserError(message) from error
+
+    def _set_tokens(self, tokens: Sequence[str]) -> None:
+        self._tokens, self.size = list(tokens), len(tokens)
+        self._texts = [token.replace(BLANK, " ") for token in tokens]
         self._texts[UNKNOWN_ID] = UNKNOWN_TEXT
-        self._bytes = {id: int(self._tokens[id][3:-1], 16) for id in range(self.size) if processor.is_byte(id)}
+        is_byte = self._processor.is_byte
+        ids = ((id, self._processor.piece_to_id(token)) for id, token in enumerate(tokens) if _BYTE.fullmatch(token))
+        self._bytes = {id: int(tokens[id][3:-1], 16) for id, there in ids if is_byte(there)}
 
     @functools.cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
@@ -105,6 +115,9 @@ class SentencePieceVocabulary(Vocabulary):
             # Not the TensorFlow op, because setting TensorFlow's seed, as training does, discards the op's model.
             lines = tf.convert_to_tensor(texts, tf.string).numpy()
             return self.encode_all([line.decode("utf-8", errors="replace") for line in lines])
+        return self._encode_in_graph(texts)
+
+    def _encode_in_graph(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         return self._tokenizer.tokenize(texts)
 
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
@@ -119,6 +132,70 @@ class SentencePieceVocabulary(Vocabulary):
 
     def _byte_of(self, token: int) -> int | None:
         return self._bytes.get(token)
+
+
+class PieceListVocabulary(SentencePieceVocabulary):
+    """A SentencePiece model whose pieces have the ids of a list, as OPUS-MT publishes its models.
+
+    The two sides of a model share a list, but each has its own SentencePiece model. Pieces that the list lacks are
+    unknown. A text may begin with a language token such as ">>fra<<", which SentencePiece would split.
+
+    The parsed content of the file has "pieces", with the symbols first; "model", in base64; and, if texts are prepared
+    by Moses' normalizer of punctuation, "moses_punctuation", their language.
+    """
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        Vocabulary.__init__(self, path)
+        self._set_model(base64.b64decode(content["model"]))
+        self._set_tokens(content["pieces"])
+        if self._denormalizes:
+            raise UserError(f"{path}: rules that change decoded texts are not supported with a list of pieces")
+        self._ids = {token: id for id, token in enumerate(self._tokens)}
+        self._language = content.get("moses_punctuation", "")
+
+    @property
+    def is_bpe(self) -> bool:
+        return False  # the ids of the parts of a merge may be unknown
+
+    @functools.cached_property
+    def _normalized(self) -> Callable[[str], str]:
+        if not self._language:
+            return str
+        from sacremoses import MosesPunctNormalizer
+
+        # As OPUS-MT's preprocess.sh.
+        options = {"pre_replace_unicode_punct": True, "post_remove_control_chars": True}
+        return MosesPunctNormalizer(self._language, **options).normalize
+
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        rows = []
+        for text in texts:
+            head = LANGUAGE_TOKEN.match(text)
+            known = self._ids.get(head[1]) if head else None
+            if head and known is not None:
+                text = text[head.end() :]
+            pieces = self._processor.encode(self._normalized(text), out_type=str)
+            ids = [self._ids.get(piece, UNKNOWN_ID) for piece in pieces]
+            rows.append([*([] if known is None else [known]), *ids, EOS_ID])
+        return rows
+
+    @functools.cached_property
+    def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
+        return self.in_graph.PieceList(self._model, self._ids)
+
+    def resources(self) -> list[object]:
+        return [self._tokenizer.tokenizer, self._tokenizer.table]
+
+    def _encode_in_graph(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        if self._language:
+            raise UserError("Moses' normalizer of punctuation does not work in graphs; export with --format=keras")
+        return self._tokenizer(texts)
+
+
+def piece_list(pieces: Sequence[str], model: bytes, language: str = "") -> bytes:
+    """Returns the content of a `PieceListVocabulary`, given the pieces by id, with the symbols first."""
+    more = {"moses_punctuation": language} if language else {}
+    return json_content("sentencepiece_list", pieces, model=base64.b64encode(model).decode(), **more)
 
 
 def train_bpe(
@@ -144,7 +221,7 @@ def train_bpe(
         ends of a text, in this package and outside of it.
     """
     for symbol in symbols:
-        is_byte = byte_fallback and re.fullmatch("<0x[0-9A-F]{2}>", symbol)
+        is_byte = byte_fallback and _BYTE.fullmatch(symbol)
         if symbol in SYMBOLS or is_byte or BLANK in symbol or list(symbols).count(symbol) > 1:
             raise UserError(
                 f"'{symbol}' cannot be a symbol of a BPE vocabulary: it is the name of a special token, has {BLANK} "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t_lite.data.vocab.symbols import EOS_ID, PAD_ID, UNKNOWN_ID
+from t2t_lite.data.vocab.symbols import EOS_ID, LANGUAGE_TOKEN, PAD_ID, UNKNOWN_ID
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256
 
@@ -83,6 +83,12 @@ class Vocabulary(ABC):
     def word_starts(self) -> bytes:
         """For each token 1 if its text begins with a blank, or it is the end symbol; else 0."""
         return bytes(token == EOS_ID or self.bytes_of(token).startswith(b" ") for token in range(self.size))
+
+    @functools.cached_property
+    def language_tokens(self) -> dict[str, str]:
+        """The tokens that name the target language at the start of a source line, by language: {"fra": ">>fra<<"}."""
+        matches = (LANGUAGE_TOKEN.fullmatch(token) for token in self.tokens())
+        return {match[1][2:-2]: match[1] for match in matches if match}
 
     def ends_run(self, token: int) -> bool:
         """Returns whether a token ends a run of characters. The space between two runs may be omitted."""

@@ -74,6 +74,7 @@ class BeamSearch:
     beam_size: int  # hypotheses kept per sentence
     # exponent of the length penalty, at least 0; with 0, finished hypotheses are compared by log-probability
     alpha: Array | float  # a scalar tensor only inside a graph
+    penalty: str = "wu"  # the kind of length penalty
     groups: int = 1  # a divisor of beam_size
     diversity_strength: float = 0.0  # penalty for a token that an earlier group chose, in nats
     coverage_beta: float = 0.0  # strength of the coverage penalty; 0: none
@@ -229,7 +230,9 @@ class BeamSearch:
 
             # Those that ended compete for the finished set. At its length limit, a sentence's hypotheses all end.
             ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]  # [batch, candidates]
-            scores = candidates.log_probs / length_penalty(length, self.alpha)  # as if all of them ended here
+            scores = candidates.log_probs / length_penalty(
+                length, self.alpha, self.penalty
+            )  # as if all of them ended here
             for name, feature in features.items():
                 scores += tf.minimum(feature.score(extended[name], inputs), 0.0)  # see `is_final`
             ids, lengths = _appended(state, candidates.parents, candidates.tokens), tf.fill(tf.shape(scores), length)
@@ -252,7 +255,7 @@ class BeamSearch:
 
             # The sentence is done when none of them can still enter the finished set.
             wanted = min(self.num_wanted or width, width)
-            final = is_final(finished, wanted, log_probs, inputs.limits, self.alpha)
+            final = is_final(finished, wanted, log_probs, length_penalty(inputs.limits, self.alpha, self.penalty))
             groups.append(
                 _Group(
                     alive=chosen._replace(log_probs=log_probs),
@@ -462,16 +465,14 @@ def _appended(state: BeamState, parents: tf.Tensor, tokens: tf.Tensor) -> tf.Ten
     return tf.where(here, tokens[:, :, tf.newaxis], tf.gather(state.ids, parents, batch_dims=1))
 
 
-def is_final(
-    finished: SearchResult, wanted: int, alive_log_probs: tf.Tensor, limits: tf.Tensor, alpha: Array | float
-) -> tf.Tensor:
+def is_final(finished: SearchResult, wanted: int, alive_log_probs: tf.Tensor, largest_penalty: tf.Tensor) -> tf.Tensor:
     """Returns whether no alive hypothesis can beat the `wanted` best finished ones: bool [batch].
 
-    Each token only lowers a log-probability, the length penalty only grows, and all other score terms are at most 0.
-    Therefore an alive hypothesis' score is at most its current log-probability divided by the penalty at the length
-    limit. A sentence without alive hypotheses (all have reached the limit) is final even if its finished set is not
-    full.
+    Each token only lowers a log-probability, which is at most 0, the length penalty only grows, and all other score
+    terms are at most 0. Therefore an alive hypothesis' score is at most its current log-probability divided by
+    `largest_penalty`, float32 [batch], the penalty at the length limit. A sentence without alive hypotheses (all have
+    reached the limit) is final even if its finished set is not full.
     """
     best = tf.reduce_max(alive_log_probs, -1)  # [batch]
-    upper_bound = tf.where(best > EXISTS, best / length_penalty(limits, alpha), NONE)  # [batch]
+    upper_bound = tf.where(best > EXISTS, best / largest_penalty, NONE)  # [batch]
     return finished.scores[:, wanted - 1] >= upper_bound

@@ -73,11 +73,14 @@ def assert_same(one, other):
     np.testing.assert_allclose(one.scores, other.scores, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+PENALTIES = [(0.0, "wu"), (0.6, "wu"), (1.0, "wu"), (0.6, "power"), (1.4, "power")]
+
+
+@pytest.mark.parametrize(("alpha", "penalty"), PENALTIES)
 @pytest.mark.parametrize("limits", [None, [4, 1, 3, 9]])
 @pytest.mark.parametrize("beam_size", [130, 64])  # more than the 121 possible outputs; just enough to keep every prefix
-def test_wide_beam_equals_exhaustive_search(alpha, limits, beam_size):
-    model = Random(sentences=4, vocab_size=4, length=4)
+def test_wide_beam_equals_exhaustive_search(alpha, penalty, limits, beam_size):
+    model = Random(sentences=4, vocab_size=4, length=4, penalty=penalty)
     result = model.search(beam_size, alpha=alpha, length_limits=limits)
     for sentence in range(4):
         expected = model.best(sentence, alpha=alpha, limit=min((limits or [4] * 4)[sentence], 4))
@@ -126,9 +129,9 @@ def test_result_does_not_depend_on_the_other_sentences(alpha):
     assert_same(shuffled, type(together)(*(tf.gather(part, order) for part in together)))
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_early_stop_changes_nothing(alpha):
-    model = Random(sentences=6, vocab_size=5, length=40, spread=1.0)
+@pytest.mark.parametrize(("alpha", "penalty"), PENALTIES[:4])  # at 1.4, a longer output may always be better
+def test_early_stop_changes_nothing(alpha, penalty):
+    model = Random(sentences=6, vocab_size=5, length=40, spread=1.0, penalty=penalty)
     model.logits[..., EOS] += 2  # outputs of a few tokens
     result = model.search(4, alpha=alpha)
     assert model.positions_run < 40
