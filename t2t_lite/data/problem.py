@@ -217,7 +217,10 @@ class Problem:
 
     def check_hparams(self, hparams: HParams) -> None:
         """Raises UserError if a model with these settings cannot be trained on this problem."""
-        if not type(self).shared_vocabulary and hparams.tied_embeddings == "all":
+        self._check_one_matrix(hparams, type(self).shared_vocabulary)
+
+    def _check_one_matrix(self, hparams: HParams, has_equal_tokens: bool) -> None:
+        if hparams.tied_embeddings == "all" and not has_equal_tokens:
             raise UserError(
                 f"'{self.name}' has a vocabulary for each side, but tied_embeddings=all needs one for both; use "
                 f"`hparams=tied_embeddings=decoder` (the source side has its own matrix), or tied_embeddings=none"
@@ -236,12 +239,8 @@ class Problem:
         from t2t_lite.data.vocab import open_vocabulary
 
         kind, token, file = settings.get("vocab_kind", ""), hparams.source_word_token, vocabularies[0]
-        if not self.shared_vocabulary and hparams.tied_embeddings == "all":
-            if open_vocabulary(vocabularies[0]).tokens() != open_vocabulary(vocabularies[1]).tokens():
-                raise UserError(
-                    f"the tokens of {vocabularies[0].name} and {vocabularies[1].name} differ, but tied_embeddings=all "
-                    f"needs one matrix for both; use `hparams=tied_embeddings=decoder` or none"
-                )
+        tokens = [open_vocabulary(path).tokens() for path in vocabularies] if len(set(vocabularies)) > 1 else []
+        self._check_one_matrix(hparams, not tokens or tokens[0] == tokens[1])
         if not hparams.hard_alignment_token:
             for name in ("source_word_token", "bracket_labels"):
                 if value := getattr(hparams, name):

@@ -60,10 +60,9 @@ def import_model(
     if kind == "t2t":
         return t2t_model.import_run(Path(model), Path(output_dir), checked, warn)
     check_installed(f"`kind={kind}`", _PACKAGES, "import")
-    from t2t_lite.importing import huggingface, marian
+    from t2t_lite.importing import marian
 
-    read = marian.read_marian if kind == "marian" else huggingface.read_huggingface
-    return marian.import_run(Path(model), Path(output_dir), read, checked, warn)
+    return marian.import_run(Path(model), Path(output_dir), marian.READERS[kind], checked, warn)
 
 
 def import_data(

@@ -4,6 +4,7 @@ Both kinds come as a `MarianModel`, which names the weights as Marian does.
 """
 
 import dataclasses
+import functools
 import json
 import tempfile
 import zipfile
@@ -15,7 +16,7 @@ import numpy as np
 import sentencepiece
 import yaml
 
-from t2t_lite.config import HParams
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import SIDES, get_problem
 from t2t_lite.data.vocab import EOS_ID, UNKNOWN_ID
 from t2t_lite.data.vocab.sentencepiece import piece_list, renumbered
@@ -24,40 +25,61 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths
 from t2t_lite.importing.options import ImportOptions
 from t2t_lite.importing.run_writing import Imported, check_new, filled_model, write_run
+from t2t_lite.importing.torch_weights import read_weights
+from t2t_lite.layers.positions import sinusoids
 from t2t_lite.models.transformer import Transformer
 
-# Settings of a model that affect the outputs, with the values that our model supports.
+# Settings of Marian's models that affect the outputs, with the values that our model supports; those of most are 0,
+# False or empty.
 _ALLOWED: dict[str, tuple[Any, ...]] = {
     "type": ("transformer",),
-    "factors-dim-emb": (0,),
-    "input-types": ([],),
-    "lemma-dependency": ("",),
-    "lemma-dim-emb": (0,),
-    "right-left": (False,),
-    "transformer-alibi-shift": (False,),
-    "transformer-alibi-trainable": (False,),
     "transformer-attention-mask": ("default", ""),
     "transformer-decoder-autoreg": ("self-attention",),
-    "transformer-depth-scaling": (False,),
-    "transformer-disable-position-embeddings": (False,),
     "transformer-ffn-activation": ("relu", "swish"),
     "transformer-ffn-depth": (2,),
     "transformer-decoder-ffn-depth": (0, 2),
-    "transformer-no-affine": (False,),
-    "transformer-no-bias": (False,),
-    "transformer-no-projection": (False,),
-    "transformer-pool": (False,),
     "transformer-postprocess-emb": ("d", ""),
-    "transformer-rnn-projection": (False,),
-    "transformer-tied-layers": ([],),
-    "transformer-train-position-embeddings": (False,),
-    "ulr": (False,),
+    **dict.fromkeys(("factors-dim-emb", "lemma-dim-emb"), (0,)),
+    **dict.fromkeys(("input-types", "transformer-tied-layers"), ([],)),
+    "lemma-dependency": ("",),
+    **dict.fromkeys(("right-left", "ulr"), (False,)),
+    **{
+        f"transformer-{name}": (False,)
+        for name in (
+            *("alibi-shift", "alibi-trainable", "depth-scaling", "disable-position-embeddings", "no-affine", "no-bias"),
+            *("no-projection", "pool", "rnn-projection", "train-position-embeddings"),
+        )
+    },
+}
+# The same for Hugging Face's; the first value is the default.
+_ALLOWED_THERE: dict[str, tuple[Any, ...]] = {
+    "model_type": ("marian",),
+    "activation_function": ("swish", "silu", "relu"),
+    "is_encoder_decoder": (True,),
+    "static_position_embeddings": (True,),
+    **dict.fromkeys(("add_bias_logits", "add_final_layer_norm", "normalize_before", "normalize_embedding"), (False,)),
+}
+# Settings of `generate` without an equivalent, with the values that change nothing.
+_OF_SEARCH = {"do_sample": False, "early_stopping": False, "num_beam_groups": 1, "repetition_penalty": 1.0}
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+# Marian's names of a layer's parts.
+_NAMES = {
+    **{f"self_attn.{name}_proj": f"self_{{}}{name}" for name in "qkv"},
+    **{f"encoder_attn.{name}_proj": f"context_{{}}{name}" for name in "qkv"},
+    "self_attn.out_proj": "self_{}o",
+    "encoder_attn.out_proj": "context_{}o",
+    "self_attn_layer_norm": "self_Wo_ln_{}",
+    "encoder_attn_layer_norm": "context_Wo_ln_{}",
+    "fc1": "ffn_{}1",
+    "fc2": "ffn_{}2",
+    "final_layer_norm": "ffn_ffn_ln_{}",
 }
 # The norm position by (preprocess, postprocess, postprocess-top). Dropout does not affect outputs.
 _NORM_POSITIONS: dict[Any, str] = {
     ("", "dan", ""): "post", ("", "an", ""): "post", ("n", "da", "n"): "pre", ("n", "a", "n"): "pre",
 }  # fmt: skip
 _SETTINGS = "special:model.yml"
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the fast one, if PyYAML has libyaml
 # The bias of padding's logit, which Marian lacks: its probability is 0 beside that of any token. A larger number would
 # dominate the label smoothing of further training.
 NEVER = -100.0
@@ -202,7 +224,10 @@ class _Weights:
 
 def read_marian(source: Path, options: ImportOptions) -> MarianModel:
     """Returns the model in a file, or in a folder with one. Raises UserError if it cannot be represented."""
-    config = _decoder_config(source)
+    patterns = [f"{source.name}.decoder.yml"] if source.is_file() else ["decoder.yml", "*.npz.decoder.yml"]
+    folder = source.parent if source.is_file() else source
+    configs = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    config = _parsed(configs[0]) if configs else {}  # of Marian's decoder
     path = _weights_file(source, config)
     try:
         with np.load(path) as file:
@@ -224,25 +249,26 @@ def read_marian(source: Path, options: ImportOptions) -> MarianModel:
     notes, search = [], {}
     if "beam-size" in config:
         alpha = float(config.get("normalize") or 0)
-        search = {"beam_size": config["beam-size"], "length_penalty": "power", "alpha": alpha}
+        search = {"beam_size": int(config["beam-size"]), "length_penalty": "power", "alpha": alpha}
         notes = [
-            f"{name}={config[name]} in {config['path']} has no equivalent, and is left out"
+            f"{name}={value} in {configs[0]} has no equivalent, and is left out"
             for name in ("word-penalty", "max-length-factor", "shortlist")
-            if config.get(name)
+            if (value := config.get(name, "0")) != "0"
         ]
     return MarianModel(path, hparams, weights, sides, decode_hparams=search, notes=notes)
 
 
-def _decoder_config(source: Path) -> dict[str, Any]:
-    """Returns what Marian's decoder reads by default, with the file's "path"; {} if there is no such file."""
-    patterns = [f"{source.name}.decoder.yml"] if source.is_file() else ["decoder.yml", "*.npz.decoder.yml"]
-    folder = source.parent if source.is_file() else source
-    for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
-        try:
-            return {**yaml.safe_load(path.read_text(encoding="utf-8")), "path": path}
-        except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
-            raise UserError(f"{path} is damaged; copy it again, or remove it") from error
-    return {}
+def _parsed(path: Path) -> dict[str, Any]:
+    """Returns what a file of YAML or JSON has."""
+    try:
+        # YAML without types, in which "no" and "1" are texts.
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=_LOADER)
+        return dict(found)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no {path}; copy the whole folder of the model") from error
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        raise UserError(f"{path} is damaged; copy it again") from error
 
 
 def _weights_file(source: Path, config: Mapping[str, Any]) -> Path:
@@ -258,21 +284,25 @@ def _weights_file(source: Path, config: Mapping[str, Any]) -> Path:
     return chosen[0]
 
 
-def _hparams(theirs: Mapping[str, Any], path: Path) -> HParams:
-    def refused(name: str, value: object, instead: object) -> UserError:
-        return UserError(f"{path}: a model with {name}={value} cannot be imported; only {instead} is supported")
+def _check(where: Path, name: str, values: Mapping[str, Any], *allowed: object) -> None:
+    if (value := values.get(name, allowed[0])) not in allowed:
+        names = " or ".join(str(each) or "none" for each in allowed)
+        raise UserError(f"{where}: a model with {name}={value} cannot be imported; only {names} is supported")
 
+
+def _hparams(theirs: Mapping[str, Any], path: Path) -> HParams:
     for name, allowed in _ALLOWED.items():
-        if (value := theirs.get(name, allowed[0])) not in allowed:
-            raise refused(name, value, " or ".join(str(each) or "none" for each in allowed))
+        _check(path, name, theirs, *allowed)
     steps = tuple(theirs.get(f"transformer-{name}") or "" for name in ("preprocess", "postprocess", "postprocess-top"))
     if steps not in _NORM_POSITIONS:
-        steps = "{}, postprocess={}, postprocess-top={}".format(*(step or "none" for step in steps))
-        raise refused("transformer-preprocess", steps, "none, dan and none, or n, da and n")
+        listed = ", ".join(step or "none" for step in steps)
+        raise UserError(
+            f"{path}: a model with transformer-preprocess, -postprocess and -postprocess-top={listed} cannot be "
+            f"imported; only none, dan, none and n, da, n are supported"
+        )
     try:
         filter_size = theirs["transformer-dim-ffn"]
-        if (own := theirs.get("transformer-decoder-dim-ffn") or filter_size) != filter_size:
-            raise refused("transformer-decoder-dim-ffn", own, f"transformer-dim-ffn={filter_size}")
+        _check(path, "transformer-decoder-dim-ffn", theirs, 0, filter_size)
         tied = "decoder" if theirs["tied-embeddings"] else "none"
         if theirs["tied-embeddings-all"] or (theirs["tied-embeddings"] and theirs["tied-embeddings-src"]):
             tied = "all"
@@ -315,30 +345,25 @@ def side_of(path: Path, folder: Path, side: str, punctuation: str = "", padding:
     Beside a list of pieces there is a SentencePiece model, source.spm or target.spm. `padding` is the name of padding
     in the vocabulary; "": it has none. With `punctuation`, a language, texts are normalized as by Moses.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"there is no vocabulary {path}; pass `vocab_file`") from error
     if path.suffix == ".spm":
-        model = content
         try:
+            model = path.read_bytes()
             processor = sentencepiece.SentencePieceProcessor(model_proto=model)
             ours = sentencepiece.SentencePieceProcessor(model_proto=renumbered(model))
-        except (RuntimeError, UserError) as error:
-            raise UserError(f"{path} is not a SentencePiece model; copy it again") from error
+        except (OSError, RuntimeError, UserError) as error:
+            raise UserError(f"{path} is missing or not a SentencePiece model; copy it again") from error
         pieces = ours.id_to_piece(list(range(ours.get_piece_size())))
         ids = [-1, processor.eos_id(), processor.unk_id(), *processor.piece_to_id(pieces[3:])]
         if not punctuation:
             return Side(ids, renumbered(model))
     else:
         model = _model_beside(folder / {"inputs": "source.spm", "targets": "target.spm"}[side], path)
+        of_pieces = _parsed(path)
         try:
-            # YAML without types, in which "no" and "1" are texts.
-            found = json.loads(content) if path.suffix == ".json" else yaml.load(content, Loader=yaml.CBaseLoader)
-            of_pieces = {piece: int(id) for piece, id in found.items()}
+            of_pieces = {piece: int(id) for piece, id in of_pieces.items()}
             if sorted(of_pieces.values()) != list(range(len(of_pieces))):
                 raise ValueError("the ids are not 0, 1, 2, ...")
-        except (ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        except (ValueError, TypeError) as error:
             raise UserError(f"{path} has no id for each piece ({str(error)[:100]}); copy it again") from error
         symbols = [padding, *SYMBOLS[EOS_ID : UNKNOWN_ID + 1]]
         if missing := [symbol for symbol in symbols if symbol and symbol not in of_pieces]:
@@ -359,3 +384,111 @@ def _model_beside(path: Path, vocabulary: Path) -> bytes:
     if (bpe := path.with_suffix(".bpe")).is_file():
         raise UserError(f"the text of {vocabulary} is split by subword-nmt ({bpe.name}), which cannot be imported")
     raise UserError(f"there is no {path.name} beside {vocabulary}; only models with SentencePiece can be imported")
+
+
+def read_huggingface(source: Path, options: ImportOptions) -> MarianModel:
+    """Returns the model in a folder. Raises UserError if it cannot be represented."""
+    config, of_search = _parsed(source / "config.json"), source / "generation_config.json"
+    search = config | (_parsed(of_search) if of_search.exists() else {})
+    path = next((source / name for name in _WEIGHTS if (source / name).is_file()), None)
+    if path is None:
+        raise UserError(f"{source} has neither {' nor '.join(_WEIGHTS)}; copy the whole folder of the model")
+
+    check = functools.partial(_check, source)
+    for name, allowed in _ALLOWED_THERE.items():
+        check(name, config, *allowed)
+    has_two = not config.get("share_encoder_decoder_embeddings", True)
+    names = "vocab.json", "target_vocab.json" if has_two else "vocab.json"
+    sides = {
+        side: side_of(source / name, source, side, language, padding="<pad>")
+        for side, name, language in zip(SIDES, names, (options.moses_punctuation, ""))
+    }
+    padding, end = sides["targets"].ids[:2]
+    for name in ("pad_token_id", "decoder_start_token_id"):
+        check(name, config, padding)
+    check("eos_token_id", config, end)
+    check("forced_eos_token_id", search, end, None)
+    check("bad_words_ids", search, [[padding]], None)
+    state = read_weights(path)
+    try:
+        for name in ("ffn_dim", "attention_heads"):
+            check(f"decoder_{name}", config, config[f"encoder_{name}"])
+        hparams = HParams(
+            num_encoder_layers=config["encoder_layers"],
+            num_decoder_layers=config["decoder_layers"],
+            hidden_size=config["d_model"],
+            filter_size=config["encoder_ffn_dim"],
+            num_heads=config["encoder_attention_heads"],
+            feed_forward_type="relu" if config["activation_function"] == "relu" else "swish",
+            position_encoding="sinusoidal",
+            tied_embeddings=("decoder" if has_two else "all") if config.get("tie_word_embeddings", True) else "none",
+            scaled_embeddings=config.get("scale_embedding", False),
+            zero_padding_embedding=not _embedding(state, "decoder", path)[padding].any(),
+            projection_biases=True,
+            residual_dropout=config.get("dropout", 0.1),
+            attention_dropout=config.get("attention_dropout", 0.0),
+            relu_dropout=config.get("activation_dropout", 0.0),
+        )
+    except (KeyError, TypeError, IndexError) as error:
+        raise UserError(f"{source / 'config.json'} has no usable value for {error}; copy it again") from error
+    weights = _marian_names(state, hparams, path)
+    if search.get("renormalize_logits"):  # without padding, which is never chosen
+        weights["decoder_ff_logit_out_b"] = weights["decoder_ff_logit_out_b"].copy()
+        weights["decoder_ff_logit_out_b"].ravel()[padding] = NEVER
+    given = {name: value for name, value in search.items() if value is not None}
+    settings = {
+        "beam_size": given.get("num_beams", 1),
+        "length_penalty": "power",
+        "alpha": float(given.get("length_penalty", 1.0)),
+        **({"no_repeat_ngram_size": size} if (size := given.get("no_repeat_ngram_size")) else {}),
+        "extra_length": given.get("max_new_tokens", given.get("max_length", DecodeHParams.extra_length)),
+        "max_input_length": config.get("max_position_embeddings", DecodeHParams.max_input_length),
+    }
+    notes = [
+        f"{name}={given[name]} in {source} has no equivalent, and is left out"
+        for name, usual in _OF_SEARCH.items()
+        if given.get(name, usual) != usual
+    ]
+    return MarianModel(path, hparams, weights, sides, True, settings, notes)
+
+
+def _embedding(state: Mapping[str, np.ndarray], stack: str, path: Path) -> np.ndarray:
+    for name in (f"model.{stack}.embed_tokens.weight", "model.shared.weight"):
+        if name in state:
+            return state[name]
+    raise UserError(f"{path} has no embeddings (model.shared.weight); copy it again")
+
+
+def _marian_names(state: dict[str, np.ndarray], hparams: HParams, path: Path) -> dict[str, np.ndarray]:
+    """Returns the weights by Marian's names. Those that a MarianMTModel lacks keep theirs."""
+    state = {name: array for name, array in state.items() if name != "model.shared.weight"} | {
+        "Wemb" if hparams.tied_embeddings == "all" else f"{stack}_Wemb": _embedding(state, stack, path)
+        for stack in ("encoder", "decoder")
+    }
+    renamed = {"decoder_ff_logit_out_b": state.pop("final_logits_bias", np.zeros((1, 0)))}
+    if not renamed["decoder_ff_logit_out_b"].size:
+        raise UserError(f"{path} has no final_logits_bias; copy it again")
+    logits = state.pop("lm_head.weight", None)
+    if hparams.tied_embeddings == "none":
+        if logits is None:
+            raise UserError(f"{path} has no lm_head.weight; copy it again")
+        renamed["decoder_ff_logit_out_Wt"] = logits
+    for name, array in state.items():
+        parts = name.split(".")
+        if name.endswith("embed_positions.weight"):
+            expected = np.asarray(sinusoids(np.arange(len(array)), hparams.hidden_size))
+            halves = np.concatenate([expected[:, 0::2], expected[:, 1::2]], axis=1)
+            if array.shape != halves.shape or np.abs(array - halves).max() > 1e-3:
+                raise UserError(f"{path}: {name} are not sinusoids; such a model cannot be imported")
+        elif name.endswith("embed_tokens.weight"):
+            pass
+        elif parts[:1] == ["model"] and parts[2:3] == ["layers"] and (theirs := _NAMES.get(".".join(parts[4:-1]))):
+            is_norm, is_weight = "_ln_" in theirs, parts[-1] == "weight"
+            kind = ("scale" if is_weight else "bias") if is_norm else ("W" if is_weight else "b")
+            renamed[f"{parts[1]}_l{int(parts[3]) + 1}_{theirs.format(kind)}"] = array.T if array.ndim == 2 else array
+        else:
+            renamed[name] = array
+    return renamed
+
+
+READERS = {"marian": read_marian, "huggingface": read_huggingface}

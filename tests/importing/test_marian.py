@@ -361,7 +361,7 @@ REFUSED = {
     "factors-dim-emb": (8, "factors-dim-emb=8"),
     "transformer-depth-scaling": (True, "transformer-depth-scaling=True"),
     "transformer-tied-layers": ([1, 1], "transformer-tied-layers=[1, 1]"),
-    "transformer-preprocess": ("r", "transformer-preprocess=r, postprocess=da"),
+    "transformer-preprocess": ("r", "transformer-preprocess, -postprocess and -postprocess-top=r, da, n cannot"),
     "transformer-ffn-activation": ("gelu", "transformer-ffn-activation=gelu"),
     "dim-vocabs": ([90, 120], "the vocabulary of the targets has 110 pieces, but the model in"),
     "dim-emb": (None, "hidden_size takes a whole number, not None"),
@@ -438,8 +438,8 @@ BROKEN = [
     ("opus", written("target.spm"), "SentencePiece model beside"),
     ("opus", written("vocab.yml", "a: 0\nb: 2\n"), "has no id for each piece"),
     ("opus", written("vocab.yml", '"</s>": 0\n"<unk>": 1\n'), "has 2 pieces, but the model"),
-    ("opus", gone("vocab.yml"), "there is no vocabulary"),
-    ("spm", written("vocab.spm"), "vocab.spm is not a SentencePiece model"),
+    ("opus", gone("vocab.yml"), "there is no .*vocab.yml; copy"),
+    ("spm", written("vocab.spm"), "vocab.spm is missing or not a SentencePiece model"),
     ("huggingface", cut("model.safetensors"), "is damaged"),
     ("huggingface", only(BIN, cut(BIN)), "is damaged"),
     ("huggingface", only(OLD, cut(BIN)), "is damaged"),
@@ -485,7 +485,7 @@ def test_sources_are_prepared_as_by_preprocess_sh_if_asked(marian_dir, tmp_path,
 
 def test_torchs_storages_are_read_with_their_offsets_and_types(tmp_path):
     """What the fixtures lack: half precision, views of one storage, and tensors that lie outside of it."""
-    from t2t_lite.importing.huggingface import read_weights
+    from t2t_lite.importing.torch_weights import read_weights
 
     def written(kind, content, size, offset, shape, strides):
         class Tensor:
