@@ -6,6 +6,7 @@ Both kinds come as a `MarianModel`, which names the weights as Marian does.
 import dataclasses
 import functools
 import json
+import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,6 +107,7 @@ class MarianModel:
     has_paper_frequencies: bool = False
     decode_hparams: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     notes: Sequence[str] = ()
+    languages: str = ""  # such as "en-de", if the model has them
 
 
 def import_run(
@@ -138,7 +140,15 @@ def import_run(
                 f"cannot be imported"
             )
         imported = write_run(
-            output_dir, model, 0, problem, targets, inputs, None, options.languages, found.decode_hparams
+            output_dir,
+            model,
+            0,
+            problem,
+            targets,
+            inputs,
+            None,
+            options.languages or found.languages,
+            found.decode_hparams,
         )
     for note in found.notes:
         say(note)
@@ -449,7 +459,11 @@ def read_huggingface(source: Path, options: ImportOptions) -> MarianModel:
         for name, usual in _OF_SEARCH.items()
         if given.get(name, usual) != usual
     ]
-    return MarianModel(path, hparams, weights, sides, True, settings, notes)
+    of_tokenizer = source / "tokenizer_config.json"
+    named = _parsed(of_tokenizer) if of_tokenizer.exists() else {}
+    pair = [str(named.get(name, "")) for name in ("source_lang", "target_lang")]
+    languages = "-".join(pair) if all(re.fullmatch("[a-z]{2,3}", code) for code in pair) else ""
+    return MarianModel(path, hparams, weights, sides, True, settings, notes, languages)
 
 
 def _embedding(state: Mapping[str, np.ndarray], stack: str, path: Path) -> np.ndarray:

@@ -40,7 +40,8 @@ def joined(pieces):
 def imported(marian_dir, tmp_path_factory):
     folder = tmp_path_factory.mktemp("imported")
     for name, kind in KINDS.items():
-        t2t.import_model(marian_dir / name, folder / name, kind=kind, languages="en-de")
+        known = {} if kind == "huggingface" else {"languages": "en-de"}
+        t2t.import_model(marian_dir / name, folder / name, kind=kind, **known)
     return folder
 
 
@@ -106,8 +107,9 @@ def test_the_settings_of_the_programs_become_those_of_the_run(imported, translat
         "beam_size": 4, "length_penalty": "power", "alpha": 1.0, "extra_length": 512, "max_input_length": 512,
     } == vars(translators["huggingface"].decode_hparams)  # fmt: skip
     assert translators["opus"].decode_hparams.beam_size == 12 and translators["opus"].decode_hparams.alpha == 0
-    run = json.loads((imported / "spm" / "run.json").read_text())
-    assert (run["source_language"], run["target_language"]) == ("en", "de")
+    for name in KINDS:
+        run = json.loads((imported / name / "run.json").read_text())
+        assert (run["source_language"], run["target_language"]) == ("en", "de")
 
 
 @pytest.mark.parametrize("file", ["pytorch_model.bin", "pytorch_model.legacy.bin"])
