@@ -276,8 +276,7 @@ def _show_cost(arguments: argparse.Namespace) -> None:
     sets = {name: HPARAMS[name]().override(arguments.hparams).replace(**steps) for name in names}
     for name, hparams in sets.items():
         print(f"{name}{' with ' + arguments.hparams if arguments.hparams else ''}, {hparams.train_steps:,} steps")
-        cost = cost_of(hparams, arguments.vocab_size)
-        parts = cost.training_flops(arguments.source_length, arguments.target_length)
+        parts = cost_of(hparams, arguments.vocab_size).training_flops(arguments.source_length, arguments.target_length)
         step = sum(parts.values())
         estimate = _print_time(name, hparams, arguments, step)
         total = step * hparams.train_steps
@@ -324,8 +323,7 @@ def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step
         return estimated_flops(hparams.train_steps * seconds_of_a_step, arguments.num_devices, rate.tflops)
 
     device = f" ({arguments.device}, {rate.what})" if rate.source else ""
-    hours = hparams.train_steps * seconds / 3600
-    print(f"  training time   {hours:.1f} h ({seconds:.3g} s per step: {source})")
+    print(f"  training time   {hparams.train_steps * seconds / 3600:.1f} h ({seconds:.3g} s per step: {source})")
     print(
         f"  estimate        {_flops(estimate(seconds))} FLOPs: time x {arguments.num_devices} x {rate.tflops:g} "
         f"TFLOPS{device}"
@@ -370,8 +368,7 @@ def _show_training(arguments: argparse.Namespace) -> None:
     if manifest is not None:
         data = process.TrainingData(manifest, problem, data_dir)
     else:
-        sizes = (arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
-        data = process.random_data(*sizes)
+        data = process.random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
     data.check(hparams)
     if arguments.json_file is not None:
         files = data_dir.iterdir() if data_dir else ()
@@ -434,8 +431,7 @@ def _show_decoding(arguments: argparse.Namespace) -> None:
 
     cli.load_plugins(arguments, [arguments.output_dir])
     source = Path(arguments.decode_from_file)
-    lines = [line for line in read_lines(source) if line.strip()]
-    if not lines:
+    if not (lines := [line for line in read_lines(source) if line.strip()]):
         raise UserError(f"{source} contains no text; pass a file with text to translate")
     references = list(read_lines(Path(arguments.reference))) if arguments.reference else None
     if references is not None and len(references) != (number := sum(1 for _ in read_lines(source))):

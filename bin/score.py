@@ -211,8 +211,7 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
     )
     signatures = {name: scorer.signature(len(references)) for name, scorer in scorers.items()}
     if arguments.json:
-        num_samples = significance.TESTS[test]
-        _print_json(compared, list(references), len(lines), signatures, test, num_samples)
+        _print_json(compared, list(references), len(lines), signatures, test, significance.TESTS[test])
     else:
         _print(compared, signatures, test, significance.EXPLANATIONS[test])
 
@@ -270,12 +269,7 @@ def _print(compared: "Comparison", signatures: Mapping[str, str], test: str, exp
 
 
 def _print_json(
-    compared: "Comparison",
-    references: list[str],
-    lines: int,
-    signatures: Mapping[str, str],
-    test: str,
-    num_samples: int,
+    compared: "Comparison", references: list[str], lines: int, signatures: Mapping[str, str], test: str, samples: int
 ) -> None:
     several = len(compared.names) > 1
     metrics = []
@@ -307,7 +301,7 @@ def _print_json(
         "references": references,
         "lines": lines,
         "metrics": metrics,
-        "test": {"name": test, "num_samples": num_samples} if several else None,
+        "test": {"name": test, "num_samples": samples} if several else None,
         "changes": compared.changes_json(),
     }
     print(as_json(content))

@@ -56,7 +56,6 @@ VARIATIONS = {
     ),
 }
 
-
 for _name, (_line, _changes) in VARIATIONS.items():
 
     def _vary(base: HParams, changes: dict = _changes) -> HParams:

@@ -320,7 +320,6 @@ class Sampler(random.Random):
         return sentence(clause)
 
     def _linked(self) -> tuple[str, str]:
-        """Returns two clauses with a conjunction."""
         link = self.choice(("because", "because", "although", "if", "that", "that", "and", "but"))
         verb = self._verb("that") if link == "that" else None
         first = self._clause(verb, tenses="present modal" if link == "if" else ANY_TENSE)

@@ -78,10 +78,9 @@ class Multi30kEndeTokenised(Multi30kEnde):
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of captions in a split, as tokens separated by spaces."""
-        languages = (self.source_language, self.target_language)
         for pair in super().examples(split, files):
             sides = []
-            for text, language in zip(pair, languages):
+            for text, language in zip(pair, (self.source_language, self.target_language)):
                 normalizer, tokenizer = _moses(language)
                 sides.append(" ".join(tokenizer.tokenize(normalizer.normalize(text.lower()), escape=True)))
             yield Example(*sides)

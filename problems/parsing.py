@@ -31,17 +31,11 @@ from t2t_lite.trees.treebank import Malformed, read_trees, treebank_files, wsj_s
 SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
 # The shares to hold out from a treebank without a standard split.
 HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
-
-
 _SEED = 1
-
-
 _SPLIT_NOTE = (
     f"split at random (seed {_SEED}): {HELD_OUT_SHARE['dev']:.0%} to dev, {HELD_OUT_SHARE['test']:.0%} to test, "
     f"the rest to train"
 )
-
-
 _MAX_LISTED = 20  # maximum number of malformed trees to list
 
 
@@ -146,8 +140,7 @@ class WsjParsing(Parsing):
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the trees in a split: by section, or a random share of all trees if sections are missing."""
-        paths = self._files("treebank")
-        if not paths:
+        if not (paths := self._files("treebank")):
             raise UserError(f"problem '{self.data_name}' needs `treebank=FOLDER`, with the files wsj_*.mrg", status=2)
         if self._missing_sections():
             return _share(split, self._read(paths))
@@ -155,8 +148,7 @@ class WsjParsing(Parsing):
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about how the treebank is split."""
-        missing = self._missing_sections()
-        if not missing:
+        if not (missing := self._missing_sections()):
             message = "the trees are split by section: train 02-21, dev 22, test 23"
         else:
             message = (

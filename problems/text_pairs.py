@@ -300,8 +300,7 @@ class TextPairs(Problem):
                 drop_reasons[drop_reason] += 1
                 continue
             usable += 1
-            number = self._hash(pair)
-            if number in taken:
+            if (number := self._hash(pair)) in taken:
                 shared.add(number)
                 continue
             if number in lowest or (not is_complete and number > -highest_first[0]):

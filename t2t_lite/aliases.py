@@ -160,8 +160,6 @@ _NAMES: dict[str, dict[str, str]] = {
         "continuous_eval.*|evaluate|eval_.*": "eval here",
     },
 }
-
-
 _LAYERS = "num_encoder_layers and num_decoder_layers"
 _RATE = "learning_rate (the peak rate; learning_rate_constant multiplies the paper's)"
 # Names that the paper and other toolkits use.
@@ -195,7 +193,6 @@ _USUAL: dict[str, dict[str, str]] = {
         **dict.fromkeys(("max_length", "max_len"), "extra_length (beyond the input's length)"),
     },
 }
-
 
 # Maps each of our commands to the tensor2tensor program that does the same job.
 PROGRAMS = {

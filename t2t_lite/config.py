@@ -266,7 +266,6 @@ class HParams(Settings):
                 self.require(other, getattr(self, other) in values, f"{' or '.join(values)} with {name}={value}")
 
     def _check_sizes(self) -> None:
-        """Checks that the sizes of a model are consistent."""
         if not (self.attention_key_size and self.attention_value_size):
             self.require(
                 "num_heads", self.hidden_size % self.num_heads == 0, f"a divisor of hidden_size ({self.hidden_size})"

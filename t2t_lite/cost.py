@@ -147,8 +147,7 @@ def _full_products(hparams: HParams, causal: bool, length: float) -> float:
 
 
 def _full_bytes(hparams: HParams, causal: bool, index: int, length: int) -> StepBytes:
-    mask = length**2 * FLOAT32 if causal else 0
-    of_layer = _attention_bytes(hparams, length) + StepBytes(shared=mask)
+    of_layer = _attention_bytes(hparams, length) + StepBytes(shared=length**2 * FLOAT32 if causal else 0)
     if not _is_relative(hparams):
         return of_layer
     # Copies of queries and weights, sorted by query, and a vector for each pair.
@@ -270,8 +269,6 @@ _FEED_FORWARD = {
     "swiglu": _feed_forward(lambda hparams: 3 * hparams.hidden_size * hparams.filter_size, False, _swiglu_bytes),
     "attention": _feed_forward(_parameter_weights, False, _parameter_attention_bytes),
 }
-
-
 _FORMULAS = {"self_attention": _SELF_ATTENTION, "feed_forward": _FEED_FORWARD}
 
 
@@ -399,8 +396,7 @@ class Cost:
             return total + _estimated_bytes(self._weights(), hparams, length)
         mask = hparams.hidden_size * _size_of(hparams) if hparams.residual_dropout else 0
         if _is_built_in(NORM_TYPES, hparams.norm_type, _NORMS):
-            kept = hparams.hidden_size * (_NORMS[hparams.norm_type].kept * FLOAT32 + _size_of(hparams))
-            norm = StepBytes(kept)
+            norm = StepBytes(hparams.hidden_size * (_NORMS[hparams.norm_type].kept * FLOAT32 + _size_of(hparams)))
         else:
             norm = _bytes_of_plug_in(self.model.encoder_layers[0].residuals[0].norm, hparams, length)
         residual = StepBytes(mask, widest=2 * hparams.hidden_size) + norm

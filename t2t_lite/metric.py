@@ -28,7 +28,6 @@ from t2t_lite.registry import METRICS
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
-
 T = TypeVar("T")
 Numbers: TypeAlias = Sequence[float]
 TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
@@ -306,8 +305,7 @@ def metrics_of_outputs(problem: Scored, *names: str) -> list[str]:
 def check_metric(name: str, problem: Scored, argument: str = "eval_metric") -> None:
     """Raises UserError if outputs of the problem cannot be scored by a metric, which `argument` names."""
     metric = metric_named(name, argument)
-    needs = metric_needs(metric)
-    if needs not in (TOKENS, metric_needs(problem.metric)):
+    if metric_needs(metric) not in (TOKENS, metric_needs(problem.metric)):
         raise UserError(
             f"`{argument}={name}`: '{problem.name}' is scored by {figure_name(problem.metric)}; use that or loss",
             status=2,

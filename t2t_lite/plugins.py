@@ -46,8 +46,7 @@ def load_all(usr_dir: str | None = None) -> None:
         _loading_began = True
         try:
             for package_name in ("t2t_lite.problems", "t2t_lite.hparams"):
-                package = importlib.import_module(package_name)
-                for module in pkgutil.iter_modules(package.__path__):
+                for module in pkgutil.iter_modules(importlib.import_module(package_name).__path__):
                     importlib.import_module(f"{package_name}.{module.name}")
             for entry_point in importlib.metadata.entry_points(group=GROUP):
                 name = entry_point.dist.name if entry_point.dist else entry_point.value
@@ -77,8 +76,7 @@ def load_usr_dir(usr_dir: str) -> None:
     if package in sys.modules:
         return
     init = folder / "__init__.py"
-    names = [path.stem for path in sorted(folder.glob("*.py"))]
-    if not names:
+    if not (names := [path.stem for path in sorted(folder.glob("*.py"))]):
         raise UserError(f"`t2t_usr_dir={usr_dir}` has no Python file; pass the folder with your plug-in")
 
     def load() -> None:

@@ -32,7 +32,6 @@ from t2t_lite.training.options import Callback, TrainOptions, check_callbacks, c
 if TYPE_CHECKING:
     from t2t_lite.training.policy import Ending
 
-
 # The values of `TrainResult.ended_by` for a complete run.
 COMPLETE = ("last step", "early stopping")
 
@@ -240,7 +239,6 @@ def _train(
     callbacks: Iterable[Callback],
     display: Display | None,
 ) -> "Ending":
-    """Checks the data, prepares the run directory and trains."""
     manifest = check_data(data_dir, problem)
     vocabularies = [data_dir / vocabulary["file"] for vocabulary in manifest.vocabularies]
     manifest.check_lengths(hparams)

@@ -27,8 +27,7 @@ def inverse_sqrt(step: int | Array, hidden_size: int, warmup_steps: int, constan
     """
     step = ops.cast(step, "float32")
     warmup = float(warmup_steps)
-    factor = constant * hidden_size**-0.5
-    return factor * ops.minimum(ops.rsqrt(step), step * warmup**-1.5)
+    return constant * hidden_size**-0.5 * ops.minimum(ops.rsqrt(step), step * warmup**-1.5)
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -113,5 +112,4 @@ def peak_learning_rate(hparams: HParams) -> float:
 def _progress(step: int | Array, hparams: HParams) -> Array:
     """Returns the completed share, 0 to 1, of the steps from the peak to learning_rate_decay_steps."""
     warmup = hparams.learning_rate_warmup_steps
-    over = (ops.cast(step, "float32") - warmup) / (hparams.learning_rate_decay_steps - warmup)
-    return ops.clip(over, 0.0, 1.0)
+    return ops.clip((ops.cast(step, "float32") - warmup) / (hparams.learning_rate_decay_steps - warmup), 0.0, 1.0)

@@ -148,8 +148,7 @@ def print_registry_help(name: str = "") -> None:
             print(f"one of {', '.join(values)}")
     if not registries and not settings:
         known = {known for registry in describers for known in registry.names()}
-        hint = nearest(name, known)
-        raise UserError(f"--registry_help: nothing registered is named '{name}'{hint}", status=2)
+        raise UserError(f"--registry_help: nothing registered is named '{name}'{nearest(name, known)}", status=2)
     for registry in registries:
         print(f"{registry.kind} {name} (--{registry.flag}={name})")
         describers[registry](registry, name)
@@ -215,8 +214,7 @@ def _describe_summary(registry: Registry, name: str) -> None:
         print(f"choose it with its own setting: --decode_hparams={setting}=VALUE")
     setting_of = {registry: setting for setting, registry in REGISTRIES_OF_SETTINGS.items()}
     kind = HParams.class_for({setting_of[registry]: name}) if registry in setting_of else HParams
-    own = [setting for setting in kind.names() if setting not in HParams.names()]
-    if own:
+    if own := [setting for setting in kind.names() if setting not in HParams.names()]:
         print("its own settings:")
     for setting in own:
         print(f"  {setting} = {getattr(kind, setting)}  {kind.option(setting).help}")

@@ -73,8 +73,7 @@ def train_and_write(
 
 
 def _write_table(table: int, runs: Sequence[Run], scale: Scale, folder: Path, quiet: bool) -> None:
-    results = read_results(runs)
-    if not results:
+    if not (results := read_results(runs)):
         return
     verdicts = observations(results) if table == 3 else None
     times = spent(folder)
@@ -105,10 +104,9 @@ def _print_plan(runs: Sequence[Run], scale: Scale, cost: Mapping[str, Cost], don
     left = [run for run in runs if run.name not in done]
     seconds, size = (sum(getattr(cost[run.name], name) for run in left) for name in ("seconds", "disk_bytes"))
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(existing).free
     cli.say(
         f"\n{len(left)} of {len(runs)} runs to do: about {format_duration(seconds)} of training on this machine; "
-        f"they need {size / 2**30:,.1f} GiB of disk, and {free / 2**30:,.1f} GiB are free"
+        f"they need {size / 2**30:,.1f} GiB of disk, and {shutil.disk_usage(existing).free / 2**30:,.1f} GiB are free"
     )
     if scale.name == "paper":
         flops = sum(cost[run.name].flops for run in left)
@@ -134,7 +132,7 @@ def draw_figure(arguments: argparse.Namespace) -> None:
     folder = Path(arguments.output_dir)
     number = int(arguments.figure)
     source = open_model(arguments.run_dir)
-    run_dir = source.run_dir
+    run_dir, run = source.run_dir, source.run_dir.path
     check_html("figure")
     check_matplotlib("figure")
     for ending in FIGURE_EXTENSIONS if folder.is_dir() else ():
@@ -146,20 +144,16 @@ def draw_figure(arguments: argparse.Namespace) -> None:
         side, _ = run_dir.problem.in_direction(("inputs", "targets"))
         path = run_dir.data_dir / run_dir.problem.text_filename("dev", side) if run_dir.data_dir else None
         if path is None or not path.exists():
+            raise UserError(f"the dev split of {run} is no longer where it was during training; pass `sentence`")
+        if (line := sentence_for(number, read_lines(path))) is None:
             raise UserError(
-                f"the dev split of {run_dir.path} is no longer where it was during training; pass `sentence`"
-            )
-        line = sentence_for(number, read_lines(path))
-        if line is None:
-            raise UserError(
-                f"the dev split of {run_dir.path} has no suitable sentence for figure {number}; pass one with "
-                f"`sentence`"
+                f"the dev split of {run} has no suitable sentence for figure {number}; pass one with `sentence`"
             )
     import_tensorflow()
     translator = Translator.of(source, EngineOptions(cli.warn))
     model = Parser(translator) if source.writes_trees else translator
     if not model.attention_layers.get("encoder"):
-        raise UserError(f"{run_dir.path}: the encoder has no attention weights; choose a run whose encoder has")
+        raise UserError(f"{run}: the encoder has no attention weights; choose a run whose encoder has")
     choices = Choices(arguments.layer, arguments.heads, arguments.word)
     drawn = draw(number, model, line, model.translate(line), folder, choices)
     cli.say(drawn.caption)

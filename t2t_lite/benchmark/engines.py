@@ -111,8 +111,7 @@ def _steady_speed(decoding: Decoding, name: str, path: Path) -> tuple[Speed, Spe
             start = time.perf_counter()
             outputs = [text for call in calls for text in translator.translate(call, **options_of(call))]
             seconds.append(time.perf_counter() - start)
-        tokens = sum(len(row) for row in translator.vocabulary.ids_of(outputs))
-        return Speed(len(outputs), tokens, seconds[1:])
+        return Speed(len(outputs), sum(len(row) for row in translator.vocabulary.ids_of(outputs)), seconds[1:])
 
     few = [[line] for line in decoding.lines[: decoding.one_by_one]]
     return speed([decoding.lines]), speed(few) if few else None

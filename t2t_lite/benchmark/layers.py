@@ -202,8 +202,7 @@ def _seconds(call: Callable[[], None]) -> float:
 
 def _resident(what: str) -> int:
     """Returns the resident memory of this process in bytes, current (VmRSS) or peak (VmHWM). Linux only."""
-    match = re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    if match is None:
+    if (match := re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())) is None:
         raise ValueError(f"/proc/self/status has no {what}")
     return 1024 * int(match[1])
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry
-from t2t_lite.data.problem import Problem
+from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.system.tensorflow import prepare_process
 
@@ -90,9 +90,8 @@ class TrainingData:
         return self._in_direction((of_inputs["size"], of_targets["size"]))
 
     def mean_lengths(self) -> tuple[float, float]:
-        return self._in_direction(
-            (self.manifest.mean_length("train", "inputs"), self.manifest.mean_length("train", "targets"))
-        )
+        of_inputs, of_targets = (self.manifest.mean_length("train", side) for side in SIDES)
+        return self._in_direction((of_inputs, of_targets))
 
     def _in_direction(self, pair: tuple[T, T]) -> tuple[T, T]:
         return pair if self.problem is None else self.problem.in_direction(pair)

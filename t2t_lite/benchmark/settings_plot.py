@@ -56,7 +56,6 @@ def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
         axes.set_axisbelow(True)
     rates.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     rates.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
-    legend = figure.legend(loc="outside upper left", ncols=min(len(sets), 2), frameon=False)
-    for text in legend.get_texts():
+    for text in figure.legend(loc="outside upper left", ncols=min(len(sets), 2), frameon=False).get_texts():
         text.set_parse_math(False)
     save(figure, file)

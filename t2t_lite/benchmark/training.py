@@ -135,7 +135,6 @@ def measure_training(
     padded_rate = statistics.median(step.padded_target_tokens / step.seconds for step in steps)
     # Operations per target token without padding, including its share of the source.
     flops = sum(cost_of(hparams, targets_size, inputs_size).training_flops(*data.mean_lengths()).values())
-    flops_per_token = flops / hparams.batch_tokens
     figures = {
         "precision": hparams.precision,
         "xla_compile": is_compiled,
@@ -149,7 +148,7 @@ def measure_training(
         "input_tokens_per_second": delivered,  # of the input pipeline alone
         "utilisation_by_6_parameters": 6 * parameters * rate / peak,
         # A shared machine may be faster during training than during the measurement of its peak.
-        "utilisation_by_counted_flops": min(1.0, flops_per_token * rate / peak),
+        "utilisation_by_counted_flops": min(1.0, flops / hparams.batch_tokens * rate / peak),
         "peak_flops_per_second": peak,  # of all devices together
         "peak_memory_bytes": memory,  # up to the last step: the maximum over all GPUs; without GPUs, of the process
     }
@@ -182,8 +181,7 @@ def batches_of(data: TrainingData, hparams: HParams, seed: int) -> tf.data.Datas
 
 def round_of_batches(data: TrainingData, batch_tokens: int) -> int:
     """Returns the number of batches in an epoch or, of a large one, in a window."""
-    pairs = window_size(data.manifest.splits["train"]["examples"])
-    return math.ceil(pairs * data.mean_lengths()[1] / batch_tokens)
+    return math.ceil(window_size(data.manifest.splits["train"]["examples"]) * data.mean_lengths()[1] / batch_tokens)
 
 
 def try_every_graph(

@@ -90,11 +90,10 @@ def padding_of_batches(
     for start in range(0, len(targets), window):
         sides = [tf.constant(side[start : start + window], tf.int64) for side in (inputs, targets)]
         rows = cut_into_batches(sides[0], sides[1], batch_tokens, None, batch_by)
-        of_batches = [tf.gather(side, rows) for side in sides]
         batch_statistics.append(
             [
                 np.stack([tf.reduce_max(side, axis=1), tf.reduce_sum(side, axis=1), rows.row_lengths()])
-                for side in of_batches
+                for side in [tf.gather(side, rows) for side in sides]
             ]
         )
     of_inputs, of_targets = (Padding(*np.concatenate(parts, axis=1)) for parts in zip(*batch_statistics))
@@ -143,8 +142,7 @@ def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int 
 
 def inspect_shard(path: Path, num_texts: int = 3) -> Inspection:
     """Inspects one shard, whose file name contains the problem and the split."""
-    match = re.fullmatch(r"(.+)-(train|dev|test)-\d+-of-\d+", path.name)
-    if not match:
+    if not (match := re.fullmatch(r"(.+)-(train|dev|test)-\d+-of-\d+", path.name)):
         raise UserError(
             f"{path} is not named like a shard (<problem>-<split>-00000-of-00010); pass the path of a shard"
         )
@@ -164,9 +162,8 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
         for batch in tf.data.TFRecordDataset([str(path) for path in paths]).batch(ENCODE_BATCH):
             rows = parse_records(batch, is_reversed=False, max_length=None)
             lengths.append([ids.row_lengths().numpy() for ids in rows])
-            for side, ids, row_lengths, counter, vocabulary in zip(
-                SIDES, rows, lengths[-1], counters, inspection.vocabularies
-            ):
+            sides = zip(SIDES, rows, lengths[-1], counters, inspection.vocabularies)
+            for side, ids, row_lengths, counter, vocabulary in sides:
                 inspection.lengths[side].update(row_lengths.tolist())
                 inspection.tokens_per_word[side].update(counter.tokens_per_word(ids.flat_values.numpy(), row_lengths))
                 inspection.unknown[side] += int(np.sum(ids.flat_values.numpy() == vocabulary.unknown_id))

@@ -64,9 +64,8 @@ class Manifest:
 
     def digest(self) -> str:
         """Returns a checksum of the data, which covers sources, vocabularies and shard plans."""
-        made = {
-            name: {part: split[part] for part in ("examples", "plan", "shards")} for name, split in self.splits.items()
-        }
+        names = ("examples", "plan", "shards")
+        made = {split: {name: content[name] for name in names} for split, content in self.splits.items()}
         content = [made, self.sources, *(vocabulary["sha256"] for vocabulary in self.vocabularies)]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -230,8 +229,7 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
         raise UserError(f"`data_dir={data_dir}` is a file; pass the folder in which the data was generated")
     if not data_dir.is_dir():
         raise UserError(f"`data_dir={data_dir}` does not exist; {generate}")
-    manifest = read_manifest(data_dir, problem)
-    if manifest is None:
+    if (manifest := read_manifest(data_dir, problem)) is None:
         raise UserError(f"`data_dir={data_dir}` has no data for '{problem.data_name}'; {generate}")
     # The command gets the flags used to make the data, except those with default values. Defaults come from the class,
     # because a command may have changed the instance.
@@ -248,13 +246,10 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
     for each in manifest.splits.values():
         for name, size in each["shards"].items():
             path = data_dir / name
-            actual_size = path.stat().st_size if path.exists() else None
-            if actual_size is None:
+            if not path.exists():
                 raise UserError(f"{path} is missing; regenerate it with: {command}")
-            if actual_size != size:
-                raise UserError(
-                    f"{path} is damaged: it has {actual_size} bytes, not {size}; remove it and run: {command}"
-                )
+            if (found := path.stat().st_size) != size:
+                raise UserError(f"{path} is damaged: it has {found} bytes, not {size}; remove it and run: {command}")
     _check_vocabularies(data_dir, manifest, problem, command)
     manifest.check_split(data_dir, split)
     return manifest

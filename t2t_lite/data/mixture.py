@@ -110,8 +110,7 @@ class Mixture(Problem):
 
     def check_corpus(self, files: Mapping[str, Path], say: Callable[[str], None]) -> None:
         """Says how many pairs of each part an epoch has, and refuses too many repeats unless `allow_repeats`."""
-        parts = [number for number, part in enumerate(self.parts) if "train" in part.splits]
-        if not parts:
+        if not (parts := [number for number, part in enumerate(self.parts) if "train" in part.splits]):
             return
         sizes, wanted = self._train_counts(parts, files)
         repeats = [count / size for count, size in zip(wanted, sizes)]

@@ -121,8 +121,7 @@ class RecordIndex:
                 continue
             if current is not None:
                 start, end = current
-                number = min(BLOCK, end - start)
-                if number:
+                if number := min(BLOCK, end - start):
                     blocks.append((start, number))
                 # A shard that ends with a block is closed in its next turn.
                 opened[turn] = (start + number, end) if number == BLOCK else None
@@ -245,8 +244,7 @@ class Windows:
             rows = cut_into_batches(*lengths, self.batch_tokens, seed, self.batch_by)
             longest = [tf.reduce_max(tf.gather(side, rows), axis=1) for side in lengths]
             shapes = tf.stack([*longest, rows.row_lengths()], axis=1)
-        tokens = tf.reduce_sum(tf.gather(targets_lengths, rows), axis=1)
-        sizes = tf.concat([shapes, tokens[:, tf.newaxis]], axis=1)
+        sizes = tf.concat([shapes, tf.reduce_sum(tf.gather(targets_lengths, rows), axis=1)[:, tf.newaxis]], axis=1)
         return rows if self.host is None else self.host.select(rows, sizes[:, 2]), sizes
 
     def _shuffled(self, files: tf.data.Dataset) -> tf.data.Dataset:
@@ -288,8 +286,7 @@ def parse_records(
     parsed: dict[str, Any] = tf.io.parse_example(records, features)
     inputs, targets = (tf.cast(parsed[name], tf.int32) for name in ("inputs", "targets"))
     if max_length is not None:
-        is_short = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
-        kept = tf.where(is_short)[:, 0]
+        kept = tf.where(tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length)[:, 0]
         # Not `tf.ragged.boolean_mask`, which would build a matrix as wide as the longest text.
         inputs, targets = tf.gather(inputs, kept), tf.gather(targets, kept)
     return (targets, inputs) if is_reversed else (inputs, targets)
@@ -329,8 +326,7 @@ def _shortened(texts: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
 
 def has_pair(problem: Problem, data_dir: Path, max_length: int) -> bool:
     """Returns whether any training pair has at most `max_length` tokens on both sides. Reads the shards."""
-    dataset = batches(problem, data_dir, "train", batch_tokens=1, max_length=max_length)
-    return next(iter(dataset), None) is not None
+    return next(iter(batches(problem, data_dir, "train", batch_tokens=1, max_length=max_length)), None) is not None
 
 
 @tf.autograph.experimental.do_not_convert  # conversion takes a second and has no effect here
@@ -390,9 +386,7 @@ def _shards(data_dir: Path, manifest: Manifest, split: str) -> list[str]:
     return [str(Path(data_dir) / name) for name in sorted(manifest.splits[split]["shards"])]
 
 
-def _batch_shapes(
-    problem: Problem, data_dir: Path, manifest: Manifest, batch_tokens: int, max_length: int
-) -> np.ndarray:
+def _shapes(problem: Problem, data_dir: Path, manifest: Manifest, batch_tokens: int, max_length: int) -> np.ndarray:
     """Returns the shapes of training batches, see `learn_batch_shapes`. They do not depend on seed or devices."""
     records = tf.data.TFRecordDataset(_shards(data_dir, manifest, "train")).batch(_SAMPLE)
     sides = parse_records(next(iter(records)), problem.is_reversed, max_length)
@@ -438,7 +432,7 @@ def epochs(
         batch_by=batch_by,
         seed=seed,
         epoch=first_epoch,
-        shapes=_batch_shapes(problem, data_dir, manifest, batch_tokens, max_length) if batch_by == "shapes" else None,
+        shapes=_shapes(problem, data_dir, manifest, batch_tokens, max_length) if batch_by == "shapes" else None,
         host=host,
     )
     new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None

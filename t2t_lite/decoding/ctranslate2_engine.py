@@ -35,8 +35,6 @@ _ONLY = {
     "only_trees": False,
     "precision": "float32",
 }
-
-
 # Number of tokens to try after a prefix that ends in a blank, if those of the beam continue its last word.
 _ALTERNATIVES = 64
 
@@ -129,8 +127,7 @@ class CTranslate2Engine:
             for (row, each), log_prob in zip(flat, self._log_probs(pairs, settings), strict=True):
                 score = log_prob / length_penalty(len(each.ids), settings.alpha, settings.length_penalty)
                 exact[row].append(EngineHypothesis(each.ids, score, log_prob))
-            ranked = {row: _ranked(beams, settings) for row, beams in exact.items()}
-            hypotheses = _cut(ranked, settings.beam_size)
+            hypotheses = _cut({row: _ranked(beams, settings) for row, beams in exact.items()}, settings.beam_size)
         warnings = {}
         for line in lines:
             ids, longest = hypotheses[line.row][0].ids, len(line.source) + settings.extra_length
@@ -166,8 +163,7 @@ class CTranslate2Engine:
                 max_decoding_length=max(len(outputs[row]) for row in rows),
             )
             for row, result in zip(rows, results, strict=True):
-                weights = np.array(result.attention[0], np.float32)
-                attentions[row] = weights[: len(outputs[row]), : len(sources[row])]
+                attentions[row] = np.array(result.attention[0], np.float32)[: len(outputs[row]), : len(sources[row])]
         return attentions
 
     @property
@@ -209,10 +205,9 @@ class CTranslate2Engine:
         def fitting(
             found: Mapping[int, list[EngineHypothesis]], lines: "Sequence[_Line]"
         ) -> dict[int, list[EngineHypothesis]]:
-            places = {line.row: len(line.prefix) for line in lines}
             return {
                 row: beams
-                for row, place in places.items()
+                for row, place in {line.row: len(line.prefix) for line in lines}.items()
                 if (beams := [each for each in found[row] if len(each.ids) > place and self._starts[each.ids[place]]])
             }
 

@@ -86,11 +86,8 @@ def check_files(export: ExportDir) -> ExportDir:
         file, size, digest = export.path / name, entry["bytes"], entry["sha256"]
         if not file.is_file():
             raise UserError(f"{export.path} lacks {name}; copy the whole directory, or export the model again")
-        actual_size = file.stat().st_size
-        if actual_size != size:
-            raise UserError(
-                f"{file} has {actual_size:,} bytes instead of {size:,}; copy it again, or export the model again"
-            )
+        if (found := file.stat().st_size) != size:
+            raise UserError(f"{file} has {found:,} bytes instead of {size:,}; copy it again, or export the model again")
         if file_sha256(file) != digest:
             raise UserError(f"{file} was changed since the export; copy it again, or export the model again")
     return dataclasses.replace(export, is_checked=True)
@@ -123,10 +120,9 @@ def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportD
     """
     with written_folder(path, "`export_dir`") as folder:
         content = write(folder)
-        files = sorted(file for file in folder.rglob("*") if file.is_file())
         described = {
             file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
-            for file in files
+            for file in sorted(file for file in folder.rglob("*") if file.is_file())
         }
         text = json.dumps(content | {"files": described}, indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
@@ -145,8 +141,7 @@ def check_target(path: Path, overwrite: bool) -> None:
         )
     if (path / MANIFEST).exists():
         known = {MANIFEST, *read_export(path).content["files"]}
-        others = {str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir()} - known
-        if others:
+        if others := {str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir()} - known:
             raise UserError(
                 f"`export_dir={path}` also contains {min(others)}, which is not part of the export; move it away"
             )

@@ -220,9 +220,7 @@ def open_model(
         asked = checkpoint_path
     of_checkpoints: list[str] = []
     of_settings: list[str] = []
-    selections = [
-        select(run_dir.path, each, of_checkpoints.append) for run_dir, each in zip(run_dirs, asked, strict=True)
-    ]
+    selections = [select(run.path, each, of_checkpoints.append) for run, each in zip(run_dirs, asked, strict=True)]
     first, problem = run_dirs[0], run_dirs[0].problem
     settings = problem.decode_hparams
     if decode_hparams is not None:

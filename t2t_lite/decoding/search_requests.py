@@ -22,8 +22,6 @@ from t2t_lite.registry import CONSTRAINTS, SCORERS
 
 # Stands for a byte that is not a character on its own, usually part of a letter.
 _PART = "\N{REPLACEMENT CHARACTER}"
-
-
 # The name of `Request` before version 0.10, which plug-ins may import.
 LinesToDecode = Request
 
@@ -40,8 +38,7 @@ def make_constraints(request: Request, phrases: "PhraseVocabulary | None" = None
     if phrases:
         constraints.append(phrases.constraint(request.phrases or (), request.first_line))
     if prefixes is not None:
-        never = _never(settings, request.vocabulary)
-        prefix = Prefix(never, request.vocabulary.word_starts if whole_words else b"")
+        prefix = Prefix(_never(settings, request.vocabulary), request.vocabulary.word_starts if whole_words else b"")
         rows = [[*ids, -1] if row in whole_words else ids for row, ids in enumerate(prefixes)]
         constraints.append(LineConstraint(prefix, {"prefixes": rows}, [len(ids) + 1 for ids in prefixes]))
     return constraints

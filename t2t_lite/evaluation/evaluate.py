@@ -230,8 +230,7 @@ def make_request(source: ModelSource, options: EvalOptions) -> EvalRequest:
     for line in source.checkpoint_remarks:
         LOG.warning(line)
     source = dataclasses.replace(source, settings_remarks=(), checkpoint_remarks=())
-    folder = run_dir.data_dir if options.data_dir is None else Path(options.data_dir)
-    if folder is None:
+    if (folder := run_dir.data_dir if options.data_dir is None else Path(options.data_dir)) is None:
         raise UserError(
             f"{run_dir.path} does not record where its data is, because it is older than version 0.5; pass `data_dir`"
         )
@@ -371,8 +370,7 @@ def _holds(stored: SplitScores, about: Mapping[str, Any]) -> bool:
     codes = stored.content.get("scored_by", {})
     signatures = {figure.metric: _VERSIONS.sub("", figure.signature) for figure in stored.figures if figure.metric}
     by = {name: " ".join(filter(None, (codes.get(name), signatures.get(name)))) for name in about["scored_by"]}
-    references = [each["sha256"] for each in about["references"]]
-    return by == about["scored_by"] and stored.reference_digests == references
+    return by == about["scored_by"] and stored.reference_digests == [each["sha256"] for each in about["references"]]
 
 
 def _outputs_of_model(request: EvalRequest, inputs: Sequence[str], references: Sequence[str]) -> _Outputs:

@@ -92,8 +92,7 @@ def measure_heads(
     options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
     request = make_request(open_model(output_dir, checkpoint_path), options)
     inputs, (targets, *_) = request.texts()
-    pairs = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:lines]
-    if not pairs:
+    if not (pairs := [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:lines]):
         raise UserError("cannot measure heads: no line has text on both sides; check the texts in `data_dir`")
     source = request.source
     translator = Translator.of(source, EngineOptions(lambda line: None))

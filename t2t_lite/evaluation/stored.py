@@ -237,8 +237,7 @@ def stored_evaluation(source: ModelSource, split: str) -> SplitScores:
     run_dir, checkpoint = source.run_dir, source.selection.path
     for line in source.checkpoint_remarks:
         LOG.warning(line)
-    stored = stored_evaluations(run_dir, split, checkpoint)
-    if not stored:
+    if not (stored := stored_evaluations(run_dir, split, checkpoint)):
         raise UserError(
             f"{run_dir.path} has no scores of {checkpoint.name} on {split}; run t2t-lite-eval "
             f"--output_dir={run_dir.path} --split={split} first"
@@ -262,8 +261,7 @@ def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[Sp
         if one is None or one.content["decoded_by"]["checkpoint"] != digest or not one.content.get("decoded", True):
             continue
         known = {name: value for name, value in one.decode_hparams.items() if name in DecodeHParams.names()}
-        code = code_of_outputs(run_dir, DecodeHParams().replace(**known))
-        if one.content["decoded_by"].get("plugins", "") == code:
+        if one.content["decoded_by"].get("plugins", "") == code_of_outputs(run_dir, DecodeHParams().replace(**known)):
             stored.append(one)
     return stored
 

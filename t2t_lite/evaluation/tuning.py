@@ -161,10 +161,9 @@ def _search(request: EvalRequest, grid: Grid) -> dict[str, Any]:
         return [{name: value for name, value in each._asdict().items() if name != "name"} for each in scores]
 
     first, *others = compared(outputs)
-    p_values = [each["p_randomisation"] for each in others]
     rows = [
         {**settings, **figures, "p_corrected": p}
-        for settings, figures, p in zip(tried, others, holm(p_values), strict=True)
+        for settings, figures, p in zip(tried, others, holm([each["p_randomisation"] for each in others]), strict=True)
     ]
     current = {BEAM_SIZE: settings.beam_size, ALPHA: settings.alpha, **first, "p_corrected": None}
     higher = METRICS.fact(problem.metric, "higher_is_better", True)

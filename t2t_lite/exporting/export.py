@@ -128,7 +128,6 @@ def exported_run(source: ModelSource, warn: Callable[[str], None] = LOG.warning)
 
 
 def _write(source: ModelSource, format: str, quantization: str | None, path: Path) -> ExportDir:
-    """Writes an export and replaces an existing one."""
 
     def write_files(folder: Path) -> dict[str, Any]:
         """Writes all files except export.json. Returns the content of export.json without checksums."""
@@ -144,8 +143,7 @@ def _write(source: ModelSource, format: str, quantization: str | None, path: Pat
             from t2t_lite.exporting import ctranslate2_model
 
             check_settings(settings.replace(only_trees=False))
-            names = targets.tokens(), inputs.tokens()
-            ctranslate2_model.write(model, *names, folder, quantization, targets.unknown_id)
+            ctranslate2_model.write(model, targets.tokens(), inputs.tokens(), folder, quantization, targets.unknown_id)
             max_positions = max_positions or ctranslate2_model.POSITIONS
         elif format == "saved_model":
             from t2t_lite.exporting import saved_model

@@ -45,11 +45,10 @@ def write(
     module: Any = _Translator(model, vocabulary, inputs_vocabulary, settings)
     texts = tf.TensorSpec([None], tf.string, "inputs")
     alpha = tf.TensorSpec([], tf.float32, "alpha")
-    ids = tf.TensorSpec([None, None], tf.int32, "inputs")
     signatures = {
         "serving_default": module.translate.get_concrete_function(texts),
         "with_alpha": module.translate_with_alpha.get_concrete_function(texts, alpha),
-        "token_ids": module.search_ids.get_concrete_function(ids),
+        "token_ids": module.search_ids.get_concrete_function(tf.TensorSpec([None, None], tf.int32, "inputs")),
     }
     tf.saved_model.save(module, str(folder), signatures)
 

@@ -195,7 +195,6 @@ class Parser:
         return self.decode_hparams.replace(**{name: value for name, value in options.items() if name in names})
 
     def _tags(self) -> list[str]:
-        """Returns the tags that the model writes."""
         return [token for token in self._translator.vocabulary.tokens() if token in TAGS]
 
     def _trees(self, words: list[str], beams: list[Hypothesis]) -> list[Hypothesis]:

@@ -60,9 +60,7 @@ class TreeConstraint:
         """See `Constraint`."""
         del unconstrained
         symbols, ids = self.symbols, state.ids
-        opens, closes, leaves = (
-            tf.constant(part) for part in (symbols.opens, symbols.closes, symbols.leaves)
-        )  # [vocab]
+        opens, closes, leaves = map(tf.constant, (symbols.opens, symbols.closes, symbols.leaves))  # [vocab]
         opened = tf.gather(opens, ids)  # [batch, beam, max_length], labels
         ups = tf.cast(opened > 0, tf.int32)
         depths = tf.cumsum(ups - tf.cast(tf.gather(closes, ids) > 0, tf.int32), axis=2)  # [batch, beam, max_length]
@@ -122,8 +120,7 @@ def all_words(lines: Request) -> LineConstraint:
     if WORD not in tokens:
         raise UserError(f"constraints=all_words is for parsing, but the model's outputs have no symbol {WORD}; omit it")
     counts = [len(split_at_blanks(line)) for line in lines.texts]
-    constraint = WordConstraint(_are_leaves(tokens))
-    return LineConstraint(constraint, {"word_counts": counts}, [count + 1 for count in counts])
+    return LineConstraint(WordConstraint(_are_leaves(tokens)), {"word_counts": counts}, [count + 1 for count in counts])
 
 
 def only_trees(symbols: TreeSymbols, leaf_counts: Sequence[int]) -> LineConstraint:

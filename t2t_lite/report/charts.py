@@ -70,8 +70,7 @@ def length_chart(name: str, split: str, label: str, evaluations: Sequence[tuple[
 
     `name` must be unique among charts. `split` includes the name of the problem.
     """
-    lengths = {words: None for _, each in evaluations for words, *_ in each.by_length}
-    names = sorted(lengths, key=first_number)
+    names = sorted({words: None for _, each in evaluations for words, *_ in each.by_length}, key=first_number)
     curves = [
         _curve(title, run, [(names.index(words), score) for words, _, score in evaluation.by_length], True)
         for run, (title, evaluation) in enumerate(evaluations)
@@ -130,8 +129,7 @@ def _chart(
     `unit` and `axis` label the vertical and the horizontal axis. `ticks` label the positions 0, 1 ... on the horizontal
     axis; if there are none, numbers do.
     """
-    curves = [curve for curve in curves if curve.values]
-    if not curves:
+    if not (curves := [curve for curve in curves if curve.values]):
         return None
     with html_style():
         figure = make_figure(*_SIZE)
@@ -198,8 +196,7 @@ def plot_curves(runs: Sequence[StoredRun], file: Path) -> None:
         ("learning rate", _curves(runs, "learning_rate")),
         *((f"dev {figure_label(name)}", _curves(runs, name, is_of_dev=True)) for name in of_dev),
     ]
-    drawn = [(title, curves) for title, curves in drawn if any(curve.values for curve in curves)]
-    if not drawn:
+    if not (drawn := [(title, curves) for title, curves in drawn if any(curve.values for curve in curves)]):
         raise UserError(
             "there is nothing to plot because no checkpoint was evaluated; run t2t-lite-trainer --schedule=eval"
         )

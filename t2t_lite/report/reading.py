@@ -158,9 +158,8 @@ def read_run(path: Path, name: str) -> StoredRun:
     for file in ("run.json", "hparams.json"):
         if not (path / file).exists():
             remarks.append(Remark(f"{file} is missing; part of the run directory was removed or not copied."))
-    starts, reports, logged, samples = read(
-        lambda: _log(path, remarks), ([], [], {}, []), "log.jsonl is damaged (", ")."
-    )
+    nothing: _Log = ([], [], {}, [])
+    starts, reports, logged, samples = read(lambda: _log(path, remarks), nothing, "log.jsonl is damaged (", ").")
     stored = read(
         lambda: {_step(step): _numbers(figures) for step, figures in read_evaluations(path).items()},
         {},
@@ -252,8 +251,7 @@ def _manifest(about: Mapping[str, Any], remarks: list[Remark]) -> Manifest | Non
 
 
 def _evaluation(folder: Path, path: Path) -> Evaluation:
-    scores = read_scores(folder, path, folder)
-    if scores is None:
+    if (scores := read_scores(folder, path, folder)) is None:
         raise ValueError("scores.json or a text file is missing, damaged, changed or from another version")
     content, settings, checkpoint = scores.content, scores.decode_hparams, scores.content["checkpoint"]
     chosen = f" ({text(checkpoint['chosen'])})" if checkpoint.get("chosen") else ""
@@ -283,8 +281,7 @@ def _evaluation(folder: Path, path: Path) -> Evaluation:
 
 
 def _examples(scores: SplitScores) -> dict[str, Any]:
-    stored = read_examples(scores.path)
-    if stored is None:
+    if (stored := read_examples(scores.path)) is None:
         return {}
     texts = (scores.inputs, scores.hypotheses, scores.references[0])
     attention = stored.get("attention") or {}

@@ -79,9 +79,7 @@ def _scores(runs: Sequence[StoredRun]) -> list[tuple[str, Any]]:
         heads = [[*([run] if len(runs) > 1 else []), *each.about] for run, each in kept]
         figures = {figure.name: figure for each in evaluations for figure in each.figures}
         columns = [{figure.name: figure for figure in each.figures} for each in evaluations]
-        rows = [
-            ([figure.label], [_score_cell(column.get(name)) for column in columns]) for name, figure in figures.items()
-        ]
+        rows = [([figure.label], [_score_cell(each.get(name)) for each in columns]) for name, figure in figures.items()]
         note = "Below each score: its 95% interval, by bootstrap resampling of the lines."
         if left_out := len(named) - len(kept):
             note += f" {left_out} older evaluations are left out."
@@ -92,10 +90,8 @@ def _scores(runs: Sequence[StoredRun]) -> list[tuple[str, Any]]:
         parts += [("h3", of), ("table", Table(f"Scores, {of}", "scores", [(), *heads], rows))]
         parts += [("muted", note), ("meanings", meanings)]
         label = next((each.figures[0].label for each in evaluations if each.by_length and each.figures), "score")
-        chart = length_chart(
-            str(place), of, label, [(" ".join(head[:2]), each) for head, (_, each) in zip(heads, kept)]
-        )
-        if chart:
+        titled = [(" ".join(head[:2]), each) for head, each in zip(heads, evaluations)]
+        if chart := length_chart(str(place), of, label, titled):
             parts.append(("charts", [chart]))
         lengths = {words: None for each in evaluations for words, *_ in each.by_length}
         by_length = []
@@ -105,9 +101,7 @@ def _scores(runs: Sequence[StoredRun]) -> list[tuple[str, Any]]:
             by_length.append(([words], cells))
         if by_length:
             caption = f"{label} by the number of source words, {of}"
-            parts.append(
-                ("table", Table(caption, "scores", [["words"], *(head[:3] for head in heads)], by_length, True))
-            )
+            parts += [("table", Table(caption, "scores", [["words"], *(head[:3] for head in heads)], by_length, True))]
     return parts
 
 
@@ -252,10 +246,8 @@ def _settings(runs: Sequence[StoredRun]) -> list[Table]:
         cells = []
         for value, known in zip(values, sets):
             others = {origin: text(of_set[name]) for origin, of_set in known.items() if value and name in of_set}
-            differing = [
-                f"{origin}: {other}" for origin, other in others.items() if other not in (value, AUTO_BATCH_BY)
-            ]
-            cells.append([value, *differing])
+            differ = [f"{origin}: {other}" for origin, other in others.items() if other not in (value, AUTO_BATCH_BY)]
+            cells.append([value, *differ])
         meaning = HParams.option(name).help if name in usual else ""
         row = ([text(name), *([meaning] if meaning else [])], cells)
         rows.append(row)

@@ -93,14 +93,12 @@ def _remarks(run: StoredRun) -> Iterator[Remark]:
         is_other = version and version != t2t_lite.__version__
         by = f" It was made with version {version}; this is {t2t_lite.__version__}." if is_other else ""
         yield Remark(f"The run does not record {' and '.join(lacking)}.{by}")
-    names = {
-        PROBLEMS: run.problem.removesuffix(REVERSED_SUFFIX),
-        MODELS: text(run.settings.get("model")),
-        HPARAMS: text(run.about.get("hparams_set")),
-    }
-    unregistered = [
-        f"the {registry.kind} '{name}'" for registry, name in names.items() if name and name not in registry
-    ]
+    names = (
+        (PROBLEMS, run.problem.removesuffix(REVERSED_SUFFIX)),
+        (MODELS, text(run.settings.get("model"))),
+        (HPARAMS, text(run.about.get("hparams_set"))),
+    )
+    unregistered = [f"the {registry.kind} '{name}'" for registry, name in names if name and name not in registry]
     if unregistered:
         yield Remark(
             f"Not registered here: {', '.join(unregistered)}. The report shows what the files say and never executes "

@@ -20,14 +20,8 @@ from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, att
 from t2t_lite.visualization.figures import save
 
 FIGURE_EXTENSIONS = (".svg", ".png", ".html", ".md")  # of the files to write
-
-
 PRONOUNS = ("its", "it", "his", "her", "their", "he", "she", "they", "him", "them")
-
-
 FAR = 4  # words; in the paper, the "distant dependency" of "making" is three to seven words away
-
-
 _WORDS = range(8, 19)  # allowed lengths of an automatically chosen sentence, in words
 
 

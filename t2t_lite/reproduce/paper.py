@@ -8,11 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 DEVICE = "P100"  # the paper's GPU, section 5.2
-
-
 NUM_DEVICES = 8
-
-
 BATCH_TOKENS = 25_000  # target tokens per step, approximate, section 5.1
 
 
@@ -119,11 +115,7 @@ TABLE_2 = (
     PublishedTranslation("GNMT + RL, ensemble", {"EN-DE": 26.30, "EN-FR": 41.16}, {"EN-DE": 1.8e20, "EN-FR": 1.1e21}),
     PublishedTranslation("ConvS2S, ensemble", {"EN-DE": 26.36, "EN-FR": 41.29}, {"EN-DE": 7.7e19, "EN-FR": 1.2e21}),
 )
-
-
 WSJ_ONLY, SEMI_SUPERVISED = "WSJ only", "semi-supervised"
-
-
 TABLE_4 = (
     PublishedParser("Vinyals & Kaiser et al. 2014", WSJ_ONLY, 88.3),
     PublishedParser("Petrov et al. 2006", WSJ_ONLY, 90.4),

@@ -191,10 +191,9 @@ class Run:
 
     def _check(self) -> None:
         run_dir, ours = open_run_dir(self.directory), with_order_of_run(self.directory, self.hparams)
-        # Without averaging, the number of averaged checkpoints does not matter.
-        theirs = (
-            run_dir.hparams if self.averages else run_dir.hparams.replace(average_checkpoints=ours.average_checkpoints)
-        )
+        theirs = run_dir.hparams
+        if not self.averages:  # then the number of averaged checkpoints does not matter
+            theirs = theirs.replace(average_checkpoints=ours.average_checkpoints)
         steps = max(theirs.train_steps, self._last_step())  # later checkpoints remain from a longer training
         others = theirs.replace(train_steps=steps).difference(ours)
         about = json.loads((self.directory / "run.json").read_text(encoding="utf-8"))
@@ -366,12 +365,8 @@ class Runner:
         with open(log, "ab") as output, _interrupts_passed_on(self._say) as running:
             output.write(f"\n$ {command}\n".encode())
             output.flush()
-            process = subprocess.Popen(
-                [*self._program(command.name), *command.flags],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+            words = [*self._program(command.name), *command.flags]
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
             running.append(process)
             # Its time is recorded regularly, so that times of killed commands are also known.
             stopped, recorded, before = False, time.monotonic(), _cpu_seconds_of_children()

@@ -166,18 +166,12 @@ def _escaped(text: str) -> str:
 # Default utilisation: the speed of training relative to a large matrix product, for estimates without a finished run.
 # Measured on CPUs with models of hidden size 128 to 512.
 _USUAL_UTILISATION = 0.35
-
-
 _BYTES_PER_WEIGHT = 12  # float32, with Adam's two moments
 # The `training_figures` of each row, by `row_and_column`.
 Trainings: TypeAlias = Mapping[str, Mapping[str, float]]
 # The label of the paper's BLEU. It must differ from sacreBLEU's.
 PAPER_BLEU = figure_label("paper_bleu")
-
-
 BETTER, WORSE, SAME = "better", "worse", "the same"
-
-
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 # Differences up to these count as "nearly identical": in BLEU, and as a share of the perplexity. In the paper, learned
 # positions and sinusoids differ by 0.1 BLEU, and not in perplexity.
@@ -233,8 +227,7 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
     operations of all steps, which needs the sentence lengths in `data_dir`), "dev_perplexity" (of the last evaluated
     checkpoint) and "dev_step", its step.
     """
-    sizes = [open_vocabulary(path).size for path in (run.vocabulary, run.inputs_vocabulary)]
-    cost = cost_of(run.hparams, *sizes)
+    cost = cost_of(run.hparams, *[open_vocabulary(path).size for path in (run.vocabulary, run.inputs_vocabulary)])
     figures = {"parameters": sum(cost.parameter_parts().values()) / 1e6}
     reports = read_reports(run.path)
     if rates := reports.get("steps_per_second"):
@@ -245,8 +238,7 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
         figures["step_seconds"] = 1 / statistics.median(rates)
         about = data_dir / FILENAME.format(run.problem.data_name)
         if about.exists():
-            manifest = manifest_of_file(about)
-            lengths = run.problem.in_direction([manifest.mean_length("train", side) for side in SIDES])
+            lengths = run.problem.in_direction([manifest_of_file(about).mean_length("train", side) for side in SIDES])
             figures["flops"] = figures["steps"] * sum(cost.training_flops(*lengths).values())
     if evaluations := read_evaluations(run.path):
         figures["dev_step"] = max(evaluations)
@@ -269,8 +261,7 @@ def read_results(runs: Sequence[Run]) -> list[Result]:
             continue
         settings = get_problem(run.problem).decode_hparams.override(run.search)
         checkpoint = select(run.directory, run.checkpoint).path
-        stored = stored_evaluations(open_run_dir(run.directory), run.split, checkpoint)
-        for one in stored:
+        for one in stored_evaluations(open_run_dir(run.directory), run.split, checkpoint):
             key = one.content["decoded_by"]
             if one.decode_hparams == vars(settings) and run.is_of_data(key["inputs"], key["targets"]):
                 results.append(Result(run, one.scores))
@@ -281,12 +272,9 @@ def read_results(runs: Sequence[Run]) -> list[Result]:
 def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
     """Returns the `training_figures` of each row, by `row_and_column`. Imports TensorFlow."""
     trainings: dict[str, Mapping[str, float]] = {}
-    for result in results:
-        key = row_and_column(result.run)
-        if key not in trainings:
-            trainings[key] = training_figures(
-                open_run_dir(result.run.directory), Path(result.run.data_flags["data_dir"])
-            )
+    for run in [result.run for result in results]:
+        if (key := row_and_column(run)) not in trainings:
+            trainings[key] = training_figures(open_run_dir(run.directory), Path(run.data_flags["data_dir"]))
     return trainings
 
 
@@ -458,12 +446,11 @@ def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
         row: list = [f"Transformer ({model})"]
         for pair in pairs:
             key = f"{names[model, pair]} {pair}"
-            run = runs.get(key)
             row += [
                 _mean(ours, key),
                 _mean(plain, key),
                 figures.test[pair],
-                trainings[key].get("flops") if run else None,
+                trainings[key].get("flops") if runs.get(key) else None,
                 figures.training_flops,
             ]
         rows.append(row)

@@ -90,8 +90,7 @@ def publish(partial: Path, path: Path, members: Sequence[int] = ()) -> Path:
     recorded beside it, for readers without TensorFlow.
     """
     kind, step = path.name.rsplit("-", 1)
-    old = dict(_versions_by_step(path.parent, kind, INDEX)).get(int(step), [])
-    if old:
+    if old := dict(_versions_by_step(path.parent, kind, INDEX)).get(int(step), []):
         path = path.with_name(f"{path.name}.v{_version(old[-1]) + 1}")
     for ending in (DATA, INDEX):
         _flush(f"{partial}{ending}")

@@ -43,7 +43,7 @@ def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
     Returns the path of the checkpoint, including a version if it replaces another one, see `checkpoint_files`.
     """
     with _locked_for_writing(path) as kind:
-        return _write_and_publish(path, kind, groups)
+        return _publish(path, kind, groups)
 
 
 def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[int] = ()) -> Path:
@@ -55,7 +55,7 @@ def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[i
     with _locked_for_writing(path) as kind:
         before = checkpoint_files.list_checkpoints(path.parent, kind)
         about = {"members": tf.Variable(tf.constant(list(members), tf.int64))}
-        written = _write_and_publish(path, kind, {"model": model, _ABOUT_AVERAGE: about}, members)
+        written = _publish(path, kind, {"model": model, _ABOUT_AVERAGE: about}, members)
         for step, old in before:
             if step != checkpoint_files.checkpoint_step(path):
                 checkpoint_files.remove(old)
@@ -80,9 +80,7 @@ def _locked_for_writing(path: Path) -> Iterator[str]:
         ) from error
 
 
-def _write_and_publish(
-    path: Path, kind: str, groups: dict[str, dict[str, tf.Variable]], members: Sequence[int] = ()
-) -> Path:
+def _publish(path: Path, kind: str, groups: dict[str, dict[str, tf.Variable]], members: Sequence[int] = ()) -> Path:
     checkpoint_files.remove_leftovers(path.parent, kind)
     try:
         partial = tf.train.Checkpoint(**groups).write(str(checkpoint_files.partial_path(path)))
@@ -252,11 +250,8 @@ class TrainingState(Generic[OptimizerT]):
         self.position = tf.Variable(tf.constant(0, tf.int64))
         self.optimizer = optimizer
         self._model = by_name(model.variables)
-        self._groups = {
-            "model": self._model,
-            "optimizer": optimizer.state,
-            "progress": {"epoch": self.epoch, "position": self.position},
-        }
+        progress = {"epoch": self.epoch, "position": self.position}
+        self._groups = {"model": self._model, "optimizer": optimizer.state, "progress": progress}
 
     @property
     def step(self) -> int:

@@ -126,6 +126,5 @@ def _report(line: str) -> dict[str, Any]:
 def _columns(rows: Iterable[Mapping[str, object]]) -> Columns:
     rows = [{name: value for name, value in row.items() if name not in ("part", "time", "samples")} for row in rows]
     names = dict.fromkeys(["step", *(name for row in rows for name in row)])
-    return {
-        name: [value if isinstance(value := row.get(name), int | float) else math.nan for row in rows] for name in names
-    }
+    values = {name: [row.get(name) for row in rows] for name in names}
+    return {name: [each if isinstance(each, int | float) else math.nan for each in row] for name, row in values.items()}

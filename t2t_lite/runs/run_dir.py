@@ -114,8 +114,7 @@ def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> 
     if not about.exists() and seconds > 0:
         say(f"waiting for training to start in {path} (at most {seconds:g} s, `eval_wait_secs`)")
     while not about.exists():
-        left = end - time.monotonic()
-        if left <= 0:
+        if (left := end - time.monotonic()) <= 0:
             raise UserError(f"`output_dir={path}`: no training has started there; start it, or check the path")
         time.sleep(min(1.0, left))
 
@@ -141,8 +140,7 @@ def run_files(path: Path) -> list[Path]:
 
 def stored_setting(path: Path, name: str) -> SettingValue:
     """Returns one setting of a run as stored, without loading plug-ins or checking the other settings."""
-    usual = getattr(HParams, name)
-    value = _read(Path(path))[1].get(name, usual)
+    value = _read(Path(path))[1].get(name, getattr(HParams, name))
     try:
         return getattr(HParams(**{name: value}), name)
     except UserError as error:
@@ -341,8 +339,7 @@ def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Pat
     advice = "pass another `output_dir`, or the settings that it was made with"
     if old.problem.name != problem.name:
         raise UserError(f"{old.path} was made with problem '{old.problem.name}', not '{problem.name}'; {advice}")
-    comparable = old.hparams.replace(**{name: getattr(hparams, name) for name in _MAY_CHANGE})
-    if changes := comparable.difference(hparams):
+    if changes := old.hparams.replace(**{name: getattr(hparams, name) for name in _MAY_CHANGE}).difference(hparams):
         raise UserError(f"{old.path} was made with other settings ({'; '.join(changes)}); {advice}")
     for mine, other in ((old.vocabulary, vocabulary), (old.inputs_vocabulary, inputs_vocabulary)):
         if file_sha256(mine) != file_sha256(other):

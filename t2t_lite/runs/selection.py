@@ -91,8 +91,7 @@ def members(
         raise UserError("`checkpoint_path` selects the last of `n` checkpoints; pass `n`, too", status=2)
     if n is not None and n < 1:
         raise UserError(f"`n={n}` is out of range: it must be at least 1", status=2)
-    checkpoints = list_checkpoints(directory)
-    if not checkpoints:
+    if not (checkpoints := list_checkpoints(directory)):
         raise UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
     if best is not None:
         return _best_members(directory, str(best), checkpoints)
@@ -118,8 +117,7 @@ def best_by(directory: Path, metric: str | None = None, argument: str = "checkpo
     `metric` is a metric by either of its names, see `metric_named`. None: the run's `eval_metric`; if the run does not
     record it, the problem's metric if evaluations decoded, else the loss. Messages name `argument`.
     """
-    evaluations = read_evaluations(directory)
-    if not evaluations:
+    if not (evaluations := read_evaluations(directory)):
         raise UserError(
             f"the best checkpoint is unknown: no checkpoint in {directory} was evaluated (there is no "
             f"evaluations.json); evaluate them with t2t-lite-trainer --schedule=eval, or use the last checkpoints"
@@ -128,8 +126,7 @@ def best_by(directory: Path, metric: str | None = None, argument: str = "checkpo
     # An evaluation lists token metrics first, then the problem's metric.
     usual = recorded(directory, "eval_metric") or next(filter(is_of_outputs, known), "loss")
     figure = figure_name(metric_named(str(metric or usual), argument))
-    ranked = best_steps(evaluations, figure, len(evaluations))
-    if not ranked:
+    if not (ranked := best_steps(evaluations, figure, len(evaluations))):
         raise UserError(
             f"the best checkpoint by {figure} is unknown: no evaluation in {directory} has this metric; choose one of "
             f"{', '.join(known)}, as in {BEST}:{known[0]}"
@@ -144,8 +141,7 @@ def _is_best(asked: str) -> bool:
 def _best(directory: Path, asked: str, warn: Callable[[str], None]) -> Selection:
     figure, ranked = best_by(directory, asked.partition(":")[2] or None, f"checkpoint_path={asked}")
     here = dict(list_checkpoints(directory))
-    existing_steps = [step for step in ranked if step in here]
-    if not existing_steps:
+    if not (existing_steps := [step for step in ranked if step in here]):
         raise _missing(
             directory, asked, f"all evaluated checkpoints were removed; the best by {figure} was ckpt-{ranked[0]}"
         )
@@ -184,8 +180,7 @@ def _members_in(directory: Path, steps: str, checkpoints: list[tuple[int, Path]]
     if not match or not any(match.groups()):
         raise UserError(f"`steps={steps}` is not a range of steps, such as 2000-4000", status=2)
     first, last = int(match[1] or 0), int(match[2] or checkpoints[-1][0])
-    chosen = [(step, path) for step, path in checkpoints if first <= step <= last]
-    if not chosen:
+    if not (chosen := [(step, path) for step, path in checkpoints if first <= step <= last]):
         raise UserError(
             f"`steps={steps}`: {directory} has no checkpoint in this range; its steps are {_steps(checkpoints)}"
         )
@@ -193,8 +188,7 @@ def _members_in(directory: Path, steps: str, checkpoints: list[tuple[int, Path]]
 
 
 def _missing(directory: Path, asked: str, why: str) -> UserError:
-    here = [path.name for kind in ("ckpt", "average") for _, path in list_checkpoints(directory, kind)]
-    if not here:
+    if not (here := [path.name for kind in ("ckpt", "average") for _, path in list_checkpoints(directory, kind)]):
         return UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
     why = f" ({why})" if why else ""
     return UserError(

@@ -84,8 +84,7 @@ def compare(
     if not systems:
         raise UserError("`systems` is empty; pass at least one")
     check_references(metric, len(references))
-    resampled = make_metric(metric, **options).resampled()
-    if resampled is None:
+    if (resampled := make_metric(metric, **options).resampled()) is None:
         raise UserError(
             f"metric '{metric}' cannot be resampled for a paired test, because it has no sums over lines; use another"
         )
@@ -134,8 +133,7 @@ class _System:
         numbers = np.array(self.lines, dtype="float32")
         generator = np.random.default_rng(_SEED)
         size = len(self.lines)
-        sums = (numbers[generator.choice(size, size=size)].sum(0) for _ in range(num_samples))
-        self.samples = self.scores(sums)
+        self.samples = self.scores(numbers[generator.choice(size, size=size)].sum(0) for _ in range(num_samples))
 
     def scores(self, sums: Iterable[np.ndarray]) -> np.ndarray:
         return np.array([self._metric.score_of_sums(list(each)) for each in sums])

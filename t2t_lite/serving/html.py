@@ -149,8 +149,7 @@ def _read(tag: re.Match[str], stack: list[_Element]) -> int:
     if tag["slash"]:
         if name not in ("body", "html"):  # later content still belongs to these elements
             usual = _SCOPES if name in _SPECIAL or name in _FORMATTING else _SPECIAL
-            names = _HEADINGS if name in _HEADINGS else {name, f"{name}/"}
-            _close(stack, names, _BOUNDS.get(name, usual))
+            _close(stack, _HEADINGS if name in _HEADINGS else {name, f"{name}/"}, _BOUNDS.get(name, usual))
         return tag.end()
     own = _ALWAYS if name in _KEPT else _said(tag["attributes"])
     if stack[-1].name.endswith("/") or name in ("svg", "math"):

@@ -14,11 +14,8 @@ from t2t_lite.decoding.translator import has_letters
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-
 # The maximum number of languages that detection returns.
 _MOST = 5
-
-
 # LibreTranslate's own codes.
 _OF_LIBRETRANSLATE = {"zt": "zh-Hant", "pb": "pt-BR"}
 
@@ -128,9 +125,8 @@ def detect(text: str, languages: Sequence[str] = ()) -> list[Detected]:
     if not ranked or not has_letters(text):
         return [Detected(language, 0.0) for language in languages[:1]]
     shares = [math.exp(score - ranked[0][1]) for _, score in ranked]
-    detected = [
-        Detected(language, round(100 * share / sum(shares), 1)) for (language, _), share in zip(ranked[:_MOST], shares)
-    ]
+    first = zip(ranked[:_MOST], shares)
+    detected = [Detected(language, round(100 * share / sum(shares), 1)) for (language, _), share in first]
     return [each for each in detected if each.confidence >= 1] or detected[:1]
 
 

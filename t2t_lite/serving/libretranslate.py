@@ -113,8 +113,7 @@ def add_endpoints(app: FastAPI, answering: Answering) -> None:
         models.check_ready()
         if not asked.q:
             raise HTTPException(400, "Invalid request: missing q parameter")
-        known = tuple(dict.fromkeys([*models.sources, *models.targets]))
-        if not known:
+        if not (known := tuple(dict.fromkeys([*models.sources, *models.targets]))):
             raise HTTPException(400, "no model of this server has languages")
         detected = await run_in_threadpool(languages.detect, asked.q[:_DETECTED_CHARACTERS], known)
         return JSONResponse([each._asdict() for each in detected])
@@ -141,7 +140,6 @@ def add_endpoints(app: FastAPI, answering: Answering) -> None:
 
 
 async def _translated(answering: Answering, request: Request, asked: TranslateRequest) -> dict[str, Any]:
-    """Returns the content of the response to a request."""
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     answering.check_lines(len(texts))
     size = sum(map(len, texts)) * (_HTML_COST if asked.format == "html" else 1)

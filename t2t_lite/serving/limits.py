@@ -13,7 +13,7 @@ import json
 import re
 import socket
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.display import LOG
@@ -95,7 +95,6 @@ class Guard:
             self._metrics.answered(record, getattr(scope.get("route"), "path", "other"))
 
     def _check(self, scope: "Scope", costs: bool) -> None:
-        """Raises _Refused if a request must not reach the application."""
         names = [name for name, _ in scope["headers"]]
         if b"transfer-encoding" in names and b"content-length" in names:
             # A proxy in front of the server may read another length, and take a part of the body for a request.
@@ -170,8 +169,7 @@ class Origins:
 
     def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
         own = socket.gethostname()
-        names = (*hosts, own, f"{own.partition('.')[0]}.local")
-        self._hosts = frozenset(name.lower().rstrip(".") for name in names)
+        self._hosts = frozenset(name.lower().rstrip(".") for name in (*hosts, own, f"{own.partition('.')[0]}.local"))
         self._origins = frozenset(origin.lower() for origin in origins)
 
     def refusal(self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
@@ -186,7 +184,17 @@ class Origins:
             return ""
         values = dict(texts)
         origin = values.get(b"origin")
-        if origin is None or self._may_use(origin, hosts, values):
+        if origin is None or not {_ALL, origin}.isdisjoint(self._origins):
+            return ""
+        scheme, _, place = origin.partition("://")
+        usual = f":{_USUAL_PORTS.get(scheme, '')}"
+        is_own = (
+            scheme in _USUAL_PORTS
+            and place
+            and place.removesuffix(usual) in [host.removesuffix(usual) for host in hosts]
+        )
+        # Browsers set sec-fetch-site themselves. It also works behind a proxy that does not forward the header Host.
+        if is_own or values.get(b"sec-fetch-site") == "same-origin":
             return ""
         return f"pages of {origin[:100]} may not use this server; add the origin to cors_origins"
 
@@ -202,13 +210,3 @@ class Origins:
         except ValueError:
             return False
         return True
-
-    def _may_use(self, origin: str, hosts: Sequence[str], values: Mapping[bytes, str]) -> bool:
-        # Browsers set sec-fetch-site themselves. It also works behind a proxy that does not forward the header Host.
-        if not {_ALL, origin}.isdisjoint(self._origins) or values.get(b"sec-fetch-site") == "same-origin":
-            return True
-        scheme, _, place = origin.partition("://")
-        if scheme not in _USUAL_PORTS:
-            return False
-        usual = f":{_USUAL_PORTS[scheme]}"
-        return bool(place) and place.removesuffix(usual) in [host.removesuffix(usual) for host in hosts]

@@ -19,8 +19,6 @@ _TERMS = (
     "before the model's own glossary"
 )
 _SETTINGS = "search settings for this request, such as beam_size and alpha"
-
-
 _EXAMPLE: dict[str, Any] = {
     "inputs": ["A man is riding a bicycle."],
     "source": "en",

@@ -14,8 +14,6 @@ from t2t_lite.decoding.translator import has_letters
 
 # Each line of a text is a paragraph: no sentence continues on the next line.
 _LINES = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-
-
 # The rules for quotation marks take quadratic time, in which no other thread runs. So longer paragraphs are first cut
 # into parts of at most this many characters.
 MAX_PART = 10_000
@@ -211,8 +209,7 @@ def _segmented(paragraph: str, language: str) -> Iterator[str]:
     while paragraph:
         part = paragraph[:MAX_PART]
         if len(part) < len(paragraph):
-            ends = (found.end() for pattern in _PART_ENDS if (found := pattern.match(part)))
-            part = part[: next(ends, MAX_PART)]
+            part = part[: next((found.end() for pattern in _PART_ENDS if (found := pattern.match(part))), MAX_PART)]
         pieces = segment(language, part)
         yield from pieces if "".join(pieces) == part else [part]  # keep every character
         paragraph = paragraph[len(part) :]
@@ -253,8 +250,7 @@ def _opens(text: str, rules: _Rules) -> bool:
 
 def _continues(parts: Sequence[str], text: str, rules: _Rules) -> bool:
     """Returns whether a piece continues the sentence that the pieces `parts` begin."""
-    ends = _LAST.search(parts[-1][-_TAIL:])
-    if ends is None:
+    if (ends := _LAST.search(parts[-1][-_TAIL:])) is None:
         return False
     last, previous, start = ends["last"].lower(), ends["before"].lower(), text.lstrip()[:1]
     is_alone = len(parts) == 1 and len(parts[0]) <= _TAIL and len(parts[0].split()) <= 1 + bool(previous)

@@ -125,7 +125,6 @@ async def _answer(
     texts: Sequence[Text],
     split: SplitText,
 ) -> JSONResponse:
-    """Searches for the lines of a request, and returns the answer."""
     results = await answering.results(request, model, task, texts)
     job = Record.of(request).job
     assert job is not None
@@ -145,15 +144,13 @@ async def _answer(
 
 
 async def _map(answering: Answering, request: Request, asked: schemas.MapRequest) -> JSONResponse:
-    """Computes the attention weights for a line and its output, and returns the answer."""
     if _has_line_breaks(asked.inputs + asked.targets):
         raise HTTPException(400, "inputs and targets must be one line each")
     if not asked.inputs.strip() or not asked.targets.strip():
         raise HTTPException(400, "inputs and targets must not be blank")
     model = answering.models.only(asked.model)
     task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)
-    texts = model.given_text(asked.inputs, asked.targets)
-    (result,) = await answering.results(request, model, task, texts)
+    (result,) = await answering.results(request, model, task, model.given_text(asked.inputs, asked.targets))
     found = result.attention
     assert isinstance(found, AttentionMap)
 
@@ -179,14 +176,12 @@ def _result(result: Result, with_scores: bool) -> schemas.LineResult:
     if isinstance(result.attention, Weights):
         weights, queries, keys = result.attention
         # without validation, which takes long for many weights
-        attention = schemas.Attention.model_construct(
-            queries=queries, keys=keys, weights=weights.round(_DIGITS).tolist()
-        )
+        rounded = weights.round(_DIGITS).tolist()
+        attention = schemas.Attention.model_construct(queries=queries, keys=keys, weights=rounded)
     return schemas.LineResult(hypotheses=hypotheses, attention=attention, inputs=None, drawing=None)
 
 
 def _draw(results: Sequence[schemas.LineResult]) -> None:
-    """Adds SVG pictures of the best trees to the results."""
     for result in results:
         if tree := result.hypotheses[0].text:
             result.drawing = draw_svg([("", parse_brackets(tree)[0])])

@@ -98,8 +98,4 @@ def _is_installed(requirement: str) -> bool:
     from importlib import metadata
 
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
-    try:
-        metadata.distribution(match[0] if match else requirement)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    return any(metadata.distributions(name=match[0] if match else requirement))

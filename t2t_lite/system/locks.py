@@ -54,11 +54,8 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
     """
     file, is_held = _acquired(path, wait)
     try:
-        holder = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": f"{datetime.datetime.now():%Y-%m-%d %H:%M}",
-        }
+        now = datetime.datetime.now()
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{now:%Y-%m-%d %H:%M}"}
         with contextlib.suppress(OSError):  # on a full disk the lock file stays empty
             file.truncate(0)
             file.write(json.dumps(holder))
@@ -71,7 +68,6 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
 
 
 def _acquired(path: Path, wait: bool) -> tuple[TextIO, bool]:
-    """Returns (the open lock file, whether it is locked)."""
     while True:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115
         try:

@@ -53,8 +53,7 @@ def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
         return _free_on_gpus()
     if device_type != "CPU":
         return None
-    available = _read_numbers(root / "proc/meminfo").get("MemAvailable:")
-    if available is None:
+    if (available := _read_numbers(root / "proc/meminfo").get("MemAvailable:")) is None:
         return None
     return min([available * 1024, *_left_in_control_groups(root)])
 
@@ -68,8 +67,7 @@ def _free_on_gpus() -> int | None:
     try:
         pynvml.nvmlInit()
         try:
-            names = os.environ.get("CUDA_VISIBLE_DEVICES")
-            if names is None:
+            if (names := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
                 names = ",".join(map(str, range(pynvml.nvmlDeviceGetCount())))
             # CUDA gives the fastest GPU the number 0 unless CUDA_DEVICE_ORDER is set, but the driver numbers GPUs by
             # slot. With several kinds of GPUs, a number may mean a different GPU here.
@@ -139,10 +137,8 @@ def has_gpu(root: Path = Path("/")) -> bool:
 
 def visible_gpus(root: Path = Path("/")) -> list[str]:
     """Returns the names of the GPUs for CUDA_VISIBLE_DEVICES, without starting CUDA. /dev is in `root`."""
-    names = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if names is None:
-        number = len(list((root / "dev").glob("nvidia[0-9]*")))
-        return [str(gpu) for gpu in range(number)]
+    if (names := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        return [str(gpu) for gpu in range(len(list((root / "dev").glob("nvidia[0-9]*"))))]
     return [name.strip() for name in names.split(",") if name.strip() not in ("", "-1")]
 
 
@@ -154,11 +150,10 @@ def why_unused() -> str:
     """
     import subprocess
 
-    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_MAX_VLOG_LEVEL": "0"}
     try:
         done = subprocess.run(
             [sys.executable, "-c", _PROGRAM],
-            env=environment,
+            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_MAX_VLOG_LEVEL": "0"},
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -168,9 +163,8 @@ def why_unused() -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         said = [str(error)]
     else:
-        said = dict.fromkeys(
-            match[1].strip().rstrip(".") for match in map(_LINE.match, done.stderr.splitlines()) if match
-        )
+        matches = filter(None, map(_LINE.match, done.stderr.splitlines()))
+        said = dict.fromkeys(match[1].strip().rstrip(".") for match in matches)
     reason = f"TensorFlow says: {'; '.join(said)}" if said else "TensorFlow gives no reason"
     return f"{reason}. To install CUDA's libraries, run {install_command('cuda')}"
 

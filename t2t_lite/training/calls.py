@@ -78,10 +78,9 @@ class StartedSteps(NamedTuple):
     def read(self) -> list[MadeStep]:
         figures, places = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy())
         first, share = self.last - len(figures) + 1, float(self.waited) / len(figures)
-        reports = [step_report(row) for row in figures]
         return [
             MadeStep(first + index, report, Requests.unpacked(report.requests), int(epoch), int(position), share)
-            for index, (report, (epoch, position)) in enumerate(zip(reports, places))
+            for index, (report, (epoch, position)) in enumerate(zip([step_report(row) for row in figures], places))
         ]
 
 

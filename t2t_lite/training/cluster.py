@@ -46,8 +46,7 @@ def task_of_environment() -> Task | None:
     Its cluster consists of workers, of which the first is the chief, or of a chief and workers. Another task can be an
     evaluator, which the cluster may omit.
     """
-    text = os.environ.get("TF_CONFIG", "")
-    if not text:
+    if not (text := os.environ.get("TF_CONFIG", "")):
         return None
     try:
         config = json.loads(text)
@@ -109,8 +108,7 @@ def tf_config_of_step(environment: Mapping[str, str]) -> str:
         hosts = list(expand_hosts(environment["SLURM_STEP_NODELIST"]))
         counts, tasks = environment["SLURM_STEP_TASKS_PER_NODE"], []  # such as "2(x3),1", by machine
         for part in counts.split(","):
-            match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
-            if match is None:
+            if (match := re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)) is None:
                 raise ValueError(f"{counts} is not a list of numbers of tasks")
             tasks += [int(match[1])] * int(match[2] or 1)
         first = _FIRST_PORT + int(environment["SLURM_JOB_ID"]) % _BLOCKS * _TASKS_PER_NODE * _PORTS_PER_TASK
@@ -152,6 +150,13 @@ def _numbers(ranges: str) -> Iterator[str]:
             yield str(number).zfill(len(first))
 
 
+def host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        raise UserError(f"TF_CONFIG: the address '{address}' has no port; write host:port")
+    return host, int(port)
+
+
 _POLL_SECONDS = 0.2
 
 
@@ -163,8 +168,7 @@ def meet_workers(workers: Sequence[str], index: int, seconds: float) -> None:
     if not seconds:
         return
     for address in workers:
-        if not address.rpartition(":")[2].isdecimal():
-            raise UserError(f"TF_CONFIG: the address '{address}' has no port; write host:port")
+        host_and_port(address)  # a check
     missing = {number: address for number, address in enumerate(workers) if number != index}
     deadline = time.monotonic() + seconds
     with _opened(workers[index]) as own:
@@ -174,12 +178,17 @@ def meet_workers(workers: Sequence[str], index: int, seconds: float) -> None:
             while missing and _accepts(own):
                 pass
             if missing and time.monotonic() > deadline:
-                raise UserError(_what_is_missing(missing, seconds))
+                listed = ", ".join(f"{number} ({address})" for number, address in missing.items())
+                which = f"worker {listed} has" if len(missing) == 1 else f"workers {listed} have"
+                raise UserError(
+                    f"{which} not come within {seconds:g} s; check that the same command runs there, and that the "
+                    f"port can be reached from this machine"
+                )
             time.sleep(_POLL_SECONDS if missing else 0.0)
 
 
 def _opened(address: str) -> socket.socket:
-    port = int(address.rpartition(":")[2])
+    _, port = host_and_port(address)
     both = socket.has_dualstack_ipv6()
     try:
         own = socket.create_server(("", port), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both)
@@ -200,18 +209,9 @@ def _accepts(own: socket.socket) -> bool:
 
 
 def _is_open(address: str) -> bool:
-    host, _, port = address.rpartition(":")
+    host, port = host_and_port(address)
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+        socket.create_connection((host.strip("[]"), port), timeout=1.0).close()
     except OSError:
         return False
     return True
-
-
-def _what_is_missing(missing: dict[int, str], seconds: float) -> str:
-    listed = ", ".join(f"{number} ({address})" for number, address in missing.items())
-    which = f"worker {listed} has" if len(missing) == 1 else f"workers {listed} have"
-    return (
-        f"{which} not come within {seconds:g} s; check that the same command runs there, and that the port can be "
-        f"reached from this machine"
-    )

@@ -88,8 +88,7 @@ def num_parallel_micro_batches(strategy: tf.distribute.Strategy) -> int:
 
 
 def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
-    is_alone = strategy.num_replicas_in_sync == 1 and not has_workers(strategy)
-    return is_alone and kinds_of_devices(strategy) == ["CPU"]
+    return strategy.num_replicas_in_sync == 1 and not has_workers(strategy) and kinds_of_devices(strategy) == ["CPU"]
 
 
 def device_memory(virtual_devices: int = 0) -> int | None:

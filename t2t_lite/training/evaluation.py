@@ -240,8 +240,7 @@ class _Translation:
             figures[figure_name(name)] = compute_score(name, metric, outputs, self._references)
         # The samples are spread over the split, and are the same lines at every evaluation.
         chosen = range(len(outputs) // (2 * _SAMPLES), len(outputs), max(1, len(outputs) // _SAMPLES))[:_SAMPLES]
-        samples = [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]
-        return figures, samples
+        return figures, [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]
 
 
 def split_losses(run_dir: RunDir, data_dir: Path, split: str, model: Seq2SeqModel) -> TokenSums:
@@ -306,8 +305,7 @@ def best_alignment_layer(run_dir: RunDir, data_dir: Path, model: Seq2SeqModel) -
     In this layer, the source token to which an output token attends most tells most about it, see `association`. None
     if there is nothing to choose from, because fewer than two layers have cross-attention weights or dev is empty.
     """
-    num_layers = model.attention_layers().get("cross", 0)
-    if num_layers < 2:
+    if (num_layers := model.attention_layers().get("cross", 0)) < 2:
         return None
     pairs = batches(
         run_dir.problem, data_dir, "dev", batch_tokens=_ALIGNED_TOKENS, max_length=run_dir.hparams.max_length, seed=1

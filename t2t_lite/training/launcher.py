@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from t2t_lite.errors import UserError
 from t2t_lite.system.machine import visible_gpus
-from t2t_lite.training.cluster import PROCESSES, make_tf_configs, task_of_environment
+from t2t_lite.training.cluster import PROCESSES, host_and_port, make_tf_configs, task_of_environment
 
 # Seconds in which the other workers must end by themselves after one has ended with an error, and then after SIGTERM.
 _GRACE_SECONDS = 60.0
@@ -125,13 +125,11 @@ class Launcher:
             return [{PROCESSES: "1"}]
         configs = make_tf_configs(self._addresses()) if self._number > 1 or self._task else [""]
         first = self._number * self._task.index if self._task else 0
-        environments = []
-        for index in range(self._number):
-            environment = {PROCESSES: str(self._number), "TF_CONFIG": configs[first + index]}
-            if self._gpus:
-                environment["CUDA_VISIBLE_DEVICES"] = self._gpus[index]
-            environments.append(environment)
-        return environments
+        return [
+            {PROCESSES: str(self._number), "TF_CONFIG": configs[first + index]}
+            | ({"CUDA_VISIBLE_DEVICES": self._gpus[index]} if self._gpus else {})
+            for index in range(self._number)
+        ]
 
     def _addresses(self) -> list[str]:
         if self._task is None:
@@ -140,13 +138,8 @@ class Launcher:
             for each in sockets:
                 each.close()
             return addresses
-        addresses = []
-        for address in self._task.workers:
-            host, _, port = address.rpartition(":")
-            if not port.isdecimal():
-                raise UserError(f"TF_CONFIG: the address '{address}' has no port; write host:port")
-            addresses += [f"{host}:{int(port) + index}" for index in range(self._number)]
-        return addresses
+        places = map(host_and_port, self._task.workers)
+        return [f"{host}:{port + index}" for host, port in places for index in range(self._number)]
 
 
 def _send(workers: Sequence[subprocess.Popen], number: int) -> None:

@@ -68,21 +68,14 @@ class TrainingLoop:
         self._path, self._hparams, self._options = training.run_dir.path, training.run_dir.hparams, training.options
         self._strategy, self._state, self._is_chief = training.strategy, training.state, training.is_chief
         self._step = self._first_step = training.state.step
-        strategy, options = training.strategy, training.options
+        strategy, options, last_step = training.strategy, training.options, self._hparams.train_steps
         data = self._batches_from(int(training.state.epoch), int(training.state.position))
         # All workers read figures after the same steps, and make as many steps per call. A CPU has computed a step when
         # its call returns, so its figures can be read without waiting.
         self._is_asynchronous = bool(all_gather(strategy, float(has_gpus(strategy))).any())
         self._reads_every_step = bool(all_gather(strategy, float(callbacks.follow_steps)).any())
         self.policy = Policy(
-            self._path,
-            options,
-            self._hparams.train_steps,
-            strategy,
-            training.is_chief,
-            signals,
-            callbacks,
-            progress.say,
+            self._path, options, last_step, strategy, training.is_chief, signals, callbacks, progress.say
         )
         self._log_steps = int(all_gather(strategy, options.log_step_count_steps)[0])
         most = options.steps_per_call or (STEPS_PER_CALL if has_gpus(strategy) else 1)
@@ -99,7 +92,7 @@ class TrainingLoop:
             in_graph=most > 1,
         )
         self._calls = StepCalls(self._train_step, data, is_several=most > 1)
-        self._length = CallLength(most, (self.policy.checkpoint_steps, self._log_steps), self._hparams.train_steps)
+        self._length = CallLength(most, (self.policy.checkpoint_steps, self._log_steps), last_step)
         workers, self._worker = workers_of_environment() if has_workers(strategy) else ([], 0)
         # The seconds that each worker waited for its last batch, as shared with the others; [] without others.
         self._waits = np.zeros(len(workers))

@@ -41,8 +41,7 @@ def _model_cross_entropy(
     model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds | None
 ) -> CrossEntropySums:
     labels, label_smoothing = tf.reshape(targets, [-1]), model.hparams.label_smoothing
-    factors = model.factors_of_logits(inputs, targets, seeds)
-    if factors is None:
+    if (factors := model.factors_of_logits(inputs, targets, seeds)) is None:
         logits = model(inputs, targets, seeds=seeds)
         return cross_entropy(tf.reshape(logits, [-1, model.vocab_size]), labels, label_smoothing)
     x, weight = factors
@@ -61,8 +60,7 @@ def _model_rdrop(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, see
             f"logits; set rdrop_alpha=0, or define factors_of_logits"
         )
     x = tf.stack([tf.reshape(of_pass, [-1, of_pass.shape[-1]]) for of_pass, _ in passes])
-    labels = tf.reshape(targets, [-1])
-    return linear_rdrop(x, passes[0][1], labels, hparams.label_smoothing, hparams.rdrop_alpha)
+    return linear_rdrop(x, passes[0][1], tf.reshape(targets, [-1]), hparams.label_smoothing, hparams.rdrop_alpha)
 
 
 def _num_tokens(targets: tf.Tensor) -> tf.Tensor:

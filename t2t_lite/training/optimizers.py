@@ -127,12 +127,10 @@ class Optimizer(abc.ABC):
         if self.loss_scale is None:
             return
         good_steps = tf.where(is_finite, self._good_steps + 1, 0)
-        is_long = good_steps >= LOSS_SCALE_GROWTH_STEPS
-        scale = tf.where(
-            is_finite, tf.where(is_long, 2.0, 1.0) * self.loss_scale, tf.maximum(self.loss_scale / 2.0, 1.0)
-        )
+        grows = good_steps >= LOSS_SCALE_GROWTH_STEPS
+        scale = tf.where(is_finite, tf.where(grows, 2.0, 1.0) * self.loss_scale, tf.maximum(self.loss_scale / 2.0, 1.0))
         self.loss_scale.assign(scale)
-        self._good_steps.assign(tf.where(is_long, tf.zeros((), tf.int64), good_steps))
+        self._good_steps.assign(tf.where(grows, tf.zeros((), tf.int64), good_steps))
 
     @contextlib.contextmanager
     def averages_in_place(self) -> Iterator[None]:

@@ -79,8 +79,6 @@ def _overrides(callback: Callback, method: str) -> bool:
 
 
 _STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-
-
 _SCHEDULES = ("train_and_evaluate", "train", "eval")
 
 

@@ -100,8 +100,7 @@ class Interruption:
         """
         if self._signals is None:
             return is_done
-        mine = np.array([self._signals.number > 0, is_done], float)
-        has_signal, done = all_reduce_sum(self._strategy, mine) > 0
+        has_signal, done = all_reduce_sum(self._strategy, np.array([self._signals.number > 0, is_done], float)) > 0
         self._is_interrupted = bool(has_signal)
         if has_signal:
             raise Interrupted
@@ -219,8 +218,7 @@ class Policy:
 
     def stopped(self, step: int, where: str = "after") -> Ending:
         """Says who stopped the run, and returns its ending. The step must be saved."""
-        number = self._signals.number
-        if number:
+        if number := self._signals.number:
             name = signal.Signals(number).name
         else:
             name = "a callback" if self._callbacks.stop else "another worker"

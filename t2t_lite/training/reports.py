@@ -197,10 +197,7 @@ class Throughput:
         peak: float | None = None,
         measure: Callable[[], float] | None = None,
     ) -> None:
-        self._replicas = replicas
-        self._flops_per_token = flops_per_token
-        self.peak = peak
-        self._measure = measure
+        self._replicas, self._flops_per_token, self.peak, self._measure = replicas, flops_per_token, peak, measure
         self.skipped = 0  # number of skipped steps in total
         self.skipped_in_row = 0
         self.restart()
@@ -271,8 +268,7 @@ class Throughput:
 
 def memory_in_use() -> int:
     """Returns the peak memory use so far, in bytes: the maximum over all GPUs, or of this process without a GPU."""
-    gpus = tf.config.list_logical_devices("GPU")
-    if gpus:
+    if gpus := tf.config.list_logical_devices("GPU"):
         names = [gpu.name.removeprefix("/device:") for gpu in gpus]
         return max(tf.config.experimental.get_memory_info(name)["peak"] for name in names)
     unit = 1 if sys.platform == "darwin" else 1024

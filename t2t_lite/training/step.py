@@ -131,7 +131,6 @@ class MicroBatch(NamedTuple):
 
 
 def _micro_batch(batch: ReplicaBatch, index: tf.Tensor, optimizer: Optimizer) -> MicroBatch:
-    """Returns micro-batch number `index` of a replica."""
     inputs, targets = batch["inputs"][index], batch["targets"][index]
     # Dropout depends only on (seed, step, row), not on devices, micro-batches or restarts.
     first_row = batch["first_row"] + tf.cast(index * tf.shape(targets)[0], tf.int64)
@@ -148,8 +147,7 @@ def loss_and_gradients(
     with tf.GradientTape() as tape:
         for weight in weights:
             tape.watch(weight)
-        seeds = DropoutSeeds(random_seed, step, first_row, tf.shape(targets)[0])
-        loss = training_loss(model, inputs, targets, seeds)
+        loss = training_loss(model, inputs, targets, DropoutSeeds(random_seed, step, first_row, tf.shape(targets)[0]))
         share = loss.smoothed * scale
     gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(share, list(weights))]
     return Sums(loss, tf.cast(tf.size(targets), tf.float32), gradients)
@@ -268,17 +266,7 @@ class OneGraph:
 
         start = (tf.constant(1), self._on_micro_batch(batch, tf.constant(0), weights))
         _, sums = tf.while_loop(lambda index, _: index < number, add, start, parallel_iterations=1)
-        sums, requests = self._all_reduce(sums, requests)
-        norm, is_finite = _norm(sums, self._optimizer.loss_scale_value())
-        packs = [tf.where(is_finite, pack, 0.0) for pack in sums.gradients]
-        return _figures(sums, requests, norm, is_finite), norm, is_finite, self._packs.unpack(packs)
-
-    def _on_micro_batch(self, batch: ReplicaBatch, index: tf.Tensor, weights: list[tf.Tensor] | None = None) -> Sums:
-        weights = weights or self._of_micro_batch.read_weights()
-        return self._of_micro_batch(weights, *_micro_batch(batch, index, self._optimizer))
-
-    def _all_reduce(self, sums: Sums, requests: tf.Tensor) -> tuple[Sums, tf.Tensor]:
-        """Returns the sums over all devices. The scalars travel as one vector, because each tensor takes time."""
+        # The sums over all devices. The scalars travel as one vector, because each tensor takes time.
         context = tf.distribute.get_replica_context()
         assert context is not None  # called by strategy.run
         scalars = tf.concat([[*sums.loss, sums.positions], requests], 0)
@@ -286,7 +274,14 @@ class OneGraph:
         scalars, *packs = context.all_reduce(tf.distribute.ReduceOp.SUM, [scalars, *packs])
         smoothed, plain, tokens, positions = tf.unstack(scalars[:4], num=4)
         packs = [tf.cast(pack, tf.float32) for pack in packs]
-        return Sums(LossSums(smoothed, plain, tokens), positions, packs), scalars[4:]
+        sums, requests = Sums(LossSums(smoothed, plain, tokens), positions, packs), scalars[4:]
+        norm, is_finite = _norm(sums, self._optimizer.loss_scale_value())
+        packs = [tf.where(is_finite, pack, 0.0) for pack in sums.gradients]
+        return _figures(sums, requests, norm, is_finite), norm, is_finite, self._packs.unpack(packs)
+
+    def _on_micro_batch(self, batch: ReplicaBatch, index: tf.Tensor, weights: list[tf.Tensor] | None = None) -> Sums:
+        weights = weights or self._of_micro_batch.read_weights()
+        return self._of_micro_batch(weights, *_micro_batch(batch, index, self._optimizer))
 
 
 class SharedGradients:

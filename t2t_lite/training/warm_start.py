@@ -160,9 +160,8 @@ def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs
 
 
 def _vocabularies(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, Vocabulary]:
-    targets = inputs = open_vocabulary(vocabulary)
-    if inputs_vocabulary != vocabulary:
-        inputs = open_vocabulary(inputs_vocabulary)
+    targets = open_vocabulary(vocabulary)
+    inputs = targets if inputs_vocabulary == vocabulary else open_vocabulary(inputs_vocabulary)
     return {"inputs": inputs, "targets": targets}
 
 

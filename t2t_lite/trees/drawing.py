@@ -35,8 +35,7 @@ def text_art(tree: Tree) -> str:
         return words[0]
     try:
         # NLTK counts characters, but some characters take two terminal cells and some take none.
-        printer = _printer(tree, ["\0" * _cells(word) for word in words])
-        art = printer.text(unicodelines=True, maxwidth=None)
+        art = _printer(tree, ["\0" * _cells(word) for word in words]).text(unicodelines=True, maxwidth=None)
     except RecursionError:
         return REMARK
     art = "\n".join(line.rstrip(" ") for line in art.rstrip().split("\n"))
@@ -101,16 +100,14 @@ def _spread(printer: _Printer) -> int:
     widths: dict[float, int] = {}
     for node, (_, column) in printer.coords.items():
         content = printer.nodes[node]
-        text_width = _width(content if isinstance(content, str) else content.label())
-        widths[column] = max(widths.get(column, 0), text_width)
+        widths[column] = max(widths.get(column, 0), _width(content if isinstance(content, str) else content.label()))
     middles, right = {}, 0
     for column, width in sorted(widths.items()):
         middles[column] = right + width // 2
         right += width + _GAP
     # svg() multiplies by _COLUMN and adds _START again.
-    printer.coords = {
-        node: (row, (middles[column] - _START) / _COLUMN) for node, (row, column) in printer.coords.items()
-    }
+    places = printer.coords.items()
+    printer.coords = {node: (row, (middles[column] - _START) / _COLUMN) for node, (row, column) in places}
     return right - _GAP
 
 

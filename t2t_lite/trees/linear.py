@@ -20,18 +20,12 @@ _TAGS = """
 CC CD DT EX FW IN JJ JJR JJS LS MD NN NNP NNPS NNS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT
 WP WP$ WRB $ # `` '' -LRB- -RRB- , . : ADD AFX GW HYPH NFP
 """
-
-
 TAGS = tuple(_TAGS.split())
 # The labels of the Penn Treebank (Bies et al. 1995).
 _LABELS = """
 ADJP ADVP CONJP FRAG INTJ LST NAC NP NX PP PRN PRT QP RRC S SBAR SBARQ SINV SQ UCP VP WHADJP WHADVP WHNP WHPP X
 """
-
-
 BRACKETS = tuple(map("".join, itertools.product("()", _LABELS.split())))  # all opening, then all closing
-
-
 LEAVES = frozenset((WORD, *TAGS))  # all symbols for a word
 # Words with only one tag, mostly punctuation. EVALB recognises punctuation by its tag.
 _PUNCTUATION = {
@@ -72,23 +66,11 @@ def linearise(tree: Tree, tags: Collection[str] = ()) -> str:
 
 # The kinds of defects, in the order of reports.
 EMPTY = "empty output"
-
-
 UNKNOWN = "unknown symbols"
-
-
 UNMATCHED = "unmatched brackets"
-
-
 HOLLOW = "brackets around nothing"
-
-
 TOO_FEW = "too few leaves"
-
-
 TOO_MANY = "too many leaves"
-
-
 REPAIRS = (EMPTY, UNKNOWN, UNMATCHED, HOLLOW, TOO_FEW, TOO_MANY)
 # The label for words outside all constituents of the output.
 _SENTENCE = "S"

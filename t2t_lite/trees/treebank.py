@@ -14,14 +14,8 @@ from t2t_lite.errors import UserError
 from t2t_lite.trees.tree import LEAF, OPEN, OTHER_ROOTS, ROOT, Tree, TreeBuilder, parse_brackets, walk
 
 EMPTY = "-NONE-"  # tag of a trace or other empty element
-
-
 _ROOTS = (ROOT, *OTHER_ROOTS)  # labels of the outermost bracket in treebanks
-
-
 BRACKET_WORDS = {"(": "-LRB-", ")": "-RRB-"}
-
-
 _ESCAPED = re.compile(r"\\([/*])")  # the Penn Treebank writes "and\/or" and "\*" for "and/or" and "*"
 
 
@@ -59,11 +53,7 @@ def bare(label: str) -> str:
 
 # After this many lines of one tree, a line that starts with a bracket begins a new tree, even if brackets are open.
 _MAX_LINES = 1000
-
-
 _ROOT = re.compile(r"\(\s*(\(|(TOP|ROOT|S1)(\s|\(|$))")
-
-
 TREE_FILE_EXTENSIONS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
 
 
@@ -83,10 +73,8 @@ def treebank_files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise UserError(f"no such file or folder: {path}")
-    files = sorted(
-        file for file in path.rglob("*") if file.name.lower().endswith(TREE_FILE_EXTENSIONS) and file.is_file()
-    )
-    if not files:
+    named = (file for file in path.rglob("*") if file.name.lower().endswith(TREE_FILE_EXTENSIONS))
+    if not (files := sorted(file for file in named if file.is_file())):
         raise UserError(
             f"{path} has no trees: it contains no file whose name ends in {', '.join(TREE_FILE_EXTENSIONS)}"
         )

@@ -81,12 +81,10 @@ def draw_attention(
         model = Parser(translator) if source.writes_trees else translator
     outputs = model.translate(lines) if given is None else given
     pairs = list(zip(lines, outputs, strict=True))
-    picture = AttentionPicture(
-        model, pairs, kinds=kinds, layers=layers, heads=heads, form=form, words=words, query=query
-    )
+    drawn = AttentionPicture(model, pairs, kinds=kinds, layers=layers, heads=heads, form=form, words=words, query=query)
     if file is not None:
-        picture.save(file)
-    return picture
+        drawn.save(file)
+    return drawn
 
 
 class AttentionPicture:
@@ -121,9 +119,8 @@ class AttentionPicture:
         return f"<{type(self).__name__} of {len(self.pairs)} sentence{'s' if len(self.pairs) > 1 else ''}>"
 
     def _repr_html_(self) -> str:
-        content = html.escape(self.to_html(), quote=True)
         return (
-            f'<iframe title="attention" sandbox="allow-scripts" srcdoc="{content}" '
+            f'<iframe title="attention" sandbox="allow-scripts" srcdoc="{html.escape(self.to_html(), quote=True)}" '
             f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0"></iframe>'
         )
 
@@ -184,8 +181,7 @@ class AttentionPicture:
         """Raises UserError if the chosen layers and heads cannot be drawn in `file`. Does not check the query."""
         if file.suffix.lower() == ".html":
             first = chosen_layers(self._model, self._kinds or KINDS, self._layers)
-            each = self._maps(list(first)[:1], next(iter(first.values()))[:1])[0]
-            _checked_heads(self._heads, each.num_heads)
+            _checked_heads(self._heads, self._maps(list(first)[:1], next(iter(first.values()))[:1])[0].num_heads)
         else:
             self._panels()
 
@@ -193,8 +189,7 @@ class AttentionPicture:
         kinds = self._kinds or list(chosen_layers(self._model))[:1]
         layers = self._layers
         if layers is None and self.form != "overview":
-            most = max(self._model.attention_layers.get(kind, 0) for kind in kinds)
-            layers = [paper_layer(most)]
+            layers = [paper_layer(max(self._model.attention_layers.get(kind, 0) for kind in kinds))]
         maps = self._maps(kinds, layers)
         heads = _checked_heads(self._heads, min(each.num_heads for each in maps))
         panels = len(maps) * (len(heads) if self.form == "matrix" else 1)

@@ -101,8 +101,7 @@ def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure
     for row, each in zip(figure.subplots(len(maps), len(heads), squeeze=False), maps):
         places = [(key, query, 1.0, 1.0) for query in range(len(each.queries)) for key in range(len(each.keys))]
         for panel, head in zip(row, heads):
-            name = f"{each.kind}-layer{each.layer}-head{head}"
-            _cells(panel, places, each.weights[head].ravel(), head, name)
+            _cells(panel, places, each.weights[head].ravel(), head, f"{each.kind}-layer{each.layer}-head{head}")
             panel.set_xlim(0, len(each.keys))
             panel.set_ylim(len(each.queries), 0)
             panel.set_xticks(np.arange(len(each.keys)) + 0.5, list(map(_escaped, each.keys.labels)), rotation=90)

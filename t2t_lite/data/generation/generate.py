@@ -105,7 +105,7 @@ def generated_data(
     problem: Problem, data_dir: Path, manifest: Manifest, text_checks: TextChecks | None = None
 ) -> GeneratedData:
     """Returns a description of a problem's data, from its manifest."""
-    sides = problem.in_direction(SIDES)
+    first, second = problem.in_direction(SIDES)
     inputs, targets = (data_dir / each["file"] for each in problem.in_direction(manifest.vocabularies))
     return GeneratedData(
         problem=problem.name,
@@ -114,10 +114,7 @@ def generated_data(
         dropped={split: dict(made.get("dropped", {})) for split, made in manifest.splits.items()},
         vocabularies=(inputs, targets),
         texts={
-            split: (
-                data_dir / problem.text_filename(split, sides[0]),
-                data_dir / problem.text_filename(split, sides[1]),
-            )
+            split: (data_dir / problem.text_filename(split, first), data_dir / problem.text_filename(split, second))
             for split in SPLITS[1:]
         },
         manifest=data_dir / FILENAME.format(problem.data_name),
@@ -151,8 +148,7 @@ def generate(
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)
     problem.tmp_dir = tmp_dir.absolute()
     problem.keep_streams(tmp_dir)
-    manifest = read_manifest(data_dir, problem)
-    if manifest is not None:
+    if (manifest := read_manifest(data_dir, problem)) is not None:
         manifest.check_settings(problem, options.max_cases, data_dir)
     recorded = manifest.languages(problem, data_dir) if manifest is not None else ""
     if languages := recorded or problem.options.get("languages") or problem.usual_languages():
@@ -216,8 +212,7 @@ def _folder(data_dir: Path) -> Iterator[None]:
 def _check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_dir: Path) -> None:
     names = [*problem.vocab_filenames, *(problem.text_filename(split, side) for split in SPLITS[1:] for side in SIDES)]
     names += [problem.shard_filename(split, shard) for split in SPLITS for shard in range(problem.shards_of(split))]
-    sources = [*files.values(), *(Path(name) for name in split_paths(problem.vocab_file) if name)]
-    for path in sources:
+    for path in [*files.values(), *(Path(name) for name in split_paths(problem.vocab_file) if name)]:
         if any(is_same_file(data_dir / name, path) for name in names):
             raise UserError(f"{path} would be overwritten by the data made from it; use another `data_dir`")
 

@@ -165,8 +165,7 @@ def _records(inputs: tf.RaggedTensor, targets: tf.RaggedTensor) -> tf.Tensor:
         feature = message("Feature", one, int64_list=int64_list)
         key = tf.fill(tf.shape(one), name)
         entries.append(message("Features.FeatureEntry", tf.tile(one, [1, 2]), key=key, value=feature))
-    features = message("Features", 2 * one, feature=tf.concat(entries, axis=1))
-    return message("Example", one, features=features)[:, 0]
+    return message("Example", one, features=message("Features", 2 * one, feature=tf.concat(entries, axis=1)))[:, 0]
 
 
 # The order of records depends only on this seed, the plan and the sources.
@@ -234,8 +233,7 @@ def chunk_path(folder: Path, number: int) -> Path:
 
 def write_chunk(plan: Plan, folder: Path, number: int, records: Sequence[bytes], statistics: Statistics) -> None:
     """Writes a chunk file: an Arrow file with a batch of records for each bucket, and the statistics as metadata."""
-    about = {_STATISTICS: json.dumps(statistics.as_json())}
-    schema = pyarrow.schema([(_COLUMN, pyarrow.binary())], metadata=about)
+    schema = pyarrow.schema([(_COLUMN, pyarrow.binary())], metadata={_STATISTICS: json.dumps(statistics.as_json())})
     with (
         written_whole(chunk_path(folder, number)) as partial,
         pyarrow.OSFile(str(partial), "wb") as file,
@@ -340,12 +338,10 @@ class SplitJob:
             return
         difference = statistics.pairs - published
         comparison = "more" if difference > 0 else "fewer"
-        message = f"has {statistics.pairs:,} pairs, {abs(difference):,} {comparison} than published"
+        what = f"has {statistics.pairs:,} pairs, {abs(difference):,} {comparison} than published"
         if self.name == "test":
-            raise UserError(
-                f"the test split of '{name}' {message}: it is not the published test set; check its sources"
-            )
-        self.say(f"{name}: {self.name}: {message}")
+            raise UserError(f"the test split of '{name}' {what}: it is not the published test set; check its sources")
+        self.say(f"{name}: {self.name}: {what}")
 
 
 def write_split(job: SplitJob, num_workers: int) -> None:
@@ -576,9 +572,8 @@ def write_data(
         total = manifest.train_pairs if split == "train" else None
         plan = make_plan(problem, split, total, vocabularies, manifest.sources, options.max_cases)
         held_out = held_out_sources(problem, split, data_dir)
-        write_split(
-            SplitJob(problem, plan, files, options.max_cases, vocabularies, data_dir, manifest, say, total, held_out)
-        )
+        most = options.max_cases
+        write_split(SplitJob(problem, plan, files, most, vocabularies, data_dir, manifest, say, total, held_out))
         _report(problem.data_name, split, manifest.splits[split], say)
     write_index(data_dir, manifest)
     return manifest

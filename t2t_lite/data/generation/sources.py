@@ -47,8 +47,7 @@ def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
             raise UserError(f"{source.path} is a directory; pass the files in it")
         if isinstance(source, OwnFile) and not source.path.is_file():
             raise UserError(f"no such file: {source.path}")
-    lacking = _lacking(problem, tmp_dir)
-    if lacking:
+    if lacking := _lacking(problem, tmp_dir):
         for source in problem.sources:
             if isinstance(source, Source) and source not in lacking:
                 _check_published(source, tmp_dir / source.name)
@@ -146,10 +145,8 @@ def _prepared(source: TfdsSource, tmp_dir: Path) -> Path:
         builder.download_and_prepare()
         return Path(builder.data_dir)
     except Exception as error:  # network, checksum, permission and parsing errors have the same remedy
-        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
-        raise UserError(
-            f"cannot download {source.name} to {tmp_dir} ({reason}); {_by_hand([source], tmp_dir)}"
-        ) from error
+        why = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise UserError(f"cannot download {source.name} to {tmp_dir} ({why}); {_by_hand([source], tmp_dir)}") from error
 
 
 def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[Example]:
