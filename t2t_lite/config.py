@@ -370,6 +370,9 @@ class DecodeHParams(Settings):
     precision: str = option("float32", "mixed_bfloat16, mixed_float16: matrix products in 16 bits", choices=PRECISIONS)
 
     def __post_init__(self) -> None:
+        if isinstance(self.length_penalty, str):  # others take a number there
+            kinds = LENGTH_PENALTIES
+            self.require("length_penalty", self.length_penalty in kinds, f"{' or '.join(kinds)}; its exponent is alpha")
         super().__post_init__()
         for registry, names in ((CONSTRAINTS, self.constraints), (SCORERS, self.scorers)):
             for name in names_in(names):

@@ -140,7 +140,7 @@ SETTING_NAMES = {
     ),
     "decode_hparams": names(
         "batch_size=batch_tokens max_input_size=max_input_length write_beam_scores=return_beams "
-        "force_decode_length=min_length_ratio num_beams=beam_size length_penalty=alpha"
+        "force_decode_length=min_length_ratio num_beams=beam_size lenpen=alpha"
     ),
 }
 FLAG_NAMES = {
