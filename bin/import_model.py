@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 class Flags(cli.Flags):
     model: PathLike | None = option(
-        None, "the folder of the model or a checkpoint in it, or the export", positional=True, metavar="DIR"
+        None, "the folder of the model, a checkpoint or .npz in it, or the export", positional=True, metavar="DIR"
     )
     output_dir: PathLike | None = option(None, "the run directory to write", required=True)
     kind: str | None = option(

@@ -15,14 +15,12 @@ from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
-from t2t_lite.files import make_folder
 from t2t_lite.options import SettingValue
 from t2t_lite.recipes import Recipe, choose_recipe
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.evaluations import Columns, read_evaluation_columns, read_reports
 from t2t_lite.runs.run_dir import RunDir, folder_to_start_from, open_run_dir, prepare_run_dir, with_order_of_run
-from t2t_lite.runs.tuned_settings import remember, tuned_settings
 from t2t_lite.system.locks import training_in
 from t2t_lite.system.machine import has_gpu, keep_compiled
 from t2t_lite.system.tensorflow import tensorflow_job
@@ -246,15 +244,14 @@ def _train(
     if hparams.bpe_dropout:
         make_new_tokens(problem, data_dir, manifest, hparams.bpe_dropout, hparams.max_length)
     inputs, targets = problem.in_direction(vocabularies)
+    if options.warm_start_from and not list_checkpoints(output_dir):
+        other = open_run_dir(folder_to_start_from(Path(options.warm_start_from))).problem
+        if "decode_hparams" in vars(other):  # of an imported model, which still decodes as it did
+            problem.decode_hparams = other.decode_hparams
 
     def prepare(settings: HParams) -> RunDir:
         if not is_chief:
             return RunDir(output_dir, settings, problem, targets, inputs)  # the chief writes and checks it
-        if options.warm_start_from and not (output_dir / "run.json").exists():
-            imported = tuned_settings(folder_to_start_from(Path(options.warm_start_from)))
-            if imported.origin:  # an imported model still decodes as it did
-                make_folder(output_dir, "`output_dir`")
-                remember(output_dir, imported, {})
         return prepare_run_dir(
             output_dir,
             settings,

@@ -146,6 +146,7 @@ def _shards(pattern: str, folder: str) -> list[Shard]:
 
 def _waiting(shards: list[Shard], arguments: argparse.Namespace, model: ModelSource) -> list[Shard]:
     flags = {name: getattr(arguments, name) for name in ("engine", "tokenizer", "batch_lines", "alignment_layer")}
+    flags |= {"target_language": arguments.target_language} if arguments.target_language else {}
     found = {"model": model.fingerprint(), "flags": flags, "settings": vars(model.settings)}
     made_by = json.loads(json.dumps(found))  # in the form in which it is read back
     digests = {}

@@ -205,6 +205,7 @@ def decode(
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [getattr(arguments, name) for name in _SHAPING],
             **({"terms": file_sha256(Path(arguments.terms))} if arguments.terms else {}),
+            **({"target_language": arguments.target_language} if arguments.target_language else {}),
             **({"n_best_format": "text"} if arguments.n_best_format == "text" else {}),
         }
         resumed_after = decode_file(inputs, targets, writer, arguments.batch_lines, made_by)

@@ -291,7 +291,9 @@ class Translator:
     def _with_language(self, lines: Sequence[str]) -> Sequence[str]:
         if not (token := self._language_token):
             return lines
-        return [f"{token} {line}" if line.strip() and not LANGUAGE_TOKEN.match(line) else line for line in lines]
+        known = self.inputs_vocabulary.language_tokens.values()
+        heads = (match[1] if (match := LANGUAGE_TOKEN.match(line)) else "" for line in lines)
+        return [f"{token} {line}" if line.strip() and head not in known else line for line, head in zip(lines, heads)]
 
     def __repr__(self) -> str:
         parts = [f"model={self.engine.model_name}", *(f"checkpoint={checkpoint}" for checkpoint in self.checkpoints)]

@@ -203,6 +203,7 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
     average = f", the average of the checkpoints at steps {', '.join(map(str, members))}" if members else ""
     languages = " to ".join(filter(None, (content["source_language"], content["output_language"])))
     precision = content["quantization"] or "float32"
+    penalty = "" if settings["length_penalty"] == "wu" else f", length_penalty={settings['length_penalty']}"
     versions = ", ".join(f"{package} {version}" for package, version in content["versions"].items())
     longest = min(settings["max_input_length"], content["max_positions"] or settings["max_input_length"])
     limits = [f"An input is one sentence of at most {longest:,} tokens; longer inputs are truncated."]
@@ -221,7 +222,8 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
         *([f"- languages: {languages}"] if languages else []),
         f"- checkpoint: {checkpoint['name']}{average}",
         f"- format: {content['format']}, weights in {precision}",
-        f"- search: beam_size={settings['beam_size']}, alpha={settings['alpha']:g}; all settings are in export.json",
+        f"- search: beam_size={settings['beam_size']}, alpha={settings['alpha']:g}{penalty}; all settings are in "
+        f"export.json",
         f"- written with {versions}, {content['date']}",
         "",
         "## Use",

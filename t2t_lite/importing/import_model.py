@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from t2t_lite.importing.run_writing import Imported
 
 
+# The options that apply to a kind of model.
+_OPTIONS = {
+    "t2t": ("data_dir", "vocab_file", "problem", "languages", "target_space_id"),
+    "keras": ("problem", "languages"),
+    "marian": ("vocab_file", "problem", "languages", "moses_punctuation"),
+    "huggingface": ("problem", "languages", "moses_punctuation"),
+}
 # What the formats of Marian and Hugging Face need.
 _PACKAGES = {"yaml": "PyYAML", "safetensors": "safetensors"}
 
@@ -50,6 +57,9 @@ def import_model(
     checked = ImportOptions.of_keywords(options, import_model)
     if kind not in KINDS:
         raise UserError(f"`kind` takes {' or '.join(KINDS)}, not '{kind}'", status=2)
+    for name, value in vars(checked).items():
+        if value and name not in _OPTIONS[kind]:
+            raise UserError(f"`{name}` does not apply to `kind={kind}`; remove it", status=2)
     if checked.languages:
         language_pair(checked.languages)  # a check
     load_tensorflow()

@@ -6,6 +6,7 @@ Both kinds come as a `MarianModel`, which names the weights as Marian does.
 import dataclasses
 import functools
 import json
+import pickle
 import re
 import tempfile
 import zipfile
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import safetensors
 import sentencepiece
 import yaml
 
 from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.data.problem import SIDES, get_problem
+from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.data.vocab import EOS_ID, UNKNOWN_ID
 from t2t_lite.data.vocab.sentencepiece import piece_list, renumbered
 from t2t_lite.data.vocab.symbols import SYMBOLS
@@ -61,7 +63,11 @@ _ALLOWED_THERE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("add_bias_logits", "add_final_layer_norm", "normalize_before", "normalize_embedding"), (False,)),
 }
 # Settings of `generate` without an equivalent, with the values that change nothing.
-_OF_SEARCH = {"do_sample": False, "early_stopping": False, "num_beam_groups": 1, "repetition_penalty": 1.0}
+_OF_SEARCH = {
+    **{"do_sample": False, "early_stopping": False, "num_beam_groups": 1, "repetition_penalty": 1.0, "min_length": 0},
+    **{"diversity_penalty": 0.0, "encoder_no_repeat_ngram_size": 0, "temperature": 1.0},
+    **dict.fromkeys(("forced_bos_token_id", "min_new_tokens", "suppress_tokens", "begin_suppress_tokens"), None),
+}
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 # Marian's names of a layer's parts.
 _NAMES = {
@@ -84,6 +90,11 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the fast one, if PyYA
 # The bias of padding's logit, which Marian lacks: its probability is 0 beside that of any token. A larger number would
 # dominate the label smoothing of further training.
 NEVER = -100.0
+# What damaged files and values of wrong types may raise.
+_UNREADABLE = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, TypeError),
+    *(ValueError, pickle.UnpicklingError, safetensors.SafetensorError, yaml.YAMLError, zipfile.BadZipFile),
+)
 # The ends of the names of files beside a model that are no models of their own.
 _OTHER_NPZ = (".orig.npz", ".optimizer.npz")
 
@@ -122,8 +133,22 @@ def import_run(
     `source` is the folder of the model, or its file; `say` receives a message about each setting without an equivalent.
     """
     check_new(output_dir)
-    found = read(source, options)
     problem = get_problem(options.problem or "text_pairs")
+    if not re.fullmatch("([a-z]{2,3})?", options.moses_punctuation):
+        raise UserError(
+            f"`moses_punctuation={options.moses_punctuation}` is no code of a language, such as en", status=2
+        )
+    try:
+        found = read(source, options)
+        return _import(found, output_dir, problem, options, say)
+    except _UNREADABLE as error:
+        what = f"{type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}"
+        raise UserError(f"{source} is damaged, or not a model of this kind ({what}); copy it again") from error
+
+
+def _import(
+    found: MarianModel, output_dir: Path, problem: Problem, options: ImportOptions, say: Callable[[str], None]
+) -> Imported:
     with tempfile.TemporaryDirectory() as folder:
         contents = dict.fromkeys(side.content for side in found.sides.values())
         files = {}
@@ -234,23 +259,22 @@ class _Weights:
 
 def read_marian(source: Path, options: ImportOptions) -> MarianModel:
     """Returns the model in a file, or in a folder with one. Raises UserError if it cannot be represented."""
-    patterns = [f"{source.name}.decoder.yml"] if source.is_file() else ["decoder.yml", "*.npz.decoder.yml"]
     folder = source.parent if source.is_file() else source
-    configs = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-    config = _parsed(configs[0]) if configs else {}  # of Marian's decoder
+    beside = folder.glob(f"{source.name}.decoder.yml" if source.is_file() else "*.npz.decoder.yml")
+    configs = [path for path in (folder / "decoder.yml", *beside) if path.exists()]
+    config = _parsed(configs[-1]) if configs else {}  # of Marian's decoder
+    if len(configs) > 1 and source.is_dir():
+        config = {}  # of one of several models
     path = _weights_file(source, config)
     try:
         with np.load(path) as file:
             weights = {name: file[name] for name in file.files}
-        settings = yaml.safe_load(bytes(weights.pop(_SETTINGS)).rstrip(b"\0").decode("utf-8"))
-        if not isinstance(settings, dict):
-            raise ValueError(f"{_SETTINGS} has no settings")
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, yaml.YAMLError) as error:
-        reason = f"it has no {_SETTINGS}" if isinstance(error, KeyError) else str(error).split("\n")[0]
-        raise UserError(f"{path} is not a model of Marian, or it is damaged: {reason}; copy it again") from error
+        settings = dict(yaml.safe_load(bytes(weights.pop(_SETTINGS)).rstrip(b"\0").decode("utf-8")))
+    except _UNREADABLE as error:
+        raise UserError(f"{path} is not a model of Marian, or it is damaged; copy it again") from error
     hparams = _hparams(settings, path)
     sides = _sides(path.parent, config, options)
-    for side, size in zip(SIDES, settings["dim-vocabs"]):
+    for side, size in zip(SIDES, settings["dim-vocabs"], strict=True):
         if (found := max(sides[side].ids) + 1) != size:
             raise UserError(
                 f"the vocabulary of the {side} has {found:,} pieces, but the model in {path} has {size:,}; pass the "
@@ -261,9 +285,9 @@ def read_marian(source: Path, options: ImportOptions) -> MarianModel:
         alpha = float(config.get("normalize") or 0)
         search = {"beam_size": int(config["beam-size"]), "length_penalty": "power", "alpha": alpha}
         notes = [
-            f"{name}={value} in {configs[0]} has no equivalent, and is left out"
+            f"{name}={value} in {configs[-1]} has no equivalent, and is left out"
             for name in ("word-penalty", "max-length-factor", "shortlist")
-            if (value := config.get(name, "0")) != "0"
+            if (value := config.get(name, "0")) not in ("0", "0.0", "false")
         ]
     return MarianModel(path, hparams, weights, sides, decode_hparams=search, notes=notes)
 
@@ -277,7 +301,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         return dict(found)
     except FileNotFoundError as error:
         raise UserError(f"there is no {path}; copy the whole folder of the model") from error
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+    except _UNREADABLE as error:
         raise UserError(f"{path} is damaged; copy it again") from error
 
 
@@ -382,9 +406,11 @@ def side_of(path: Path, folder: Path, side: str, punctuation: str = "", padding:
         pieces = [*SYMBOLS, *others]
         ids = [of_pieces.get(piece, -1) for piece in (*symbols, *others)]
     try:
-        sentencepiece.SentencePieceProcessor(model_proto=model)
-    except RuntimeError as error:
-        raise UserError(f"the SentencePiece model beside {path} is damaged; copy it again") from error
+        is_whole = sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size() > 0
+    except RuntimeError:
+        is_whole = False
+    if not is_whole:
+        raise UserError(f"the SentencePiece model beside {path} is damaged; copy it again")
     return Side(ids, piece_list(pieces, model, punctuation))
 
 
@@ -398,6 +424,8 @@ def _model_beside(path: Path, vocabulary: Path) -> bytes:
 
 def read_huggingface(source: Path, options: ImportOptions) -> MarianModel:
     """Returns the model in a folder. Raises UserError if it cannot be represented."""
+    if source.is_file():
+        raise UserError(f"{source} is a file; pass its folder")
     config, of_search = _parsed(source / "config.json"), source / "generation_config.json"
     search = config | (_parsed(of_search) if of_search.exists() else {})
     path = next((source / name for name in _WEIGHTS if (source / name).is_file()), None)
@@ -451,8 +479,9 @@ def read_huggingface(source: Path, options: ImportOptions) -> MarianModel:
         "length_penalty": "power",
         "alpha": float(given.get("length_penalty", 1.0)),
         **({"no_repeat_ngram_size": size} if (size := given.get("no_repeat_ngram_size")) else {}),
-        "extra_length": given.get("max_new_tokens", given.get("max_length", DecodeHParams.extra_length)),
-        "max_input_length": config.get("max_position_embeddings", DecodeHParams.max_input_length),
+        # Not max_length, 512 in most models: it only lengthens outputs that never end.
+        "extra_length": given.get("max_new_tokens", DecodeHParams.extra_length),
+        "max_input_length": config.get("max_position_embeddings") or DecodeHParams.max_input_length,
     }
     notes = [
         f"{name}={given[name]} in {source} has no equivalent, and is left out"

@@ -15,12 +15,15 @@ class ImportOptions(Options):
     """Information that the model's folder may lack."""
 
     data_dir: str | PathLike | None = option(
-        None, "the folder with the vocabulary", unset="the one in hparams.json, else the model's folder", metavar="DIR"
+        None,
+        "t2t: the folder with the vocabulary",
+        unset="the one in hparams.json, else the model's folder",
+        metavar="DIR",
     )
     vocab_file: str = option(
         "",
-        "the vocabulary file, or two as INPUTS,TARGETS; bytes: one token per byte",
-        unset="the one in that folder with the model's number of tokens",
+        "t2t, marian: the vocabulary file, or two as INPUTS,TARGETS; bytes: one token per byte",
+        unset="the one in the folder that fits the model",
         metavar="FILE",
     )
     problem: str = option(
@@ -37,6 +40,6 @@ class ImportOptions(Options):
         metavar="LANGUAGE",
     )
     target_space_id: int = option(
-        0, "tensor2tensor's id for the kind of outputs; 0 for all translation problems", at_least=0,
+        0, "t2t: tensor2tensor's id for the kind of outputs; 0 for all translation problems", at_least=0,
         at_most=TARGET_SPACES - 1,
     )  # fmt: skip

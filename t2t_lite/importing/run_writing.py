@@ -18,7 +18,6 @@ from t2t_lite.models.building import load_model_file, make_model, symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.run_dir import prepare_run_dir, record_alignment_layer
-from t2t_lite.runs.tuned_settings import TunedSettings, remember
 from t2t_lite.training.optimizers import make_optimizer
 
 
@@ -48,8 +47,8 @@ def write_run(
     """Writes a run directory with one checkpoint, which has a new optimizer. The directory is written atomically.
 
     `step` is the number of steps for which the model was trained; without an `alignment_layer`, none is recorded.
-    `languages` are those of inputs and outputs, such as "en-de"; "": those of the problem. `decode_hparams` become the
-    search settings of the run.
+    `languages` are those of inputs and outputs, such as "en-de"; "": those of the problem. `decode_hparams` replace the
+    search settings of the problem.
     """
     if languages:
         pair = language_pair(languages)
@@ -59,14 +58,13 @@ def write_run(
         elif pair != own:
             its = joined_languages(*own) or "not between two languages"
             raise UserError(f"`languages={languages}`: the problem '{problem.name}' is {its}; omit it", status=2)
+    problem.decode_hparams = problem.decode_hparams.replace(**decode_hparams or {})
     optimizer = make_optimizer(model.trainable_variables, model.hparams)
     optimizer.iterations.assign(step)
     with written_folder(output_dir, "`output_dir`") as partial:
         prepare_run_dir(partial, model.hparams, problem, targets, inputs_vocabulary=inputs)
         if alignment_layer is not None:
             record_alignment_layer(partial, alignment_layer)
-        if decode_hparams:
-            remember(partial, TunedSettings(dict(decode_hparams), origin="the model"), {})
         name = TrainingState(model, optimizer).save(partial, 1).name
     return Imported(output_dir, output_dir / name, model.count_params(), problem.name)
 
@@ -105,11 +103,9 @@ def filled_model(
 def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imported:
     """Converts an export into a run directory, which is written atomically.
 
-    Of the options, only `problem` and `languages` apply, because an export has its vocabularies.
+    A model that was imported from Marian or Hugging Face keeps the search settings of the export.
     """
     check_new(output_dir)
-    if given := [name for name, value in vars(options).items() if value and name not in ("problem", "languages")]:
-        raise UserError(f"`{given[0]}` applies to tensor2tensor's models only; remove it", status=2)
     export = open_keras_export(source)
     model = load_model_file(source / "model.keras")
     assert isinstance(model, Seq2SeqModel)
@@ -119,4 +115,7 @@ def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imp
     languages = options.languages
     if not languages and LANGUAGES_OPTION.keys() <= problem.flags.keys():
         languages = joined_languages(export.content.get("source_language"), export.content.get("output_language"))
-    return write_run(output_dir, model, step, problem, export.vocabulary, export.inputs_vocabulary, layer, languages)
+    # With another length penalty, the model was imported before it was exported.
+    search = vars(export.decode_hparams) if export.decode_hparams.length_penalty != "wu" else {}
+    vocabularies = export.vocabulary, export.inputs_vocabulary
+    return write_run(output_dir, model, step, problem, *vocabularies, layer, languages, search)

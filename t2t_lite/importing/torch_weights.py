@@ -1,6 +1,7 @@
 """Reads tensors from files: safetensors, and those of torch without torch."""
 
 import collections
+import math
 import pickle
 import zipfile
 from pathlib import Path
@@ -37,7 +38,8 @@ class _Tensor(NamedTuple):
         numbers = (self.offset, *self.shape, *self.strides)
         last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         flat = np.frombuffer(content, _TYPES[self.storage.type])
-        if not all(type(number) is int and number >= 0 for number in numbers) or last >= len(flat):
+        is_whole = all(type(number) is int and number >= 0 for number in numbers)
+        if not is_whole or last >= len(flat) or math.prod(self.shape) > len(flat):
             raise ValueError("a tensor is not in its storage")
         if self.storage.type == "BFloat16Storage":
             flat = (flat.astype(np.uint32) << 16).view(np.float32)
@@ -61,7 +63,8 @@ class _Unpickler(pickle.Unpickler):
             return lambda tensor, *_: tensor
         if module == "torch" and name in _TYPES:
             return name
-        raise UserError(f"{self._path} names {module}.{name} beside tensors, so it is not read; nothing of it was run")
+        named = f"{module}.{name}"
+        raise UserError(f"{self._path} names {named!r} beside tensors, so it is not read; nothing of it was run")
 
     def persistent_load(self, pid: Any) -> _Storage:  # noqa: ANN401
         kind, storage, key, _, size, *_ = pid
@@ -73,31 +76,30 @@ class _Unpickler(pickle.Unpickler):
 def read_weights(path: Path) -> dict[str, np.ndarray]:
     """Returns the tensors in a file by name: safetensors, or torch's zip format, or the one before version 1.6.
 
-    Raises UserError if the file is damaged or has anything but tensors.
+    Raises UserError if the file names anything but tensors, and errors of many kinds if it is damaged.
     """
-    try:
-        if path.suffix == ".safetensors":
-            return safetensors.numpy.load_file(path)
-        storages: dict[str, bytes] = {}
-        with path.open("rb") as file:
-            if zipfile.is_zipfile(path):
-                with zipfile.ZipFile(file) as archive:
-                    (name,) = [each for each in archive.namelist() if each.endswith("/data.pkl")]
-                    with archive.open(name) as content:
-                        tensors = _Unpickler(content, path).load()
-                    folder = name.removesuffix("data.pkl") + "data/"
-                    storages = {each.storage.key: archive.read(folder + each.storage.key) for each in tensors.values()}
-            else:
-                magic, _, _ = (_Unpickler(file, path).load() for _ in range(3))
-                if magic != _MAGIC:
-                    raise ValueError("not a file of torch")
-                tensors = _Unpickler(file, path).load()
-                sizes = {each.storage.key: each.storage for each in tensors.values()}
-                for key in _Unpickler(file, path).load():
-                    size, storage = int.from_bytes(file.read(8), "little"), sizes[str(key)]
-                    storages[storage.key] = file.read(size * np.dtype(_TYPES[storage.type]).itemsize)
-        return {name: each.of(storages[each.storage.key]) for name, each in tensors.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, RecursionError) as error:
-        raise UserError(f"{path} is damaged ({str(error)[:100]}); copy it again") from error
-    except (pickle.UnpicklingError, zipfile.BadZipFile, safetensors.SafetensorError) as error:
-        raise UserError(f"{path} is damaged ({str(error)[:100]}); copy it again") from error
+    if path.suffix == ".safetensors":
+        return safetensors.numpy.load_file(path)
+    storages: dict[str, bytes] = {}
+    with path.open("rb") as file:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(file) as archive:
+                (name,) = [each for each in archive.namelist() if each.endswith("/data.pkl")]
+                if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
+                    raise ValueError("torch compresses nothing")  # and little may become very much
+                with archive.open(name) as content:
+                    tensors = _Unpickler(content, path).load()
+                folder = name.removesuffix("data.pkl") + "data/"
+                storages = {each.storage.key: archive.read(folder + each.storage.key) for each in tensors.values()}
+        else:
+            magic, _, _ = (_Unpickler(file, path).load() for _ in range(3))
+            if magic != _MAGIC:
+                raise ValueError("not a file of torch")
+            tensors = _Unpickler(file, path).load()
+            types = {each.storage.key: np.dtype(_TYPES[each.storage.type]) for each in tensors.values()}
+            for key in map(str, _Unpickler(file, path).load()):
+                size = int.from_bytes(file.read(8), "little") * types[key].itemsize
+                if size > path.stat().st_size:
+                    raise ValueError("a storage is larger than the file")
+                storages[key] = file.read(size)
+    return {name: each.of(storages[each.storage.key]) for name, each in tensors.items()}

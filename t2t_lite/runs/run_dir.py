@@ -86,6 +86,8 @@ def open_run_dir(path: Path) -> RunDir:
     except UserError as error:
         raise UserError(f"{about} names a problem that is not registered: {error}") from error
     problem.set_languages(run)
+    if own := run.get("decode_hparams"):
+        problem.decode_hparams = problem.decode_hparams.replace(**own)
     for vocabulary, digest in digests.items():
         if not vocabulary.exists() or file_sha256(vocabulary) != digest:
             raise UserError(
@@ -322,6 +324,7 @@ def prepare_run_dir(
     if inputs_vocabulary != vocabulary:
         run["inputs_vocabulary"] = {"file": inputs_vocabulary.name, "sha256": file_sha256(inputs_vocabulary)}
     more = {
+        "decode_hparams": _own_settings(problem) or (old and _own_settings(old.problem)) or None,
         **{side: vars(problem).get(side) or vars(old.problem if old else problem).get(side) for side in LANGUAGES},
         "data_dir": None if data_dir is None else str(Path(data_dir).absolute()),
         "eval_metric": eval_metric,
@@ -333,6 +336,12 @@ def prepare_run_dir(
         run["data_sha256"] = digests
     write_text(path / "run.json", json.dumps(run, indent=2) + "\n")
     return open_run_dir(path)
+
+
+def _own_settings(problem: Problem) -> dict[str, SettingValue]:
+    """Returns the search settings that a run has instead of those of its problem, because its model was imported."""
+    usual = vars(type(problem).decode_hparams)
+    return {name: value for name, value in vars(problem.decode_hparams).items() if value != usual[name]}
 
 
 def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Path, inputs_vocabulary: Path) -> None:

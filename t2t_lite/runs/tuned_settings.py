@@ -1,4 +1,4 @@
-"""The search settings of a run, tuned or imported with it: its defaults, in decode_hparams.json in its directory."""
+"""The search settings tuned for a run, stored in decode_hparams.json in its directory; they are the run's defaults."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +18,6 @@ ALPHA, BEAM_SIZE = "alpha", "beam_size"  # the settings that --tune tries
 class TunedSettings(NamedTuple):
     settings: dict[str, Any]  # the tuned settings by name
     checkpoint: str = ""  # the name of the checkpoint used for tuning; "": unknown
-    origin: str = ""  # what they come from if they were not tuned
 
     def only(self, names: Collection[str]) -> "TunedSettings":
         return self._replace(settings={name: value for name, value in self.settings.items() if name in names})
@@ -52,8 +51,7 @@ def search_settings(
     if used.settings:
         of_checkpoint = f" with {used.checkpoint}" if used.checkpoint else ""
         verb = "was" if len(used.settings) == 1 else "were"
-        how = f"imported from {used.origin}" if used.origin else f"tuned on dev{of_checkpoint}"
-        warn(f"{used} {verb} {how} ({Path(path) / FILE})")
+        warn(f"{used} {verb} tuned on dev{of_checkpoint} ({Path(path) / FILE})")
     return settings
 
 
@@ -64,7 +62,7 @@ def tuned_settings(path: Path) -> TunedSettings:
         content = json.loads(file.read_text(encoding="utf-8"))
         settings = dict(content["settings"])
         DecodeHParams().replace(**settings)
-        return TunedSettings(settings, *(str(content.get(name, "")) for name in ("checkpoint", "origin")))
+        return TunedSettings(settings, str(content.get("checkpoint", "")))
     except FileNotFoundError:
         return TunedSettings({})
     except (ValueError, TypeError, KeyError, AttributeError, UserError) as error:
@@ -74,8 +72,7 @@ def tuned_settings(path: Path) -> TunedSettings:
 def remember(path: Path, tuned: TunedSettings, about: Mapping[str, Any]) -> Path:
     """Writes decode_hparams.json and returns its path; `about` is JSON that records how the settings were found."""
     file = Path(path) / FILE
-    content = {name: value for name, value in tuned._asdict().items() if value or name != "origin"}
-    write_text(file, json.dumps({**content, **about}, indent=2) + "\n")
+    write_text(file, json.dumps({**tuned._asdict(), **about}, indent=2) + "\n")
     return file
 
 

@@ -98,7 +98,7 @@ class ModelSet:
         """The languages of the first model that has them, for examples; known before the models are loaded."""
         own = ((each.source.source_language, each.source.target_language) for each in self._places)
         pairs = (each.languages or pair for each, pair in zip(self._places, own))
-        return next((pair for pair in pairs if all(pair)), ("en", "de"))
+        return next((pair for pair in pairs if all(pair) and pair[1] != "mul"), ("en", "de"))
 
     @property
     def is_ready(self) -> bool:

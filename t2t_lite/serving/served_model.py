@@ -12,6 +12,7 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.data.vocab.symbols import LANGUAGE_TOKEN
 from t2t_lite.decoding.glossary import Glossary
 from t2t_lite.decoding.loading import ModelSource
 from t2t_lite.decoding.options import EngineOptions
@@ -102,6 +103,7 @@ class ServedModel:
 
     def __init__(self, place: Place, options: ServingOptions, on_batch: Callable[[int, float], None]) -> None:
         self.name, self.source, self._options = place.name, place.source, options
+        self._place_name = place.name
         is_run = place.source.export is None
         source = exported_run(place.source) if is_run and place.engine == "ctranslate2" else place.source
         if source.engine == "tensorflow":
@@ -165,7 +167,7 @@ class ServedModel:
     def copies_letterless(self) -> bool:
         """Whether the output for a text without letters is the text itself: in translation between known languages."""
         is_translation = bool(self.source_language and self.target_language) and not self.writes_trees
-        return is_translation and {self.name.partition(":")[0], "*"}.isdisjoint(self._options.translate_letterless)
+        return is_translation and {self._place_name, "*"}.isdisjoint(self._options.translate_letterless)
 
     @property
     def splitting(self) -> tuple[str, bool]:
@@ -217,6 +219,8 @@ class ServedModel:
         Raises TooLong if a text, its prefix or its phrases have more tokens than the server accepts.
         """
         inputs, targets = self.translator.inputs_vocabulary, self.translator.vocabulary
+        if self._language:  # which a token in a text would overrule
+            texts = [LANGUAGE_TOKEN.sub("", text, count=1) if LANGUAGE_TOKEN.match(text) else text for text in texts]
         prefixes = prefixes or [""] * len(texts)
         phrases = (self._glossary | Glossary(terms) if terms else self._glossary).added_to(phrases, texts)
         are_copied = self.copies_letterless and not any(prefixes) and not any(phrases)

@@ -77,11 +77,7 @@ def test_tuned_settings_are_the_defaults_and_given_ones_win(tmp_path):
     assert search_settings(tmp_path, usual, warn=said.append) == usual and not said
     tuned = TunedSettings({"alpha": 1.2, "beam_size": 8}, "average-9")
     file = remember(tmp_path, tuned, {"tuned_on": "dev"})
-    assert json.loads(file.read_text()) == {
-        "settings": tuned.settings,
-        "checkpoint": tuned.checkpoint,
-        "tuned_on": "dev",
-    }
+    assert json.loads(file.read_text()) == {**tuned._asdict(), "tuned_on": "dev"}
     assert search_settings(tmp_path, usual, "", said.append) == usual.replace(alpha=1.2, beam_size=8)
     assert said == [f"alpha=1.2, beam_size=8 were tuned on dev with average-9 ({file})"]
     said.clear()

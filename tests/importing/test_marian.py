@@ -104,7 +104,7 @@ def test_searches_have_the_programs_outputs(translators, marian_dir, name, file,
 
 def test_the_settings_of_the_programs_become_those_of_the_run(imported, translators):
     assert vars(translators["huggingface"].decode_hparams) | {
-        "beam_size": 4, "length_penalty": "power", "alpha": 1.0, "extra_length": 512, "max_input_length": 512,
+        "beam_size": 4, "length_penalty": "power", "alpha": 1.0, "extra_length": 50, "max_input_length": 512,
     } == vars(translators["huggingface"].decode_hparams)  # fmt: skip
     assert translators["opus"].decode_hparams.beam_size == 12 and translators["opus"].decode_hparams.alpha == 0
     for name in KINDS:
@@ -180,6 +180,20 @@ def test_a_language_token_is_one_entry_at_the_start_of_a_line(multilingual, comm
     done = command("decoder", *flags, "--xla_compile=False", "--target_language=fra")
     assert done.stdout.split("\n")[:-1] == expected
     assert "choose one with --target_language: deu, fra" in command("decoder", *flags, "--xla_compile=False").stderr
+    # The server and the decoder take only tokens that the model has for those of a language.
+    odd = [">>hello<< A man.", "\u00a0>>fra<< A man."]
+    assert translator.to_language("deu").translate(odd[:1]) == translator.translate([f">>deu<< {odd[0]}"])
+    assert tf.function(vocabulary.encode)(tf.constant([*french, *odd])).to_list() == vocabulary.ids_of([*french, *odd])
+    for language in ("fra", "deu"):  # a finished file is made again for another language
+        command(
+            "decoder",
+            *flags,
+            "--xla_compile=False",
+            f"--decode_to_file={tmp_path}/out.txt",
+            f"--target_language={language}",
+        )
+        expected = translator.to_language(language).translate(lines)
+        assert (tmp_path / "out.txt").read_text().split("\n")[:-1] == expected
     wrong = command("decoder", *flags, "--target_language=spa")
     assert wrong.returncode == 2 and "--target_language=spa: the model has deu, fra" in wrong.stderr
 
@@ -194,6 +208,7 @@ def test_a_server_lists_the_languages_of_a_model(multilingual):
         assert [model["name"] for model in server.get("/v1/models").content["models"]] == ["run:deu", "run:fra"]
         text = "A man is sleeping."
         assert server.translate(text, source="en", target="fr") == french.translate(text)
+        assert server.translate(f">>deu<< {text}", source="en", target="fr") == french.translate(text)
         asked = {"inputs": [text], "model": "run:fra", "alignments": True}
         (result,) = server.post("/v1/translate", asked).content["results"]
         assert result["hypotheses"][0]["text"] == french.translate(text)
@@ -435,6 +450,10 @@ BROKEN = [
     ("opus", gone("model.npz"), "must have one model of Marian"),
     ("opus", two_models, "several: b.npz, model.npz; pass one of them"),
     ("opus", written("model.npz.decoder.yml", "["), "decoder.yml is damaged"),
+    ("opus", written("model.npz.decoder.yml", "beam-size: x"), "ValueError: invalid literal"),
+    ("opus", written("model.npz.decoder.yml", "beam-size: 0"), "beam_size=0 is out of range"),
+    ("opus", written("model.npz.decoder.yml", "vocabs: [[x]]"), "is damaged, or not a model of this kind"),
+    ("opus", written("source.spm", ""), "SentencePiece model beside"),
     ("opus", gone("source.spm"), "there is no source.spm beside"),
     ("opus", renamed("source.spm", "source.bpe"), r"subword-nmt \(source.bpe\)"),
     ("opus", written("target.spm"), "SentencePiece model beside"),
@@ -448,7 +467,7 @@ BROKEN = [
     (
         "huggingface",
         only(BIN, with_code),
-        "names __builtin__.print beside tensors, so it is not read",
+        "names '__builtin__.print' beside tensors, so it is not read",
     ),
     ("huggingface", only(BIN, gone(BIN)), "has neither model.safetensors nor"),
     ("huggingface", gone("config.json"), "there is no .*config.json"),
@@ -461,6 +480,10 @@ BROKEN = [
     ("huggingface", written("vocab.json", '{"a": 0}'), "has no <pad>"),
     ("huggingface", config(encoder_layers=3), "lacks the weights encoder_l3"),
     ("huggingface", config(decoder_layers=1), "weights that our model lacks"),
+    ("huggingface", config("generation_config.json", length_penalty="x"), "ValueError: could not convert"),
+    ("huggingface", config("generation_config.json", num_beams=0), "beam_size=0 is out of range"),
+    ("huggingface", config(d_model=256), "is damaged, or not a model of this kind|does not match"),
+    ("huggingface", config(encoder_layers="2"), "num_encoder_layers takes a whole number"),
     ("huggingface", config(decoder_ffn_dim=512), "decoder_ffn_dim=512"),
 ]
 
@@ -527,6 +550,7 @@ def test_torchs_storages_are_read_with_their_offsets_and_types(tmp_path):
     )
     bfloat = struct.pack("<2H", 0x3F80, 0xC000)
     np.testing.assert_array_equal(read_weights(written("BFloat16Storage", bfloat, 2, 0, (2,), (1,)))["w"], [1, -2])
-    for offset, shape, strides in ((5, (2,), (1,)), (0, (2, 3), (4, 1)), (0, (2,), (-1,)), (-1, (2,), (1,))):
-        with pytest.raises(UserError, match="is damaged"):
+    outside = (5, (2,), (1,)), (0, (2, 3), (4, 1)), (0, (2,), (-1,)), (-1, (2,), (1,)), (0, (9**9,), (0,))
+    for offset, shape, strides in outside:
+        with pytest.raises(ValueError, match="not in its storage"):
             read_weights(written("HalfStorage", half, 6, offset, shape, strides))

@@ -106,7 +106,7 @@ RUNS = {
         Run(
             "t2t-lite-import",
             writes=("opus/ckpt-0.index",),
-            prints=("Ein Mann schläft.", "imported from the model"),
+            prints=("Ein Mann schläft.",),
             before="cp -r {marian_dir}/huggingface MODEL",
         ),
         Run("# files.py", {"2_500": "450", "2_000": "400"}, ("my.en", "test.de")),
@@ -114,7 +114,7 @@ RUNS = {
         Run(
             "t2t-lite-trainer",
             GREEDY | {"--train_steps=300 --save_checkpoints_steps=100": "--train_steps=4 --save_checkpoints_steps=2"},
-            ("mine/ckpt-4.index", "mine/decode_hparams.json"),
+            ("mine/ckpt-4.index",),
             ("dev loss", "BLEU"),
         ),
         Run("t2t-lite-export", {"t2t-lite-serve --export_dir=mymodel --port=8000\n": ""}, ("mymodel/model.bin",)),

@@ -259,11 +259,11 @@ def test_what_cannot_be_imported_is_refused_in_one_line(exports, tmp_path):
         assert not (tmp_path / "run").exists()
         return str(error.value)
 
-    assert refused(vocab_file="bytes") == "`vocab_file` applies to tensor2tensor's models only; remove it"
+    assert refused(vocab_file="bytes") == "`vocab_file` does not apply to `kind=keras`; remove it"
     assert refused(problem="grammar").startswith("unknown problem 'grammar'")
     assert refused(languages="german") == "`languages` must be SOURCE-TARGET, such as en-de, not 'german'"
     assert refused(languages="en-fr") == "`languages=en-fr`: the problem 'grammar_ende' is en-de; omit it"
-    assert refused(kind="npz") == "`kind` takes t2t or keras, not 'npz'"
+    assert refused(kind="npz") == "`kind` takes t2t or keras or marian or huggingface, not 'npz'"
     assert refused(tmp_path).startswith(f"{tmp_path} is not an export directory: it has no export.json; create one wi")
     other = shutil.copytree(export, tmp_path / "other")
     content = json.loads((export / "export.json").read_text()) | {"format": "saved_model"}

@@ -13,7 +13,7 @@ UNKNOWN_TEXT = "⁇"
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 SYMBOLS = ("<pad>", "</s>", "<unk>")  # the names of ids 0 to 2 in lists of tokens
 # The token that names the target language, at the start of a source line, as in OPUS-MT's multilingual models.
-LANGUAGE_TOKEN = re.compile(r"\s*(>>[^<>\s]+<<)")
+LANGUAGE_TOKEN = re.compile(f"[{WHITE_SPACE}]*(>>[^<>{WHITE_SPACE}]+<<)")
 # Word pieces (`wordpiece.py`): ids of bytes and tokens, and the beginning of tokens that continue a word.
 FIRST_BYTE = len(SYMBOLS)
 FIRST_TOKEN = FIRST_BYTE + 256
