@@ -55,7 +55,7 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
     },
 }
 # The same for Hugging Face's; the first value is the default.
-_ALLOWED_THERE: dict[str, tuple[Any, ...]] = {
+_ALLOWED_HUGGINGFACE: dict[str, tuple[Any, ...]] = {
     "model_type": ("marian",),
     "activation_function": ("swish", "silu", "relu"),
     "is_encoder_decoder": (True,),
@@ -63,14 +63,14 @@ _ALLOWED_THERE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("add_bias_logits", "add_final_layer_norm", "normalize_before", "normalize_embedding"), (False,)),
 }
 # Settings of `generate` without an equivalent, with the values that change nothing.
-_OF_SEARCH = {
+_WITHOUT_EQUIVALENT = {
     **{"do_sample": False, "early_stopping": False, "num_beam_groups": 1, "repetition_penalty": 1.0, "min_length": 0},
     **{"diversity_penalty": 0.0, "encoder_no_repeat_ngram_size": 0, "temperature": 1.0},
     **dict.fromkeys(("forced_bos_token_id", "min_new_tokens", "suppress_tokens", "begin_suppress_tokens"), None),
 }
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 # Marian's names of a layer's parts.
-_NAMES = {
+_MARIAN_NAMES = {
     **{f"self_attn.{name}_proj": f"self_{{}}{name}" for name in "qkv"},
     **{f"encoder_attn.{name}_proj": f"context_{{}}{name}" for name in "qkv"},
     "self_attn.out_proj": "self_{}o",
@@ -262,9 +262,8 @@ def read_marian(source: Path, options: ImportOptions) -> MarianModel:
     folder = source.parent if source.is_file() else source
     beside = folder.glob(f"{source.name}.decoder.yml" if source.is_file() else "*.npz.decoder.yml")
     configs = [path for path in (folder / "decoder.yml", *beside) if path.exists()]
-    config = _parsed(configs[-1]) if configs else {}  # of Marian's decoder
-    if len(configs) > 1 and source.is_dir():
-        config = {}  # of one of several models
+    # Of Marian's decoder, unless it may be that of another model.
+    config = _parsed(configs[-1]) if configs and (source.is_file() or len(configs) == 1) else {}
     path = _weights_file(source, config)
     try:
         with np.load(path) as file:
@@ -433,7 +432,7 @@ def read_huggingface(source: Path, options: ImportOptions) -> MarianModel:
         raise UserError(f"{source} has neither {' nor '.join(_WEIGHTS)}; copy the whole folder of the model")
 
     check = functools.partial(_check, source)
-    for name, allowed in _ALLOWED_THERE.items():
+    for name, allowed in _ALLOWED_HUGGINGFACE.items():
         check(name, config, *allowed)
     has_two = not config.get("share_encoder_decoder_embeddings", True)
     names = "vocab.json", "target_vocab.json" if has_two else "vocab.json"
@@ -485,7 +484,7 @@ def read_huggingface(source: Path, options: ImportOptions) -> MarianModel:
     }
     notes = [
         f"{name}={given[name]} in {source} has no equivalent, and is left out"
-        for name, usual in _OF_SEARCH.items()
+        for name, usual in _WITHOUT_EQUIVALENT.items()
         if given.get(name, usual) != usual
     ]
     of_tokenizer = source / "tokenizer_config.json"
@@ -508,13 +507,10 @@ def _marian_names(state: dict[str, np.ndarray], hparams: HParams, path: Path) ->
         "Wemb" if hparams.tied_embeddings == "all" else f"{stack}_Wemb": _embedding(state, stack, path)
         for stack in ("encoder", "decoder")
     }
-    renamed = {"decoder_ff_logit_out_b": state.pop("final_logits_bias", np.zeros((1, 0)))}
-    if not renamed["decoder_ff_logit_out_b"].size:
+    if "final_logits_bias" not in state:
         raise UserError(f"{path} has no final_logits_bias; copy it again")
-    logits = state.pop("lm_head.weight", None)
-    if hparams.tied_embeddings == "none":
-        if logits is None:
-            raise UserError(f"{path} has no lm_head.weight; copy it again")
+    renamed = {"decoder_ff_logit_out_b": state.pop("final_logits_bias")}
+    if (logits := state.pop("lm_head.weight", None)) is not None and hparams.tied_embeddings == "none":
         renamed["decoder_ff_logit_out_Wt"] = logits
     for name, array in state.items():
         parts = name.split(".")
@@ -523,13 +519,13 @@ def _marian_names(state: dict[str, np.ndarray], hparams: HParams, path: Path) ->
             halves = np.concatenate([expected[:, 0::2], expected[:, 1::2]], axis=1)
             if array.shape != halves.shape or np.abs(array - halves).max() > 1e-3:
                 raise UserError(f"{path}: {name} are not sinusoids; such a model cannot be imported")
-        elif name.endswith("embed_tokens.weight"):
-            pass
-        elif parts[:1] == ["model"] and parts[2:3] == ["layers"] and (theirs := _NAMES.get(".".join(parts[4:-1]))):
+        elif (
+            parts[:1] == ["model"] and parts[2:3] == ["layers"] and (theirs := _MARIAN_NAMES.get(".".join(parts[4:-1])))
+        ):
             is_norm, is_weight = "_ln_" in theirs, parts[-1] == "weight"
             kind = ("scale" if is_weight else "bias") if is_norm else ("W" if is_weight else "b")
             renamed[f"{parts[1]}_l{int(parts[3]) + 1}_{theirs.format(kind)}"] = array.T if array.ndim == 2 else array
-        else:
+        elif not name.endswith("embed_tokens.weight"):
             renamed[name] = array
     return renamed
 

@@ -87,7 +87,10 @@ def open_run_dir(path: Path) -> RunDir:
         raise UserError(f"{about} names a problem that is not registered: {error}") from error
     problem.set_languages(run)
     if own := run.get("decode_hparams"):
-        problem.decode_hparams = problem.decode_hparams.replace(**own)
+        try:
+            problem.decode_hparams = problem.decode_hparams.replace(**own)
+        except (TypeError, UserError) as error:
+            raise UserError(f"{about} is damaged: decode_hparams: {error}") from error
     for vocabulary, digest in digests.items():
         if not vocabulary.exists() or file_sha256(vocabulary) != digest:
             raise UserError(

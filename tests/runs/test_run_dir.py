@@ -93,6 +93,13 @@ def test_a_damaged_file_is_an_error_that_names_it(run, name, content):
     assert str(run.path / name) in refusal(open_run_dir, run.path)
 
 
+@pytest.mark.parametrize("own", [[1], "x", {"beam_size": "x"}, {"no_such": 1}])
+def test_search_settings_of_the_run_that_cannot_be_read_are_an_error_that_names_the_file(run, own):
+    about = json.loads((run.path / "run.json").read_text())
+    (run.path / "run.json").write_text(json.dumps(about | {"decode_hparams": own}))
+    assert f"{run.path / 'run.json'} is damaged: decode_hparams" in refusal(open_run_dir, run.path)
+
+
 def test_an_unregistered_problem_is_an_error_that_names_the_file_and_the_problem(run):
     text = (run.path / "run.json").read_text()
     (run.path / "run.json").write_text(text.replace("grammar_ende", "grammar_nowhere"))
