@@ -21,7 +21,8 @@ class Flags(cli.Flags):
     kind: str | None = option(
         None,
         "t2t: a tensor2tensor transformer; marian: a model of Marian or OPUS-MT (.npz); huggingface: a folder of a "
-        "MarianMTModel; keras: an export in that format",
+        "MarianMTModel; opennmt_tf: a Transformer of OpenNMT-tf 2; ctranslate2: a folder for CTranslate2 "
+        "of another converter, such as those of Argos Translate; keras: an export in that format",
         flag="from",
         required=True,
         choices=KINDS,
@@ -40,4 +41,7 @@ def _run(flags: Sequence[str]) -> None:
     cli.load_plugins(arguments)
     options = cli.given(arguments, ImportOptions)
     imported = t2t.import_model(arguments.model, arguments.output_dir, kind=arguments.kind, warn=cli.warn, **options)
-    print(f"{imported.checkpoint}: {imported.num_parameters:,} parameters, problem {imported.problem}")
+    if arguments.kind == "ctranslate2":
+        print(f"{imported.path}: an export\nNext: t2t-lite-serve --export_dir={imported.path}")
+    else:
+        print(f"{imported.checkpoint}: {imported.num_parameters:,} parameters, problem {imported.problem}")

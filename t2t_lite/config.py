@@ -73,7 +73,9 @@ class HParams(Settings):
     parameter_head_size: int = option(64, "d_pk and d_pv of attention over parameters", at_least=1)
     parameter_pairs: int = option(1536, "n_p of attention over parameters: key-value pairs per head", at_least=1)
     position_encoding: str = option(
-        "sinusoidal", "sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021"
+        "sinusoidal",
+        "sinusoidal_halves: tensor2tensor's; sinusoidal_halves_from_1: OpenNMT-tf's; relative: Shaw 2018; "
+        "rotary: Su 2021",
     )
     hard_alignment_token: int = option(0, "id of the target token for a source word (Ma 2017); 0: none", at_least=0)
     hard_alignment_count: int = option(1, "number of such tokens: one id after another, by part of speech", at_least=1)
@@ -88,6 +90,7 @@ class HParams(Settings):
         "post", "pre: normalize before each sub-layer and after each stack (Xiong et al. 2020)", choices=("post", "pre")
     )
     norm_type: str = option("layer", "rms: Zhang and Sennrich 2019")
+    norm_epsilon: float = option(1e-6, "added to the variance in normalization", above=0)
     tied_embeddings: str = option(
         "all",
         "all: one matrix; decoder: a separate one for the source; none: also a separate one for the projection",
@@ -99,6 +102,9 @@ class HParams(Settings):
     scaled_embeddings: bool = option(True, "multiply token vectors by sqrt(d_model) (section 3.4)")
     projection_biases: bool = option(
         False, "biases in the projections of attention and in that to the logits, which the paper's model lacks"
+    )
+    source_end_symbol: bool = option(
+        True, "the model sees the end symbol of inputs; False, as in OpenNMT-tf: attention ignores it like padding"
     )
     residual_dropout: float = option(
         0.1, "P_drop, for each sub-layer's output and for the sums of embeddings and positions", at_least=0, below=1

@@ -278,7 +278,7 @@ class _Norm(NamedTuple):
 
 
 _NORMS = {"layer": _Norm(2, 1), "rms": _Norm(1, 2)}
-_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "relative", "rotary")
+_POSITIONS = ("sinusoidal", "sinusoidal_halves", "sinusoidal_halves_from_1", "learned", "relative", "rotary")
 _EMBEDDINGS = {"all": (1, 0), "decoder": (1, 1), "none": (2, 1)}  # matrices of the target and the source vocabulary
 
 # For each part of a Transformer, a pattern for the paths of its variables, without the model's name.

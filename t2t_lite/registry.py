@@ -319,6 +319,12 @@ def _requires_attention(*types: str) -> dict[str, object]:
 for _name, _function, _summary, _facts in (
     ("sinusoidal", "sinusoidal", "The paper's: interleaved sines and cosines (section 3.5).", {}),
     ("sinusoidal_halves", "sinusoidal_halves", "tensor2tensor's: all sines, then all cosines.", {}),
+    (
+        "sinusoidal_halves_from_1",
+        "sinusoidal_halves_from_1",
+        "OpenNMT-tf's: sinusoidal_halves with positions from 1, not 0.",
+        {},
+    ),
     ("learned", "learned_positions", "A trainable vector for each position (table 3, row E).", {"is_limited": True}),
     ("relative", "no_positions", "Relative positions, applied in attention (Shaw 2018).", _requires_attention("full")),
     (

@@ -96,6 +96,7 @@ multibleu = corpus("multibleu")  # translations and what multi-bleu.perl says of
 wsj = corpus("wsj_sample")  # .mrg files of the Penn Treebank's sample
 gum = corpus("gum")  # train.ptb.gz and dev.ptb.gz
 marian = corpus("marian")  # models of Marian and Hugging Face, with their outputs and log-probabilities
+opennmt = corpus("opennmt_tf")  # a model of OpenNMT-tf, with its outputs and log-probabilities
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ from t2t_lite.registry import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
-LINES = 41_944
+LINES = 42_418
 # Imports inside functions of our own modules, TensorFlow, Keras and NumPy, where a light module calls a heavy one after
 # its checks. The number may only sink.
-IMPORTS_IN_FUNCTIONS = 83
+IMPORTS_IN_FUNCTIONS = 80
 # A module imports only from its own room or from those before it, inside functions and for type checkers, too.
 # docs/architecture.md shows the same column.
 ORDER = (
@@ -48,6 +48,7 @@ LOADED = {
         *("scoring", "visualization", "report", "reproduce", "serving", "evaluation", "data.vocab", "data.bpe_dropout"),
         *("run_training", "decoding.alignment", "decoding.engine", "decoding.ctranslate2_engine"),
         *("decoding.loading", "decoding.translator", "parsing.parser", "exporting.export"),
+        "importing.ctranslate2_export",
         "benchmark.engines",
         *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs")),
         "bin.reproduce.results",

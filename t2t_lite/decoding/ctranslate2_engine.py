@@ -5,6 +5,7 @@ ones by log-probability / length^alpha. Therefore this engine reranks its n-best
 al., and searches until 2 * beam_size hypotheses are finished: with fewer, the best one by this penalty may be missing.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ class CTranslate2Engine:
 
     `positions_limit` is the name of the limit `max_positions` in messages. `alignment_layer` is the only decoder layer
     whose attention the model returns, and `digest` is the checksum of the model. `quantization` is that of its weights.
+    Without `source_end_symbol`, the model receives sources without their end symbol.
     `options.warn` also receives a line if sampling ignores random_seed, searches differ from those of TensorFlow, or
     the processor computes with another quantization.
     """
@@ -61,8 +63,10 @@ class CTranslate2Engine:
         options: EngineOptions = EngineOptions(),  # noqa: B008  frozen
         digest: str = "",
         quantization: str | None = None,
+        source_end_symbol: bool = True,
     ) -> None:
         ctranslate2 = imported()
+        self._source_end_symbol = source_end_symbol
         self.max_positions: int | None = max_positions
         self._limit = max_positions
         self.positions_limit = positions_limit
@@ -81,6 +85,9 @@ class CTranslate2Engine:
             )
         except (RuntimeError, ValueError) as error:
             raise UserError(f"CTranslate2 cannot load {folder}: {error}") from error
+        config = folder / "config.json"
+        of_model = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}  # old models have none
+        self._start = of_model.get("decoder_start_token", self._tokens[PAD_ID])
         computed = self._translator.compute_type.partition("_")[0]
         if quantization and computed != quantization:
             self._warn(f"{folder} is in {quantization}, but CTranslate2 computes in {computed} on this processor")
@@ -153,7 +160,7 @@ class CTranslate2Engine:
         for rows in by_length(longer, lengths, lambda length: settings.batch_tokens // length):
             # Each output is forced; the step after it returns the attention of the end symbol, whatever it predicts.
             results = self._translator.translate_batch(
-                [self._named(sources[row], self._inputs_tokens) for row in rows],
+                [self._named_source(sources[row]) for row in rows],
                 target_prefix=[self._named(outputs[row][:-1], self._tokens) for row in rows],
                 beam_size=1,
                 return_attention=True,
@@ -163,7 +170,8 @@ class CTranslate2Engine:
                 max_decoding_length=max(len(outputs[row]) for row in rows),
             )
             for row, result in zip(rows, results, strict=True):
-                attentions[row] = np.array(result.attention[0], np.float32)[: len(outputs[row]), : len(sources[row])]
+                found = np.array(result.attention[0], np.float32)[: len(outputs[row]), : len(sources[row])]
+                attentions[row] = np.pad(found, [(0, 0), (0, len(sources[row]) - found.shape[1])])
         return attentions
 
     @property
@@ -222,11 +230,11 @@ class CTranslate2Engine:
     def _options(self, request: Request, batch: "Sequence[_Line]") -> dict[str, Any]:
         settings = request.decode_hparams
         options: dict[str, Any] = {
-            "source": [self._named(line.source, self._inputs_tokens) for line in batch],
+            "source": [self._named_source(line.source) for line in batch],
             "length_penalty": settings.alpha,
             "no_repeat_ngram_size": settings.no_repeat_ngram_size,
             "disable_unk": self._has_unknown and not settings.allow_unk,
-            "suppress_sequences": [[self._tokens[PAD_ID]]],
+            "suppress_sequences": [[self._start]],
             "min_decoding_length": batch[0].min_length,
             "max_decoding_length": max(line.limit for line in batch),
             "max_input_length": 0,
@@ -265,13 +273,18 @@ class CTranslate2Engine:
         sources, outputs = pairs
         ended = [bool(output) and output[-1] == EOS_ID for output in outputs]
         results = self._translator.score_batch(
-            [self._named(source, self._inputs_tokens) for source in sources],
+            [self._named_source(source) for source in sources],
             [self._named(output[:-1] if end else output, self._tokens) for output, end in zip(outputs, ended)],
             max_batch_size=settings.batch_tokens,
             batch_type="tokens",
             max_input_length=0,
         )
         return [sum(result.log_probs if end else result.log_probs[:-1]) for result, end in zip(results, ended)]
+
+    def _named_source(self, ids: Sequence[int]) -> list[str]:
+        # A blank line has only an end symbol, and keeps it.
+        has_more = not self._source_end_symbol and len(ids) > 1 and ids[-1] == EOS_ID
+        return self._named(ids[:-1] if has_more else ids, self._inputs_tokens)
 
     def _named(self, ids: Sequence[int], tokens: Sequence[str]) -> list[str]:
         return [tokens[id] for id in ids]

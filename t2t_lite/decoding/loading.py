@@ -150,6 +150,7 @@ class ModelSource:
                 options,
                 digest=content["files"]["model.bin"]["sha256"],
                 quantization=content.get("quantization"),
+                source_end_symbol=content["hparams"].get("source_end_symbol", True),
             )
         load_tensorflow()
         from t2t_lite.decoding.tensorflow_engine import keras_engine

@@ -32,7 +32,7 @@ _SUPPORTED = {
     "self_attention_type": ("full",),
     "feed_forward_type": ("relu", "swish", "swiglu"),
     "norm_type": ("layer", "rms"),
-    "position_encoding": ("sinusoidal", "sinusoidal_halves", "learned", *_WITHOUT_VECTORS),
+    "position_encoding": ("sinusoidal", "sinusoidal_halves", "sinusoidal_halves_from_1", "learned", *_WITHOUT_VECTORS),
 }
 
 

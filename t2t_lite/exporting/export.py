@@ -61,7 +61,7 @@ This export needs no TensorFlow. Run `bin/build` in a checkout of t2t-lite, whic
 {_WITH_T2T_LITE}
 
 With CTranslate2 alone, `ctranslate2.Translator({{quoted}})` takes and returns tokens of the vocabulary. An input must
-end with `</s>`.""",
+{{ending}} `</s>`.""",
     "keras": f"""\
 {_WITH_T2T_LITE}
 
@@ -233,6 +233,7 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
             quoted=json.dumps(name, ensure_ascii=False),
             example=json.dumps(example, ensure_ascii=False),
             beam_size=settings["beam_size"],
+            ending="end with" if content["hparams"].get("source_end_symbol", True) else "not have",
             front_door="Parser" if content["writes_trees"] else "Translator",
         ),
         "",

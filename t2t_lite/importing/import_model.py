@@ -1,32 +1,36 @@
 """Imports models and data from other toolkits."""
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from t2t_lite.data.generation.generate import GeneratedData, generated_data
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.data.problem import Problem, get_problem, language_pair
 from t2t_lite.display import LOG, Display
 from t2t_lite.errors import UserError
-from t2t_lite.importing.options import KINDS, ImportOptions
+from t2t_lite.importing.options import KINDS, Imported, ImportOptions
 from t2t_lite.system.installed import check_installed
 from t2t_lite.system.tensorflow import load_tensorflow
 
-if TYPE_CHECKING:
-    from t2t_lite.importing.run_writing import Imported
+
+class _Kind(NamedTuple):
+    options: tuple[str, ...]  # those that apply
+    module: str  # of this room, with the function "import_KIND", which is loaded after the checks
+    packages: Mapping[str, str] = {}  # what its format needs, see `check_installed`
 
 
-# The options that apply to a kind of model.
-_OPTIONS = {
-    "t2t": ("data_dir", "vocab_file", "problem", "languages", "target_space_id"),
-    "keras": ("problem", "languages"),
-    "marian": ("vocab_file", "problem", "languages", "moses_punctuation"),
-    "huggingface": ("problem", "languages", "moses_punctuation"),
+_OF_MARIAN = {"yaml": "PyYAML", "safetensors": "safetensors"}
+_KINDS = {
+    "t2t": _Kind(("data_dir", "vocab_file", "problem", "languages", "target_space_id"), "t2t_model"),
+    "keras": _Kind(("problem", "languages"), "run_writing"),
+    "marian": _Kind(("vocab_file", "problem", "languages", "moses_punctuation"), "marian", _OF_MARIAN),
+    "huggingface": _Kind(("problem", "languages", "moses_punctuation"), "marian", _OF_MARIAN),
+    "opennmt_tf": _Kind(("vocab_file", "problem", "languages", "config", "num_heads"), "opennmt_tf", _OF_MARIAN),
+    "ctranslate2": _Kind(("vocab_file", "problem", "languages"), "ctranslate2_export"),
 }
-# What the formats of Marian and Hugging Face need.
-_PACKAGES = {"yaml": "PyYAML", "safetensors": "safetensors"}
 
 
 def import_model(
@@ -36,20 +40,24 @@ def import_model(
     kind: str = "t2t",
     warn: Callable[[str], None] = LOG.warning,
     **options: Any,
-) -> "Imported":
+) -> Imported:
     """Converts a trained model of another toolkit, or an export, into a run directory, which is written atomically.
+
+    A model for CTranslate2, which cannot be trained, becomes an export directory.
 
     Args:
       model: the folder of the model (tensor2tensor's output_dir, or one of its checkpoints), Marian's file, or the
         export.
       output_dir: the run directory to write.
       kind: "t2t": a `transformer` of tensor2tensor; "marian": a model of Marian (.npz), as OPUS-MT publishes it;
-        "huggingface": a folder of a `MarianMTModel`; "keras": an export in the format keras.
+        "huggingface": a folder of a `MarianMTModel`; "opennmt_tf": a Transformer of OpenNMT-tf 2; "ctranslate2": a
+        folder for CTranslate2 of another converter; "keras": an export in the format keras.
       warn: receives a message about each training setting that has no equivalent.
-      options: `ImportOptions`: data_dir, vocab_file, problem, languages, moses_punctuation, target_space_id.
+      options: `ImportOptions`: data_dir, vocab_file, problem, languages, moses_punctuation, config, num_heads,
+        target_space_id.
 
     Returns:
-      the path of the run, its checkpoint, its number of parameters and its problem.
+      the path of the run or export, its checkpoint, its number of parameters and its problem.
 
     Raises:
       UserError: if a file is missing or damaged, a setting of the model has no equivalent, or `output_dir` has files.
@@ -57,22 +65,20 @@ def import_model(
     checked = ImportOptions.of_keywords(options, import_model)
     if kind not in KINDS:
         raise UserError(f"`kind` takes {' or '.join(KINDS)}, not '{kind}'", status=2)
+    chosen = _KINDS[kind]
     for name, value in vars(checked).items():
-        if value and name not in _OPTIONS[kind]:
+        if value and name not in chosen.options:
             raise UserError(f"`{name}` does not apply to `kind={kind}`; remove it", status=2)
     if checked.languages:
         language_pair(checked.languages)  # a check
-    load_tensorflow()
-    from t2t_lite.importing import run_writing, t2t_model
-
-    if kind == "keras":
-        return run_writing.import_export(Path(model), Path(output_dir), checked)
-    if kind == "t2t":
-        return t2t_model.import_run(Path(model), Path(output_dir), checked, warn)
-    check_installed(f"`kind={kind}`", _PACKAGES, "import")
-    from t2t_lite.importing import marian
-
-    return marian.import_run(Path(model), Path(output_dir), marian.READERS[kind], checked, warn)
+    target = Path(output_dir)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UserError(f"`output_dir={output_dir}` already exists; pass a new folder")
+    if kind != "ctranslate2":
+        load_tensorflow()
+        check_installed(f"`kind={kind}`", chosen.packages, "import")
+    run = getattr(importlib.import_module(f"{__package__}.{chosen.module}"), f"import_{kind}")
+    return run(Path(model), target, checked, warn)
 
 
 def import_data(

@@ -26,8 +26,8 @@ from t2t_lite.data.vocab.sentencepiece import piece_list, renumbered
 from t2t_lite.data.vocab.symbols import SYMBOLS
 from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths
-from t2t_lite.importing.options import ImportOptions
-from t2t_lite.importing.run_writing import Imported, check_new, filled_model, write_run
+from t2t_lite.importing.options import Imported, ImportOptions
+from t2t_lite.importing.run_writing import filled_model, write_run
 from t2t_lite.importing.torch_weights import read_weights
 from t2t_lite.layers.positions import sinusoids
 from t2t_lite.models.transformer import Transformer
@@ -119,12 +119,13 @@ class MarianModel:
     decode_hparams: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     notes: Sequence[str] = ()
     languages: str = ""  # such as "en-de", if the model has them
+    step: int = 0  # the number of steps for which it was trained, if known
 
 
 def import_run(
+    read: Callable[[Path, ImportOptions], MarianModel],
     source: Path,
     output_dir: Path,
-    read: Callable[[Path, ImportOptions], MarianModel],
     options: ImportOptions,
     say: Callable[[str], None],
 ) -> Imported:
@@ -132,7 +133,6 @@ def import_run(
 
     `source` is the folder of the model, or its file; `say` receives a message about each setting without an equivalent.
     """
-    check_new(output_dir)
     problem = get_problem(options.problem or "text_pairs")
     if not re.fullmatch("([a-z]{2,3})?", options.moses_punctuation):
         raise UserError(
@@ -167,7 +167,7 @@ def _import(
         imported = write_run(
             output_dir,
             model,
-            0,
+            found.step,
             problem,
             targets,
             inputs,
@@ -208,6 +208,9 @@ class _Weights:
             for ours, theirs in (("query", "q"), ("key", "k"), ("value", "v")):
                 yield getattr(attention, ours), self._taken(f"{scope}_{name}_W{theirs}")[self._hidden]
                 yield attention.biases[ours], self._taken(f"{scope}_{name}_b{theirs}")
+            if hasattr(attention, "relative_keys"):
+                yield attention.relative_keys, self._taken(f"{scope}_{name}_relative_keys")
+                yield attention.relative_values, self._taken(f"{scope}_{name}_relative_values")
             yield attention.output_projection, self._taken(f"{scope}_{name}_Wo")[:, self._hidden]
             yield attention.biases["output"], self._taken(f"{scope}_{name}_bo")[self._hidden]
             yield from self._of_norm(residual.norm, f"{scope}_{name}_Wo", suffix)
@@ -375,42 +378,43 @@ def _sides(folder: Path, config: Mapping[str, Any], options: ImportOptions) -> d
 def side_of(path: Path, folder: Path, side: str, punctuation: str = "", padding: str = "") -> Side:
     """Returns a side with the vocabulary in a file: a SentencePiece model, or YAML or JSON with an id for each piece.
 
-    Beside a list of pieces there is a SentencePiece model, source.spm or target.spm. `padding` is the name of padding
-    in the vocabulary; "": it has none. With `punctuation`, a language, texts are normalized as by Moses.
+    Beside a list of pieces there is a SentencePiece model, source.spm or target.spm. See `listed_side`.
     """
-    if path.suffix == ".spm":
-        try:
-            model = path.read_bytes()
-            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-            ours = sentencepiece.SentencePieceProcessor(model_proto=renumbered(model))
-        except (OSError, RuntimeError, UserError) as error:
-            raise UserError(f"{path} is missing or not a SentencePiece model; copy it again") from error
-        pieces = ours.id_to_piece(list(range(ours.get_piece_size())))
-        ids = [-1, processor.eos_id(), processor.unk_id(), *processor.piece_to_id(pieces[3:])]
-        if not punctuation:
-            return Side(ids, renumbered(model))
-    else:
+    if path.suffix != ".spm":
         model = _model_beside(folder / {"inputs": "source.spm", "targets": "target.spm"}[side], path)
-        of_pieces = _parsed(path)
-        try:
-            of_pieces = {piece: int(id) for piece, id in of_pieces.items()}
-            if sorted(of_pieces.values()) != list(range(len(of_pieces))):
-                raise ValueError("the ids are not 0, 1, 2, ...")
-        except (ValueError, TypeError) as error:
-            raise UserError(f"{path} has no id for each piece ({str(error)[:100]}); copy it again") from error
-        symbols = [padding, *SYMBOLS[EOS_ID : UNKNOWN_ID + 1]]
-        if missing := [symbol for symbol in symbols if symbol and symbol not in of_pieces]:
-            raise UserError(f"{path} has no {missing[0]}, which vocabularies of Marian have; copy it again")
-        others = [piece for piece in sorted(of_pieces, key=of_pieces.__getitem__) if piece not in symbols]
-        pieces = [*SYMBOLS, *others]
-        ids = [of_pieces.get(piece, -1) for piece in (*symbols, *others)]
+        return listed_side(_parsed(path), model, path, padding, punctuation)
     try:
-        is_whole = sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size() > 0
-    except RuntimeError:
-        is_whole = False
-    if not is_whole:
-        raise UserError(f"the SentencePiece model beside {path} is damaged; copy it again")
-    return Side(ids, piece_list(pieces, model, punctuation))
+        model = path.read_bytes()
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        ours = sentencepiece.SentencePieceProcessor(model_proto=renumbered(model))
+    except (OSError, RuntimeError, UserError) as error:
+        raise UserError(f"{path} is missing or not a SentencePiece model; copy it again") from error
+    pieces = ours.id_to_piece(list(range(ours.get_piece_size())))
+    ids = [-1, processor.eos_id(), processor.unk_id(), *processor.piece_to_id(pieces[3:])]
+    return Side(ids, piece_list(pieces, model, punctuation) if punctuation else renumbered(model))
+
+
+def listed_side(ids: Mapping[str, Any], model: bytes, path: Path, padding: str, punctuation: str = "") -> Side:
+    """Returns a side with the vocabulary in the file `path`: an id for each piece, and a SentencePiece model.
+
+    `padding` is the name of padding, from which decoders start; "": the vocabulary has none. With `punctuation`, a
+    language, texts are normalized as by Moses.
+    """
+    try:
+        of_pieces = {piece: int(id) for piece, id in ids.items()}
+        if sorted(of_pieces.values()) != list(range(len(of_pieces))):
+            raise ValueError("the ids are not 0, 1, 2, ...")
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path} has no id for each piece ({str(error)[:100]}); copy it again") from error
+    symbols = [padding, *SYMBOLS[EOS_ID : UNKNOWN_ID + 1]]
+    if missing := [symbol for symbol in symbols if symbol and symbol not in of_pieces]:
+        raise UserError(f"{path} has no {missing[0]}, which vocabularies of Marian have; copy it again")
+    others = [piece for piece in sorted(of_pieces, key=of_pieces.__getitem__) if piece not in symbols]
+    try:
+        content = piece_list([*SYMBOLS, *others], model, punctuation)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    return Side([of_pieces.get(piece, -1) for piece in (*symbols, *others)], content)
 
 
 def _model_beside(path: Path, vocabulary: Path) -> bytes:
@@ -457,6 +461,7 @@ def read_huggingface(source: Path, options: ImportOptions) -> MarianModel:
             filter_size=config["encoder_ffn_dim"],
             num_heads=config["encoder_attention_heads"],
             feed_forward_type="relu" if config["activation_function"] == "relu" else "swish",
+            norm_epsilon=1e-5,
             position_encoding="sinusoidal",
             tied_embeddings=("decoder" if has_two else "all") if config.get("tie_word_embeddings", True) else "none",
             scaled_embeddings=config.get("scale_embedding", False),
@@ -530,4 +535,5 @@ def _marian_names(state: dict[str, np.ndarray], hparams: HParams, path: Path) ->
     return renamed
 
 
-READERS = {"marian": read_marian, "huggingface": read_huggingface}
+import_marian = functools.partial(import_run, read_marian)
+import_huggingface = functools.partial(import_run, read_huggingface)

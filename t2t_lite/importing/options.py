@@ -2,12 +2,21 @@
 
 import dataclasses
 from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
 
 from t2t_lite.options import Options, option
 
-KINDS = "t2t", "keras", "marian", "huggingface"
+KINDS = "t2t", "keras", "marian", "huggingface", "opennmt_tf", "ctranslate2"
 # The number of rows in tensor2tensor's target-space embedding.
 TARGET_SPACES = 32
+
+
+class Imported(NamedTuple):
+    path: Path  # the run directory; of a model for CTranslate2, the export
+    checkpoint: Path  # its checkpoint, without suffix; of a model for CTranslate2, its file
+    num_parameters: int  # 0 for a model for CTranslate2, which are not counted
+    problem: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +31,8 @@ class ImportOptions(Options):
     )
     vocab_file: str = option(
         "",
-        "t2t, marian: the vocabulary file, or two as INPUTS,TARGETS; bytes: one token per byte",
+        "t2t, marian: the vocabulary file, or two as INPUTS,TARGETS; bytes: one token per byte; opennmt_tf, if its "
+        "configuration has no tokenization, and ctranslate2: the SentencePiece models",
         unset="the one in the folder that fits the model",
         metavar="FILE",
     )
@@ -38,6 +48,12 @@ class ImportOptions(Options):
         "marian, huggingface: normalize the punctuation of sources by Moses' rules for this language, as OPUS-MT's "
         "preprocess.sh does",
         metavar="LANGUAGE",
+    )
+    config: str | PathLike | None = option(
+        None, "opennmt_tf: the configuration of the model, data.yml", unset="the one in the folder", metavar="FILE"
+    )
+    num_heads: int = option(
+        0, "opennmt_tf: the number of attention heads", unset="the one of model_description.py", at_least=0
     )
     target_space_id: int = option(
         0, "t2t: tensor2tensor's id for the kind of outputs; 0 for all translation problems", at_least=0,

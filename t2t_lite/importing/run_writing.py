@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,25 +12,13 @@ from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.export_dir import open_keras_export
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_folder
-from t2t_lite.importing.options import ImportOptions
+from t2t_lite.importing.options import Imported, ImportOptions
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import load_model_file, make_model, symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.run_dir import prepare_run_dir, record_alignment_layer
 from t2t_lite.training.optimizers import make_optimizer
-
-
-class Imported(NamedTuple):
-    path: Path  # the run directory
-    checkpoint: Path  # its checkpoint, without suffix
-    num_parameters: int
-    problem: str
-
-
-def check_new(output_dir: Path) -> None:
-    if output_dir.exists() and (not output_dir.is_dir() or any(output_dir.iterdir())):
-        raise UserError(f"`output_dir={output_dir}` already exists; pass a new folder")
 
 
 def write_run(
@@ -90,7 +78,7 @@ def filled_model(
         if value.shape != tuple(variable.shape):
             raise UserError(
                 f"{source} does not match its {settings}: {variable.path} has the shape {tuple(variable.shape)} there "
-                f"but {value.shape} in the checkpoint; copy both files again"
+                f"but {value.shape} in the checkpoint; copy the whole folder again"
             )
         values[variable.path] = value
     model = make_model(hparams, *sizes)
@@ -100,12 +88,13 @@ def filled_model(
     return model
 
 
-def import_export(source: Path, output_dir: Path, options: ImportOptions) -> Imported:
+def import_keras(
+    source: Path, output_dir: Path, options: ImportOptions, say: Callable[[str], None] = lambda line: None
+) -> Imported:
     """Converts an export into a run directory, which is written atomically.
 
     A model that was imported from Marian or Hugging Face keeps the search settings of the export.
     """
-    check_new(output_dir)
     export = open_keras_export(source)
     model = load_model_file(source / "model.keras")
     assert isinstance(model, Seq2SeqModel)

@@ -18,8 +18,8 @@ from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
 from t2t_lite.data.vocab.t2t import T2tByteVocabulary, byte_list
 from t2t_lite.errors import UserError
 from t2t_lite.files import split_paths, without_patterns, written_whole
-from t2t_lite.importing.options import ImportOptions
-from t2t_lite.importing.run_writing import Imported, check_new, filled_model, write_run
+from t2t_lite.importing.options import Imported, ImportOptions
+from t2t_lite.importing.run_writing import filled_model, write_run
 from t2t_lite.layers.self_attention import RelativeSelfAttention
 from t2t_lite.layers.transformer import Residual
 from t2t_lite.models.transformer import Transformer
@@ -35,7 +35,6 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
     "hard_attention_k": (0,),
     "name": ({},),
     "nbr_decoder_problems": (1,),
-    "norm_epsilon": (1e-6,),
     "norm_type": ("layer",),
     "num_area_layers": (0,),
     "prepend_mode": ("none",),
@@ -139,6 +138,7 @@ def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
         "attention_key_size": (theirs.get("attention_key_channels") or 0) // num_heads,
         "attention_value_size": (theirs.get("attention_value_channels") or 0) // num_heads,
         "norm_position": _NORM_POSITIONS[sequences],
+        "norm_epsilon": theirs.get("norm_epsilon", HParams.norm_epsilon),
         "position_encoding": _POSITIONS[positions],
         "zero_padding_embedding": True,
         "scaled_embeddings": theirs.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth",
@@ -404,7 +404,7 @@ def weights_of_embeddings(
         yield model.projection.weight, weights.matrix("softmax", model.vocab_size)
 
 
-def import_run(
+def import_t2t(
     source: Path, output_dir: Path, options: ImportOptions, say: Callable[[str], None] = lambda line: None
 ) -> Imported:
     """Converts a tensor2tensor model into a run directory, which is written atomically.
@@ -412,8 +412,7 @@ def import_run(
     `source` is the folder of the model (tensor2tensor's output_dir), whose last checkpoint is imported; or a checkpoint
     in it, without suffix or with ".index". `say` receives a message about each training setting that has no equivalent.
     """
-    check_new(output_dir)
-    checkpoint = _checkpoint(source)
+    checkpoint = checkpoint_in(source)
     folder = checkpoint.parent
     flags: dict[str, str] = {}
     with contextlib.suppress(UserError):  # there may be no such file
@@ -443,14 +442,14 @@ def import_run(
             tied = "decoder"  # the source embedding has its own vocabulary, or includes the target-space vector
         hparams = settings.hparams.replace(tied_embeddings=tied)
         model = _model(hparams, weights, inputs, targets, options.target_space_id)
-        step = _step(checkpoint, weights)
+        step = step_of(checkpoint, weights)
         imported = write_run(output_dir, model, step, problem, targets, inputs, languages=options.languages)
     for note in settings.notes:
         say(note)
     return imported
 
 
-def _checkpoint(source: Path) -> Path:
+def checkpoint_in(source: Path) -> Path:
     if source.is_dir():
         try:
             latest = tf.train.latest_checkpoint(str(source))  # None: there is no such file or checkpoint
@@ -459,12 +458,10 @@ def _checkpoint(source: Path) -> Path:
                 f"{source / 'checkpoint'} is damaged: it does not name the last checkpoint; copy it again, or pass a "
                 f"checkpoint, such as {source / 'model.ckpt-250000'}"
             ) from error
-        checkpoints = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
+        checkpoints = sorted(source.glob("*ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
         path = Path(latest) if latest else checkpoints[-1].with_suffix("") if checkpoints else None
         if path is None:
-            raise UserError(
-                f"{source} has no tensor2tensor checkpoint, such as model.ckpt-250000.index; pass another folder"
-            )
+            raise UserError(f"{source} has no checkpoint, such as model.ckpt-250000.index; pass another folder")
         return path
     path = source.with_suffix("") if source.suffix == ".index" else source
     if not path.with_name(f"{path.name}.index").is_file():
@@ -504,7 +501,7 @@ def _model(hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, t
     return model
 
 
-def _step(checkpoint: Path, weights: T2tWeights) -> int:
+def step_of(checkpoint: Path, weights: T2tWeights) -> int:
     match = re.search(r"-(\d+)$", checkpoint.name)
     if match is None and "global_step" in weights.shapes:
         return int(weights.array("global_step"))

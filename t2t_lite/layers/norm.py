@@ -11,6 +11,8 @@ from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.ops import ops
 from t2t_lite.registry import NORM_TYPES
 
+EPSILON = 1e-6  # added to the variance
+
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class LayerNorm(Layer):
@@ -33,7 +35,7 @@ class LayerNorm(Layer):
     [[-1.34 -0.45  0.45  1.34]]
     """
 
-    def __init__(self, epsilon: float = 1e-6, **kwargs: object) -> None:
+    def __init__(self, epsilon: float = EPSILON, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.epsilon = epsilon
 
@@ -68,13 +70,16 @@ class RMSNorm(keras.layers.RMSNormalization):
     [[0.85 1.13]]
     """
 
-    def __init__(self, axis: int = -1, epsilon: float = 1e-6, **kwargs: object) -> None:
+    def __init__(self, axis: int = -1, epsilon: float = EPSILON, **kwargs: object) -> None:
         super().__init__(axis, epsilon, **cast(dict[str, Any], kwargs))
 
 
-def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:
-    """Returns a norm over the channels, one of `NORM_TYPES`. The entries of `NORM_TYPES` take only name and dtype."""
-    norm = NORM_TYPES[norm_type](**kwargs)
+def make_norm(norm_type: str, epsilon: float = EPSILON, **kwargs: object) -> keras.layers.Layer:
+    """Returns a norm over the channels, one of `NORM_TYPES`.
+
+    The entries of `NORM_TYPES` take name and dtype. Plug-ins' need not take `epsilon`, unless it is set.
+    """
+    norm = NORM_TYPES[norm_type](**kwargs | ({} if epsilon == EPSILON else {"epsilon": epsilon}))
     if not isinstance(norm, keras.layers.Layer) or norm.name != kwargs.get("name", norm.name):
         raise UserError(f"norm type '{norm_type}' must return a Keras layer with the name and dtype in **options")
     return norm

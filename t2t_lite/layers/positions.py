@@ -118,15 +118,23 @@ class SinusoidalPositions(PositionEncoding):
 class SinusoidalHalves(PositionEncoding):
     """Adds tensor2tensor's `sinusoidal_halves`.
 
+    Args:
+      hidden_size: see `PositionEncoding`.
+      first: the number of the first position, from which OpenNMT-tf counts: 1.
+
     Example:
 
     >>> ops.shape(SinusoidalHalves(hidden_size=8)(ops.ones((2, 5, 8))))
     (2, 5, 8)
     """
 
+    def __init__(self, hidden_size: int, first: int = 0, **kwargs: object) -> None:
+        super().__init__(hidden_size, **kwargs)
+        self.first = first
+
     def encode(self, positions: Array) -> Array:
         """See `PositionEncoding`."""
-        return sinusoidal_halves(positions, self.hidden_size)
+        return sinusoidal_halves(positions + self.first, self.hidden_size)
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")

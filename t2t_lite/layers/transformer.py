@@ -11,7 +11,7 @@ from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.dropout import Dropout, Seeds
-from t2t_lite.layers.norm import make_norm
+from t2t_lite.layers.norm import EPSILON, make_norm
 from t2t_lite.layers.ops import add_equal_shapes
 
 
@@ -25,6 +25,7 @@ class Residual(Layer):
       dropout: rate of the dropout on y.
       norm_position: "post", as in the paper, or "pre" (Xiong et al. 2020, arXiv 2002.04745).
       norm_type: one of `NORM_TYPES`.
+      norm_epsilon: added to the variance.
 
     Call arguments:
       x, y: float [batch, length, hidden], input and output of the sub-layer.
@@ -38,13 +39,21 @@ class Residual(Layer):
     (2, 5, 8)
     """
 
-    def __init__(self, dropout: float, norm_position: str = "post", norm_type: str = "layer", **kwargs: object) -> None:
+    def __init__(
+        self,
+        dropout: float,
+        norm_position: str = "post",
+        norm_type: str = "layer",
+        norm_epsilon: float = EPSILON,
+        **kwargs: object,
+    ) -> None:
         super().__init__(**kwargs)
         self.dropout = dropout
         self.norm_position = norm_position
         self.norm_type = norm_type
+        self.norm_epsilon = norm_epsilon
         self._dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
-        self.norm = make_norm(norm_type, name="norm", dtype=self.dtype_policy)
+        self.norm = make_norm(norm_type, norm_epsilon, name="norm", dtype=self.dtype_policy)
 
     def build(self, input_shape: Shape) -> None:
         """Creates the norm's weights."""

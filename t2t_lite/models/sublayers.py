@@ -184,6 +184,11 @@ def sinusoidal_halves(hparams: HParams, **options: Any) -> PositionEncoding:
     return SinusoidalHalves(hparams.hidden_size, **options)
 
 
+def sinusoidal_halves_from_1(hparams: HParams, **options: Any) -> PositionEncoding:
+    """Returns OpenNMT-tf's encoding."""
+    return sinusoidal_halves(hparams, first=1, **options)
+
+
 def learned_positions(hparams: HParams, **options: Any) -> PositionEncoding:
     """Returns a trainable vector for each of max_length positions."""
     return LearnedPositions(hparams.max_length, hparams.hidden_size, **options)
@@ -207,5 +212,5 @@ def heads(hparams: HParams) -> dict[str, Any]:
 
 
 def _residuals(hparams: HParams, policy: keras.DTypePolicy, *sublayers: str) -> list[Residual]:
-    how = (hparams.residual_dropout, hparams.norm_position, hparams.norm_type)
+    how = (hparams.residual_dropout, hparams.norm_position, hparams.norm_type, hparams.norm_epsilon)
     return [Residual(*how, name=f"{sublayer}_residual", dtype=policy) for sublayer in sublayers]

@@ -17,6 +17,8 @@ from t2t_lite.layers.transformer import Stepping
 from t2t_lite.models.base import Seq2SeqModel, as_pair
 from t2t_lite.models.sublayers import decoder_layer, encoder_layer, position_encoding
 
+END = 1  # the id of the end symbol
+
 
 class EncodedSource(NamedTuple):
     """The encoder's output, projected for cross-attention; shared by all steps and hypotheses."""
@@ -66,7 +68,8 @@ class Transformer(Seq2SeqModel):
         self.final_norms = {}
         if hparams.norm_position == "pre":
             self.final_norms = {
-                side: make_norm(hparams.norm_type, name=f"{side}_norm", dtype=policy) for side in ("encoder", "decoder")
+                side: make_norm(hparams.norm_type, hparams.norm_epsilon, name=f"{side}_norm", dtype=policy)
+                for side in ("encoder", "decoder")
             }
 
     def _make_embeddings(self, policy: keras.DTypePolicy) -> None:
@@ -224,6 +227,9 @@ class Transformer(Seq2SeqModel):
 
     def _source_mask(self, inputs: Array) -> Array:
         """Returns the mask that hides padding in the encoder's output, bool [batch, 1, 1, source]."""
+        if not self.hparams.source_end_symbol:  # nor is it seen, unless it is all that a blank line has
+            later = inputs[:, 1:]
+            inputs = ops.concatenate([inputs[:, :1], ops.where(later == END, 0, later)], axis=1)
         return padding_mask(inputs)
 
     def _encoded_source(self, encoded: Array, inputs: Array) -> EncodedSource:

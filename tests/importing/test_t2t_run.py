@@ -110,7 +110,7 @@ def refused(model, tmp_path, **options):
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"ffn_layer": "sru"}, {"norm_type": "batch"}, {"norm_epsilon": 1e-5}, {"proximity_bias": True}),
+        *({"ffn_layer": "sru"}, {"norm_type": "batch"}, {"proximity_bias": True}),
         *({"self_attention_type": "local_mask_right"}, {"layer_preprocess_sequence": "dn"}, {"pos": None}),
         *({"top": {"targets": "x"}}, {"vocab_divisor": 128}, {"weight_dtype": "bfloat16"}, {"num_heads": 0}),
     ],
@@ -169,7 +169,7 @@ def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
     assert "hparams.json is not a tensor2tensor" in refused(model, tmp_path, data_dir=data_dir)
     (model / "hparams.json").unlink()
     assert "has no hparams.json" in refused(model, tmp_path, data_dir=data_dir)
-    assert "no tensor2tensor checkpoint" in refused(data_dir, tmp_path)
+    assert "has no checkpoint, such as" in refused(data_dir, tmp_path)
 
 
 def test_the_vocabularies_of_a_model_with_two_are_asked_for(t2t_dir, tmp_path):

@@ -119,6 +119,27 @@ RUNS = {
         ),
         Run("t2t-lite-export", {"t2t-lite-serve --export_dir=mymodel --port=8000\n": ""}, ("mymodel/model.bin",)),
     ],
+    "docs/from-opennmt-tf.md": [
+        Run(
+            "t2t-lite-import run",
+            writes=("ours/ckpt-2500.index",),
+            prints=("the run's: --hparams=", "Ein Mann schläft."),
+            before="cp -r {opennmt_dir}/. . && chmod -R u+w . && mv tiny run && mv run/data.yml .",
+        ),
+        Run(
+            "t2t-lite-trainer",
+            {"--train_steps=1000": "--train_steps=4 --save_checkpoints_steps=2"},
+            ("mine/ckpt-4.index",),
+            ("dev loss",),
+            before="for i in 1 2 3 4 5 6 7 8; do cat run/in.txt >> my.en; cat run/ref.txt >> my.de; done",
+        ),
+        Run(
+            "t2t-lite-import converted",
+            writes=("test.out", "export/model.bin"),
+            before="t2t-lite-export --output_dir=ours --format=ctranslate2 --export_dir=converted && "
+            "rm converted/export.json && sed -i 's/<pad>/<s>/' converted/*.json && cp run/in.txt test.en",
+        ),
+    ],
 }
 
 

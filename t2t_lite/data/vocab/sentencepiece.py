@@ -193,7 +193,19 @@ class PieceListVocabulary(SentencePieceVocabulary):
 
 
 def piece_list(pieces: Sequence[str], model: bytes, language: str = "") -> bytes:
-    """Returns the content of a `PieceListVocabulary`, given the pieces by id, with the symbols first."""
+    """Returns the content of a `PieceListVocabulary`, given the pieces by id, with the symbols first.
+
+    Raises UserError if `model` is no SentencePiece model, or most of its pieces are others.
+    """
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        of_model = {*processor.id_to_piece(list(range(processor.get_piece_size())))}
+        if not of_model:
+            raise RuntimeError("no pieces")
+    except RuntimeError as error:
+        raise UserError("the SentencePiece model of the vocabulary is damaged; copy it again") from error
+    if 2 * len(of_model & {*pieces}) <= len(of_model):
+        raise UserError("the SentencePiece model has other pieces than the vocabulary; pass the one that belongs to it")
     more = {"moses_punctuation": language} if language else {}
     return json_content("sentencepiece_list", pieces, model=base64.b64encode(model).decode(), **more)
 
