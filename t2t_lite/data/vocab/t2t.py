@@ -160,10 +160,6 @@ def subword_list(content: bytes) -> bytes:
     return json_content("subwords", own)
 
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-
 _RESERVED_TOKENS = ["<pad>", "<EOS>"]
 # tensor2tensor's names for the token of unknown words, which usually follows the reserved tokens.
 _UNKNOWN_NAMES = ("UNK", "<UNK>", "<unk>")
