@@ -749,9 +749,8 @@ def checked_texts(what: str, given: object) -> str | Sequence[str]:
     """
     if isinstance(given, str):
         return _without_line_end(what, given)
-    if isinstance(given, bytes | bytearray | Mapping) or not (
-        hasattr(given, "__len__") and hasattr(given, "__getitem__")
-    ):
+    is_list = hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    if not is_list or isinstance(given, bytes | bytearray | Mapping):
         raise UserError(f"{what} is {_named(given)}; pass a text or a list of texts")
     for number, text in enumerate(cast(Sequence[object], given)):
         if not isinstance(text, str):

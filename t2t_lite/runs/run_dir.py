@@ -129,17 +129,9 @@ def run_files(path: Path) -> list[Path]:
 
     A run directory may also contain other files, such as translations, which are left out.
     """
-    names = (
-        "hparams.json",
-        "run.json",
-        "evaluations.json",
-        "evaluation_due",
-        "decode_hparams.json",
-        "log.jsonl",
-        "report.md",
-        "report.html",
-    )
-    files = [file for name in (*names, "vocab.*", "ckpt-*", "average-*") for file in Path(path).glob(name)]
+    names = ("hparams.json", "run.json", "evaluations.json", "evaluation_due", "decode_hparams.json")
+    more = ("log.jsonl", "report.md", "report.html", "vocab.*", "ckpt-*", "average-*")
+    files = [file for name in (*names, *more) for file in Path(path).glob(name)]
     return [*files, *(file for file in Path(path).glob("scores/*/*") if file.is_file())]
 
 
