@@ -119,11 +119,9 @@ def distribute_batches(
             shares = dict(batch)
             for name, length in zip(("inputs", "targets"), lengths):
                 rows, its_length = tf.unstack(tf.shape(batch[name]))
-                missing = [[0, mine * share - rows], [0, length - its_length]]
-                places = tf.pad(batch[name], missing)
+                places = tf.pad(batch[name], [[0, mine * share - rows], [0, length - its_length]])
                 places = tf.reshape(places, [mine, share, length])
-                missing = [[0, 0], [0, number * size - share], [0, 0]]
-                places = tf.pad(places, missing)
+                places = tf.pad(places, [[0, 0], [0, number * size - share], [0, 0]])
                 shares[name] = tf.reshape(places, [mine, number, size, length])
             for name in shares.keys() - {"inputs", "targets"}:
                 shares[name] = tf.repeat(shares[name], mine)
