@@ -153,9 +153,8 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> Comparison:
     metrics = [each.metric for each in first.figures if each.metric and all(each.metric in other for other in known)]
     several = METRICS.fact(problem.metric, "several_references", False)
     references = first.references
-    registered = [
-        name for name in dict.fromkeys(metrics) if name in METRICS
-    ]  # not those of a plug-in that is not loaded
+    # Not those of a plug-in that is not loaded.
+    registered = [name for name in dict.fromkeys(metrics) if name in METRICS]
     return compare_texts(
         [name for name in registered if make_metric(name, **options_for(name, problem)).resampled()],
         {name: one.hypotheses for name, one in zip(names, scores)},

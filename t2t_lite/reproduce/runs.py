@@ -27,17 +27,8 @@ from t2t_lite.runs.run_dir import data_digests, open_run_dir, with_order_of_run
 PAPER_BASE = "transformer_base"
 # Settings that are scaled to a smaller base model. All other settings are those of the paper's row.
 _SIZES = (
-    "num_encoder_layers",
-    "num_decoder_layers",
-    "hidden_size",
-    "filter_size",
-    "num_heads",
-    "attention_key_size",
-    "attention_value_size",
-    "parameter_heads",
-    "parameter_head_size",
-    "parameter_pairs",
-    "train_steps",
+    *("num_encoder_layers", "num_decoder_layers", "hidden_size", "filter_size", "num_heads", "attention_key_size"),
+    *("attention_value_size", "parameter_heads", "parameter_head_size", "parameter_pairs", "train_steps"),
 )
 PREFIX = "transformer_"
 BIG = "transformer_big"
