@@ -81,9 +81,8 @@ class TextPairs(Problem):
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
-        self._drops, self._allow_unequal = (
-            parse_switch(name, options.pop(name, "False")) for name in ("drop_duplicates", "allow_unequal")
-        )
+        given = {name: parse_switch(name, options.pop(name, "False")) for name in ("drop_duplicates", "allow_unequal")}
+        self._drops, self._allow_unequal = given.values()
         super().__init__(is_reversed, **options)
         numbers = {name: options.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
@@ -93,10 +92,7 @@ class TextPairs(Problem):
         self.options = {
             name: value for name, value in options.items() if self._numbers.get(name) != _NUMBERS.get(name, "")
         }
-        if self._drops:
-            self.options["drop_duplicates"] = "True"
-        if self._allow_unequal:
-            self.options["allow_unequal"] = "True"
+        self.options |= {name: "True" for name, is_on in given.items() if is_on}
         self._symbols = tuple(filter(None, map(str.strip, options.get("symbols", "").split(","))))
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
@@ -207,9 +203,7 @@ class TextPairs(Problem):
         """Returns why a pair is dropped: a side is unusable or, in train, too long or much longer than the other."""
         if (drop_reason := super().drop_reason(split, example)) or split != "train":
             return drop_reason
-        shorter, longer = len(example.inputs), len(example.targets)
-        if shorter > longer:
-            shorter, longer = longer, shorter
+        shorter, longer = sorted(map(len, example))
         if longer > self._numbers["max_characters"]:
             return f"a side of more than {self._numbers['max_characters']} characters"
         if longer > _SHORT and longer > self._numbers["max_ratio"] * shorter:
