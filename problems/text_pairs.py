@@ -96,7 +96,12 @@ class TextPairs(Problem):
         self._symbols = tuple(filter(None, map(str.strip, options.get("symbols", "").split(","))))
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
-            self._check_options(split)
+            source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
+            if source != target:
+                has, lacks = ("source", "target") if source else ("target", "source")
+                raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`; pass both", status=2)
+            if source and tsv:
+                raise UserError(f"`{split}_tsv` has both sides; remove `{split}_source` and `{split}_target`", status=2)
 
     def usual_languages(self) -> str:
         """Returns the languages by the endings of the training files, such as "en-de" for train.en and train.de."""
@@ -113,14 +118,6 @@ class TextPairs(Problem):
     def symbols(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The texts given by --symbols, each of which is one token."""
         return self._symbols
-
-    def _check_options(self, split: str) -> None:
-        source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
-        if source != target:
-            has, lacks = ("source", "target") if source else ("target", "source")
-            raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`; pass both", status=2)
-        if source and tsv:
-            raise UserError(f"`{split}_tsv` has both sides; remove `{split}_source` and `{split}_target`", status=2)
 
     def check_options(self) -> None:
         """Raises UserError if there is no training text."""

@@ -79,13 +79,8 @@ class Comparison:
         titles = ["", "score", "95% interval", "p, bootstrap", "p, randomisation"]
         for metric, systems in self.systems.items():
             rows = [
-                [
-                    each.name,
-                    f"{each.score:.2f}",
-                    format_interval((each.low, each.high)),
-                    format_p_value(each.p_bootstrap),
-                    format_p_value(each.p_randomisation),
-                ]
+                [each.name, f"{each.score:.2f}", format_interval((each.low, each.high))]
+                + [format_p_value(p_value) for p_value in (each.p_bootstrap, each.p_randomisation)]
                 for each in systems
             ]
             lines += ["", f"{figure_label(figure_name(metric))}:", "", *table(titles, rows)]

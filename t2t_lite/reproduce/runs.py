@@ -160,13 +160,8 @@ class Run:
 
     def evaluation(self) -> list[Command]:
         averaging = [Command("avg", tuple(_as_flags({"output_dir": self.directory})))] if self.averages else []
-        flags = {
-            "output_dir": self.directory,
-            "data_dir": self.data_flags["data_dir"],
-            "split": self.split,
-            "checkpoint_path": self.checkpoint,
-            "decode_hparams": self.search,
-        }
+        flags = {"output_dir": self.directory, "data_dir": self.data_flags["data_dir"], "split": self.split}
+        flags |= {"checkpoint_path": self.checkpoint, "decode_hparams": self.search}
         if self.averages and self.column.startswith("EN-"):  # table 2 has the paper's BLEU, whatever the problem
             flags["metric"] = "paper_bleu"
         return [*averaging, Command("eval", tuple(_as_flags(flags)))]

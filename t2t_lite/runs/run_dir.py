@@ -265,11 +265,6 @@ def _why_not(folder: Path, run: Path) -> str | None:
     return None if folder.is_dir() else "missing"
 
 
-def _origins(problem: Problem, hparams: HParams) -> dict[str, Origin]:
-    names = _names(problem.data_name, dataclasses.asdict(hparams))
-    return {registry.kind: origin for registry, name in names.items() if (origin := registry.origin(name))}
-
-
 def prepare_run_dir(
     path: Path,
     hparams: HParams,
@@ -309,11 +304,12 @@ def prepare_run_dir(
             with written_whole(path / source.name) as partial:
                 shutil.copyfile(source, partial)
     write_text(path / "hparams.json", hparams.to_json())
+    names = _names(problem.data_name, dataclasses.asdict(hparams))
     run = {
         "version": t2t_lite.__version__,
         "problem": problem.name,
         "random_seed": random_seed,
-        "plugins": _origins(problem, hparams),
+        "plugins": {each.kind: origin for each, name in names.items() if (origin := each.origin(name))},
         "vocabulary": {"file": vocabulary.name, "sha256": file_sha256(vocabulary)},
     }
     if inputs_vocabulary != vocabulary:

@@ -119,9 +119,11 @@ def distribute_batches(
             shares = dict(batch)
             for name, length in zip(("inputs", "targets"), lengths):
                 rows, its_length = tf.unstack(tf.shape(batch[name]))
-                places = tf.pad(batch[name], [[0, mine * share - rows], [0, length - its_length]])
+                missing = [[0, mine * share - rows], [0, length - its_length]]
+                places = tf.pad(batch[name], missing)
                 places = tf.reshape(places, [mine, share, length])
-                places = tf.pad(places, [[0, 0], [0, number * size - share], [0, 0]])
+                missing = [[0, 0], [0, number * size - share], [0, 0]]
+                places = tf.pad(places, missing)
                 shares[name] = tf.reshape(places, [mine, number, size, length])
             for name in shares.keys() - {"inputs", "targets"}:
                 shares[name] = tf.repeat(shares[name], mine)
