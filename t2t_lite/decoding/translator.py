@@ -342,17 +342,7 @@ class Translator:
           UserError: if a setting is out of range.
         """
         beams = self._search(
-            lines,
-            settings,
-            num_wanted=1,
-            prefixes=prefixes,
-            first_line=first_line,
-            on_done=on_done,
-            constraints=constraints,
-            phrases=phrases,
-            terms=terms,
-            check=check,
-            copy_letterless=copy_letterless,
+            *(lines, settings, 1, prefixes, first_line, on_done, constraints, phrases, terms, check, copy_letterless),
             exact_scores=return_scores,
         )
         best = [hypotheses[0] for hypotheses in beams]
@@ -392,15 +382,7 @@ class Translator:
         some have the same text: then only the best of them is returned.
         """
         return self._search(
-            lines,
-            settings,
-            num_wanted=0,
-            prefixes=prefixes,
-            first_line=first_line,
-            on_done=on_done,
-            constraints=constraints,
-            phrases=phrases,
-            terms=terms,
+            *(lines, settings, 0, prefixes, first_line, on_done, constraints, phrases, terms),
             copy_letterless=copy_letterless,
         )
 
