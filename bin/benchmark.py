@@ -173,13 +173,8 @@ def _run(flags: Sequence[str]) -> None:
             setattr(arguments, name, default)
     if arguments.layers and arguments.plot_file is not None:
         check_plot_file(Path(arguments.plot_file))  # before measuring, which takes minutes
-    modes = {
-        "layers": _show_layers,
-        "cost": _show_cost,
-        "training": _show_training,
-        "decoding": _show_decoding,
-        "curve": _show_curve,
-    }
+    modes = {"layers": _show_layers, "cost": _show_cost, "training": _show_training, "decoding": _show_decoding}
+    modes |= {"curve": _show_curve}
     next(show for mode, show in modes.items() if getattr(arguments, mode))(arguments)
 
 

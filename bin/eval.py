@@ -76,16 +76,9 @@ def _run(flags: Sequence[str]) -> None:
         _tune(arguments)
         return
     if arguments.heads:
-        reports = [
-            t2t.measure_heads(
-                run,
-                arguments.split,
-                data_dir=arguments.data_dir,
-                checkpoint_path=arguments.checkpoint_path,
-                lines=arguments.heads,
-            )
-            for run in arguments.output_dir
-        ]
+        options = {name: getattr(arguments, name) for name in ("data_dir", "checkpoint_path")}
+        options["lines"] = arguments.heads
+        reports = [t2t.measure_heads(run, arguments.split, **options) for run in arguments.output_dir]
         if arguments.json:
             print(as_json([each.content for each in reports]))
         else:

@@ -276,13 +276,8 @@ def _print_json(
     for name, systems in compared.systems.items():
         first = systems[0]
         comparisons = [
-            {
-                "hypothesis": each.name,
-                "score": each.score,
-                "low": each.low,
-                "high": each.high,
-                "p_value": getattr(each, f"p_{test}"),
-            }
+            {"hypothesis": each.name, "score": each.score, "low": each.low, "high": each.high}
+            | {"p_value": getattr(each, f"p_{test}")}
             for each in systems
         ]
         metrics.append(

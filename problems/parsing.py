@@ -148,13 +148,9 @@ class WsjParsing(Parsing):
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about how the treebank is split."""
-        if not (missing := self._missing_sections()):
-            message = "the trees are split by section: train 02-21, dev 22, test 23"
-        else:
-            message = (
-                f"sections {', '.join(f'{section:02}' for section in missing)} are missing, "
-                f"so the trees are {_SPLIT_NOTE}"
-            )
+        message = "the trees are split by section: train 02-21, dev 22, test 23"
+        if missing := ", ".join(f"{section:02}" for section in self._missing_sections()):
+            message = f"sections {missing} are missing, so the trees are {_SPLIT_NOTE}"
         return [message, *super().notes(files)]
 
     def _missing_sections(self) -> list[int]:

@@ -81,9 +81,8 @@ class TextPairs(Problem):
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
-        self._drops, self._allow_unequal = (
-            parse_switch(name, options.pop(name, "False")) for name in ("drop_duplicates", "allow_unequal")
-        )
+        given = {name: parse_switch(name, options.pop(name, "False")) for name in ("drop_duplicates", "allow_unequal")}
+        self._drops, self._allow_unequal = given.values()
         super().__init__(is_reversed, **options)
         numbers = {name: options.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
@@ -93,14 +92,16 @@ class TextPairs(Problem):
         self.options = {
             name: value for name, value in options.items() if self._numbers.get(name) != _NUMBERS.get(name, "")
         }
-        if self._drops:
-            self.options["drop_duplicates"] = "True"
-        if self._allow_unequal:
-            self.options["allow_unequal"] = "True"
+        self.options |= {name: "True" for name, is_on in given.items() if is_on}
         self._symbols = tuple(filter(None, map(str.strip, options.get("symbols", "").split(","))))
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
-            self._check_options(split)
+            source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
+            if source != target:
+                has, lacks = ("source", "target") if source else ("target", "source")
+                raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`; pass both", status=2)
+            if source and tsv:
+                raise UserError(f"`{split}_tsv` has both sides; remove `{split}_source` and `{split}_target`", status=2)
 
     def usual_languages(self) -> str:
         """Returns the languages by the endings of the training files, such as "en-de" for train.en and train.de."""
@@ -117,14 +118,6 @@ class TextPairs(Problem):
     def symbols(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The texts given by --symbols, each of which is one token."""
         return self._symbols
-
-    def _check_options(self, split: str) -> None:
-        source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
-        if source != target:
-            has, lacks = ("source", "target") if source else ("target", "source")
-            raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`; pass both", status=2)
-        if source and tsv:
-            raise UserError(f"`{split}_tsv` has both sides; remove `{split}_source` and `{split}_target`", status=2)
 
     def check_options(self) -> None:
         """Raises UserError if there is no training text."""
@@ -207,9 +200,7 @@ class TextPairs(Problem):
         """Returns why a pair is dropped: a side is unusable or, in train, too long or much longer than the other."""
         if (drop_reason := super().drop_reason(split, example)) or split != "train":
             return drop_reason
-        shorter, longer = len(example.inputs), len(example.targets)
-        if shorter > longer:
-            shorter, longer = longer, shorter
+        shorter, longer = sorted(map(len, example))
         if longer > self._numbers["max_characters"]:
             return f"a side of more than {self._numbers['max_characters']} characters"
         if longer > _SHORT and longer > self._numbers["max_ratio"] * shorter:

@@ -274,8 +274,5 @@ def _train(
     with tensorflow_job():
         from t2t_lite.training import run
 
-        if run_dir:
-            return run.train(
-                run_dir.hparams, lambda _: run_dir, output_dir, data_dir, manifest, options, callbacks, display
-            )
-        return run.train(hparams, prepare, output_dir, data_dir, manifest, options, callbacks, display)
+        first, make = (run_dir.hparams, lambda _: run_dir) if run_dir else (hparams, prepare)
+        return run.train(first, make, output_dir, data_dir, manifest, options, callbacks, display)

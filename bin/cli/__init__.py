@@ -17,30 +17,3 @@ from t2t_lite.bin.cli.flags import (
     whole_number,
 )
 from t2t_lite.bin.cli.run import CommandParser, end_at_second_signal, parse_with_problem, program, run
-
-__all__ = [
-    "CommandDisplay",
-    "CommandParser",
-    "Flags",
-    "Paths",
-    "RunFlags",
-    "choice_type",
-    "end_at_second_signal",
-    "given",
-    "is_remote",
-    "load_plugins",
-    "parse_with_problem",
-    "path",
-    "paths",
-    "positive_number",
-    "print_table",
-    "program",
-    "run",
-    "say",
-    "say_next",
-    "table",
-    "trust_plugins",
-    "truth",
-    "warn",
-    "whole_number",
-]

@@ -66,9 +66,11 @@ def run(
         with (
             restored_process_state(),
             utf8_output(),
-            _warnings_printed(),
             _errors_as_one_line(PROGRAM.format(command), "--debug" in flags),
         ):
+            # The library's warnings are printed, and hidden from the handlers of the surrounding program.
+            LOG.handlers[:], LOG.propagate = [_Printer(logging.WARNING)], False
+            LOG.setLevel(logging.WARNING)
             status = body(flags) or 0
             sys.stdout.flush()
             if exit_at_once and argv is None:
@@ -136,19 +138,6 @@ class _Printer(logging.Handler):
 
 
 @contextlib.contextmanager
-def _warnings_printed() -> Iterator[None]:
-    """Prints the library's warnings inside the block, and hides them from the handlers of the surrounding program."""
-    handlers, propagate, level = LOG.handlers[:], LOG.propagate, LOG.level
-    LOG.handlers[:], LOG.propagate = [_Printer(logging.WARNING)], False
-    LOG.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        LOG.handlers[:], LOG.propagate = handlers, propagate
-        LOG.setLevel(level)
-
-
-@contextlib.contextmanager
 def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
     """Turns an error inside the block that the user can fix into one line and an exit status."""
     try:
@@ -158,22 +147,16 @@ def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         raise SystemExit(130) from None
-    except (UserError, OSError) as error:
-        if debug:
-            if isinstance(error, UserError):
-                error.args = (as_flags(str(error)),)
-            raise
+    except (UserError, OSError, ModuleNotFoundError) as error:
         if isinstance(error, UserError):
-            print(f"{program}: error: {as_flags(str(error))}", file=sys.stderr)
-            raise SystemExit(error.status) from None
-        print(f"{program}: error: {os_error_line(error)}", file=sys.stderr)
-        raise SystemExit(1) from None
-    except ModuleNotFoundError as error:
-        missing = None if debug else missing_package(error)
-        if missing is None:
+            line = as_flags(str(error))
+            error.args = (line,)
+        else:
+            line = os_error_line(error) if isinstance(error, OSError) else missing_package(error)
+        if debug or line is None:
             raise
-        print(f"{program}: error: {missing}", file=sys.stderr)
-        raise SystemExit(1) from None
+        print(f"{program}: error: {line}", file=sys.stderr)
+        raise SystemExit(error.status if isinstance(error, UserError) else 1) from None
 
 
 _ADVICE = {
@@ -201,8 +184,8 @@ def os_error_line(error: OSError) -> str:
     return f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}"
 
 
-# Loggers whose level or handlers TensorFlow and `import_tensorflow` change.
-_LOGGERS = ("", "tensorflow", "absl")
+# Loggers whose level or handlers TensorFlow, `import_tensorflow` and `run` change.
+_LOGGERS = ("", "tensorflow", "absl", LOG.name)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

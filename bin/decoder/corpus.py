@@ -161,18 +161,15 @@ def _waiting(shards: list[Shard], arguments: argparse.Namespace, model: ModelSou
             f"another folder"
         )
     known = before["inputs"] if before else {}
-    done = [
-        shard
-        for shard in shards
-        if known.get(name := shard.source.rpartition("/")[2]) == digests[name] and FileSystems.exists(shard.target)
-    ]
-    record = json.dumps({"made_by": made_by, "inputs": known | digests}, indent=1)
+    waiting = []
     for shard in shards:
         if known.get(name := shard.source.rpartition("/")[2]) != digests[name]:  # what is there is of another input
             outputs = (shard.target, f"{shard.target}{_BLOCKS}")
             FileSystems.delete([output for output in outputs if FileSystems.exists(output)])
-    _write_whole(path, [record.encode()])
-    return [shard for shard in shards if shard not in done]
+        if not FileSystems.exists(shard.target):
+            waiting.append(shard)
+    _write_whole(path, [json.dumps({"made_by": made_by, "inputs": known | digests}, indent=1).encode()])
+    return waiting
 
 
 @contextlib.contextmanager

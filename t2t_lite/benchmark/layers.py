@@ -321,8 +321,7 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
     ):
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        axes.set_xlabel(x)
-        axes.set_ylabel(y)
+        axes.set(xlabel=x, ylabel=y)
         axes.grid(alpha=0.3)
     labels = [f"{name}\n{works[name]}" if name in works else name for name in lines]
     figure.legend(lines.values(), labels, loc="outside right center", labelspacing=1.0)

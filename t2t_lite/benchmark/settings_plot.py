@@ -47,10 +47,7 @@ def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
     bars.invert_yaxis()
     bars.set_xlabel("parameters, millions")
     bars.grid(alpha=0.3, axis="x")
-    rates.set_xlabel("step")
-    rates.set_ylabel("learning rate")
-    rates.set_xlim(left=0)
-    rates.set_ylim(bottom=0)
+    rates.set(xlabel="step", ylabel="learning rate", xlim=(0, None), ylim=(0, None))
     rates.grid(alpha=0.3)
     for axes in (bars, rates):
         axes.set_axisbelow(True)

@@ -113,9 +113,7 @@ class Manifest:
 
     def languages(self, problem: Problem, data_dir: Path) -> str:
         """Returns the recorded languages as `language_pair` reads them, or "". Raises UserError if others are given."""
-        recorded = self.settings.get("languages") or joined_languages(
-            *(self.settings.get(name) or "" for name in LANGUAGES)
-        )
+        recorded = self.settings.get("languages") or joined_languages(*map(self.settings.get, LANGUAGES))
         given = problem.options.get("languages", recorded)
         if recorded and language_pair(given) != language_pair(recorded):
             raise UserError(

@@ -65,9 +65,8 @@ class Mixture(Problem):
             raise UserError(
                 f"'{self.data_name}' cannot be reversed, because the tags of its sources would be in the targets"
             )
-        if len({bool(part.weight) for part in self.parts}) > 1 or not all(
-            0 <= part.weight <= sys.float_info.max for part in self.parts
-        ):
+        weights = [part.weight for part in self.parts]
+        if len(set(map(bool, weights))) > 1 or not all(0 <= weight <= sys.float_info.max for weight in weights):
             raise UserError(f"'{self.data_name}': set a weight above 0 for all parts or for none")
         self._sizes: dict[int, int] = {}
         self._problems: dict[Part, Problem] = {}

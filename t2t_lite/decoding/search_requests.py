@@ -105,27 +105,24 @@ def make_beam_search(
     terms: Sequence[LineTerm] = (),
 ) -> BeamSearch:
     """Returns the search for the given settings; constraints apply in the given order."""
-    random = decode_hparams.sampling_method == "random"
+    settings, random = decode_hparams, decode_hparams.sampling_method == "random"
+    sampling = Sampling(settings.sampling_temp, settings.sampling_keep_top_k, settings.sampling_keep_top_p)
     rules = tuple(each.constraint for each in constraints)
     has_prefix = any(isinstance(rule, Prefix) for rule in rules)
     return BeamSearch(
         vocabulary.size,
-        decode_hparams.beam_size,
-        decode_hparams.alpha,
-        decode_hparams.length_penalty,
-        groups=decode_hparams.beam_size if random else decode_hparams.diverse_beam_groups,
-        diversity_strength=decode_hparams.diverse_beam_strength,
-        coverage_beta=decode_hparams.coverage_penalty,
+        settings.beam_size,
+        settings.alpha,
+        settings.length_penalty,
+        groups=settings.beam_size if random else settings.diverse_beam_groups,
+        diversity_strength=settings.diverse_beam_strength,
+        coverage_beta=settings.coverage_penalty,
         num_wanted=num_wanted,
-        sampling=Sampling(
-            decode_hparams.sampling_temp, decode_hparams.sampling_keep_top_k, decode_hparams.sampling_keep_top_p
-        )
-        if random
-        else None,
+        sampling=sampling if random else None,
         constraints=rules,
         terms=tuple(each.term for each in terms),
-        min_length=decode_hparams.min_length,
-        never=() if has_prefix else _never(decode_hparams, vocabulary),
+        min_length=settings.min_length,
+        never=() if has_prefix else _never(settings, vocabulary),
     )
 
 

@@ -342,17 +342,7 @@ class Translator:
           UserError: if a setting is out of range.
         """
         beams = self._search(
-            lines,
-            settings,
-            num_wanted=1,
-            prefixes=prefixes,
-            first_line=first_line,
-            on_done=on_done,
-            constraints=constraints,
-            phrases=phrases,
-            terms=terms,
-            check=check,
-            copy_letterless=copy_letterless,
+            *(lines, settings, 1, prefixes, first_line, on_done, constraints, phrases, terms, check, copy_letterless),
             exact_scores=return_scores,
         )
         best = [hypotheses[0] for hypotheses in beams]
@@ -392,15 +382,7 @@ class Translator:
         some have the same text: then only the best of them is returned.
         """
         return self._search(
-            lines,
-            settings,
-            num_wanted=0,
-            prefixes=prefixes,
-            first_line=first_line,
-            on_done=on_done,
-            constraints=constraints,
-            phrases=phrases,
-            terms=terms,
+            *(lines, settings, 0, prefixes, first_line, on_done, constraints, phrases, terms),
             copy_letterless=copy_letterless,
         )
 
@@ -749,9 +731,8 @@ def checked_texts(what: str, given: object) -> str | Sequence[str]:
     """
     if isinstance(given, str):
         return _without_line_end(what, given)
-    if isinstance(given, bytes | bytearray | Mapping) or not (
-        hasattr(given, "__len__") and hasattr(given, "__getitem__")
-    ):
+    is_list = hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    if not is_list or isinstance(given, bytes | bytearray | Mapping):
         raise UserError(f"{what} is {_named(given)}; pass a text or a list of texts")
     for number, text in enumerate(cast(Sequence[object], given)):
         if not isinstance(text, str):

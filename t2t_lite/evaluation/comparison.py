@@ -79,13 +79,8 @@ class Comparison:
         titles = ["", "score", "95% interval", "p, bootstrap", "p, randomisation"]
         for metric, systems in self.systems.items():
             rows = [
-                [
-                    each.name,
-                    f"{each.score:.2f}",
-                    format_interval((each.low, each.high)),
-                    format_p_value(each.p_bootstrap),
-                    format_p_value(each.p_randomisation),
-                ]
+                [each.name, f"{each.score:.2f}", format_interval((each.low, each.high))]
+                + [format_p_value(p_value) for p_value in (each.p_bootstrap, each.p_randomisation)]
                 for each in systems
             ]
             lines += ["", f"{figure_label(figure_name(metric))}:", "", *table(titles, rows)]
@@ -153,9 +148,8 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> Comparison:
     metrics = [each.metric for each in first.figures if each.metric and all(each.metric in other for other in known)]
     several = METRICS.fact(problem.metric, "several_references", False)
     references = first.references
-    registered = [
-        name for name in dict.fromkeys(metrics) if name in METRICS
-    ]  # not those of a plug-in that is not loaded
+    # Not those of a plug-in that is not loaded.
+    registered = [name for name in dict.fromkeys(metrics) if name in METRICS]
     return compare_texts(
         [name for name in registered if make_metric(name, **options_for(name, problem)).resampled()],
         {name: one.hypotheses for name, one in zip(names, scores)},

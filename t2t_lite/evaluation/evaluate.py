@@ -512,14 +512,8 @@ def by_length(
     for bucket, chosen in sorted(rows.items()):
         outputs = [hypotheses[row] for row in chosen]
         theirs = [[lines[row] for row in chosen] for lines in references]
-        is_last = bucket == _MOST_BUCKETS - 1
+        last = "+" if bucket == _MOST_BUCKETS - 1 else f"-{(bucket + 1) * width}"
         ratio = len(" ".join(outputs).split()) / max(1, len(" ".join(theirs[0]).split())) if has_words else None
-        bucket_rows.append(
-            {
-                "words": f"{bucket * width + 1}+" if is_last else f"{bucket * width + 1}-{(bucket + 1) * width}",
-                "lines": len(chosen),
-                "score": score(outputs, theirs),
-                "length_ratio": ratio,
-            }
-        )
+        row = {"words": f"{bucket * width + 1}{last}", "lines": len(chosen), "score": score(outputs, theirs)}
+        bucket_rows.append(row | {"length_ratio": ratio})
     return bucket_rows

@@ -163,8 +163,7 @@ def _draw(axes: "Axes", curves: Sequence[Curve], axis: str, unit: str) -> None:
             markersize=3.5,
             label=_label(curve.label),
         )
-    axes.set_xlabel(axis)
-    axes.set_ylabel(_label(unit))
+    axes.set(xlabel=axis, ylabel=_label(unit))
     axes.grid(alpha=0.25, linewidth=0.6)
 
 

@@ -104,10 +104,6 @@ def _remarks(run: StoredRun) -> Iterator[Remark]:
             f"Not registered here: {', '.join(unregistered)}. The report shows what the files say and never executes "
             f"code that a run names. To load that code, pass its folder with --t2t_usr_dir."
         )
-    yield from _remarks_on_training(run)
-
-
-def _remarks_on_training(run: StoredRun) -> Iterator[Remark]:
     if run.last_step < run.train_steps:
         steps = f"{run.last_step:,} of {run.train_steps:,.0f}"
         yield Remark(f"The training is at step {steps}; repeat the t2t-lite-trainer command to continue.")
@@ -128,8 +124,8 @@ def _remarks_on_training(run: StoredRun) -> Iterator[Remark]:
         yield Remark("There is no average of checkpoints:", command_line("avg", run))
     if run.checkpoints and not run.scores:
         yield Remark("No split was evaluated with t2t-lite-eval:", command_line("eval", run, "--split=test"))
-    lacking = [each for each in run.scores if not each.examples and any(figure.metric for figure in each.figures)]
-    for split in dict.fromkeys(each.split for each in lacking):
+    bare = [each for each in run.scores if not each.examples and any(figure.metric for figure in each.figures)]
+    for split in dict.fromkeys(each.split for each in bare):
         yield Remark(
             f"An evaluation of the {split} split has no worst and best lines; evaluate the split again:",
             command_line("eval", run, f"--split={split}", "--again"),

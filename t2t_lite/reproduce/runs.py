@@ -27,17 +27,8 @@ from t2t_lite.runs.run_dir import data_digests, open_run_dir, with_order_of_run
 PAPER_BASE = "transformer_base"
 # Settings that are scaled to a smaller base model. All other settings are those of the paper's row.
 _SIZES = (
-    "num_encoder_layers",
-    "num_decoder_layers",
-    "hidden_size",
-    "filter_size",
-    "num_heads",
-    "attention_key_size",
-    "attention_value_size",
-    "parameter_heads",
-    "parameter_head_size",
-    "parameter_pairs",
-    "train_steps",
+    *("num_encoder_layers", "num_decoder_layers", "hidden_size", "filter_size", "num_heads", "attention_key_size"),
+    *("attention_value_size", "parameter_heads", "parameter_head_size", "parameter_pairs", "train_steps"),
 )
 PREFIX = "transformer_"
 BIG = "transformer_big"
@@ -169,13 +160,8 @@ class Run:
 
     def evaluation(self) -> list[Command]:
         averaging = [Command("avg", tuple(_as_flags({"output_dir": self.directory})))] if self.averages else []
-        flags = {
-            "output_dir": self.directory,
-            "data_dir": self.data_flags["data_dir"],
-            "split": self.split,
-            "checkpoint_path": self.checkpoint,
-            "decode_hparams": self.search,
-        }
+        flags = {"output_dir": self.directory, "data_dir": self.data_flags["data_dir"], "split": self.split}
+        flags |= {"checkpoint_path": self.checkpoint, "decode_hparams": self.search}
         if self.averages and self.column.startswith("EN-"):  # table 2 has the paper's BLEU, whatever the problem
             flags["metric"] = "paper_bleu"
         return [*averaging, Command("eval", tuple(_as_flags(flags)))]

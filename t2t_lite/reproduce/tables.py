@@ -345,24 +345,13 @@ def table_3(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
         if name not in by_row:
             continue
         run, figures = by_row[name], PAPER_FIGURES[name]
-        hparams = run.hparams
         if rows and _part(rows[-1][0]) != _part(figures.row):
             rows.append([None] * len(columns))
-        rows.append(
-            [
-                figures.row.removeprefix("table 3").strip(", ") or "base",
-                short(name),
-                *_sizes(hparams),
-                hparams.train_steps,
-                trainings[row_and_column(run)]["parameters"],
-                perplexity.mean(name),
-                bleu.mean(name),
-                figures.parameters,
-                figures.perplexity,
-                figures.bleu,
-                str(sum(result.run.row == name for result in results)),
-            ]
-        )
+        title = figures.row.removeprefix("table 3").strip(", ") or "base"
+        row: list = [title, short(name), *_sizes(run.hparams), run.hparams.train_steps]
+        row += [trainings[row_and_column(run)]["parameters"], perplexity.mean(name), bleu.mean(name)]
+        row += [figures.parameters, figures.perplexity, figures.bleu]
+        rows.append([*row, str(sum(result.run.row == name for result in results))])
     return Grid("Table 3: variations on the Transformer architecture", columns, rows, _notes(scale, bleu, perplexity))
 
 
@@ -424,15 +413,9 @@ def judged(observation: Observation, bleu: Seeds, perplexity: Seeds) -> tuple[tu
 
 def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
     pairs = [pair for pair in ("EN-DE", "EN-FR") if pair in scale.problems]
-    columns = [Column("model")]
-    for pair in pairs:
-        columns += [
-            Column(f"{pair}: {PAPER_BLEU}", ".1f"),
-            Column(f"{pair}: sacreBLEU", ".1f"),
-            Column(f"{pair}: paper", ".2f"),
-            Column(f"{pair}: FLOPs", ".2g"),
-            Column(f"{pair}: FLOPs, paper", ".2g"),
-        ]
+    forms = {PAPER_BLEU: ".1f", "sacreBLEU": ".1f", "paper": ".2f", "FLOPs": ".2g", "FLOPs, paper": ".2g"}
+    of_pairs = [Column(f"{pair}: {title}", form) for pair in pairs for title, form in forms.items()]
+    columns = [Column("model"), *of_pairs]
     rows: list[list] = []
     for system in TABLE_2:
         cells = [[None, None, system.bleu.get(pair), None, system.flops.get(pair)] for pair in pairs]
@@ -446,13 +429,8 @@ def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
         row: list = [f"Transformer ({model})"]
         for pair in pairs:
             key = f"{names[model, pair]} {pair}"
-            row += [
-                _mean(ours, key),
-                _mean(plain, key),
-                figures.test[pair],
-                trainings[key].get("flops") if runs.get(key) else None,
-                figures.training_flops,
-            ]
+            flops = trainings[key].get("flops") if runs.get(key) else None
+            row += [_mean(ours, key), _mean(plain, key), figures.test[pair], flops, figures.training_flops]
         rows.append(row)
     notes = [
         *_notes(scale, ours, plain),
@@ -471,13 +449,8 @@ def table_4(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
     for name, training in ROWS[4]:
         row = [_mean(free, training), _mean(trees, training), PAPER_FIGURES[name].test[training]]
         rows.append(["Transformer (4 layers)", training, *row])
-    columns = [
-        Column("parser"),
-        Column("training"),
-        Column("F1", ".1f"),
-        Column("F1, among trees only", ".1f"),
-        Column("F1, paper", ".1f"),
-    ]
+    scores = [Column(title, ".1f") for title in ("F1", "F1, among trees only", "F1, paper")]
+    columns = [Column("parser"), Column("training"), *scores]
     return Grid("Table 4: constituency parsing", columns, rows, _notes(scale, free))
 
 

@@ -284,7 +284,6 @@ class TrainingState(Generic[OptimizerT]):
                 damages.append(error)
                 warn(f"skipped: {str(error).split('; ')[0]}")
                 continue
-            refuse_average(path)
             self._assign(arrays, path)
             return path
         if damages:
@@ -293,14 +292,13 @@ class TrainingState(Generic[OptimizerT]):
 
     def restore_from(self, path: Path) -> None:
         """Restores one checkpoint. Raises UserError if it cannot be read, does not fit the model, or is an average."""
-        arrays = self._read(path)
-        refuse_average(path)
-        self._assign(arrays, path)
+        self._assign(self._read(path), path)
 
     def _read(self, path: Path) -> dict[str, dict[str, np.ndarray]]:
         return {group: read(path, group) for group in self._groups}
 
     def _assign(self, arrays: dict[str, dict[str, np.ndarray]], path: Path) -> None:
+        refuse_average(path)
         for group, variables in self._groups.items():
             assign(variables, arrays[group], f"checkpoint {path} does not fit the {group}")
 

@@ -20,10 +20,8 @@ def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
     """Returns {step: {metric: value}} of a run directory, sorted by step. Raises a UserError if the file is damaged."""
     path = Path(directory) / "evaluations.json"
     try:
-        evaluations = json.loads(path.read_text(encoding="utf-8"))
-        return {
-            int(step): dict(figures) for step, figures in sorted(evaluations.items(), key=lambda item: int(item[0]))
-        }
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return dict(sorted({int(step): dict(figures) for step, figures in stored.items()}.items()))
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, AttributeError) as error:

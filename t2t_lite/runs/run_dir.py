@@ -129,17 +129,9 @@ def run_files(path: Path) -> list[Path]:
 
     A run directory may also contain other files, such as translations, which are left out.
     """
-    names = (
-        "hparams.json",
-        "run.json",
-        "evaluations.json",
-        "evaluation_due",
-        "decode_hparams.json",
-        "log.jsonl",
-        "report.md",
-        "report.html",
-    )
-    files = [file for name in (*names, "vocab.*", "ckpt-*", "average-*") for file in Path(path).glob(name)]
+    names = ("hparams.json", "run.json", "evaluations.json", "evaluation_due", "decode_hparams.json")
+    more = ("log.jsonl", "report.md", "report.html", "vocab.*", "ckpt-*", "average-*")
+    files = [file for name in (*names, *more) for file in Path(path).glob(name)]
     return [*files, *(file for file in Path(path).glob("scores/*/*") if file.is_file())]
 
 
@@ -273,11 +265,6 @@ def _why_not(folder: Path, run: Path) -> str | None:
     return None if folder.is_dir() else "missing"
 
 
-def _origins(problem: Problem, hparams: HParams) -> dict[str, Origin]:
-    names = _names(problem.data_name, dataclasses.asdict(hparams))
-    return {registry.kind: origin for registry, name in names.items() if (origin := registry.origin(name))}
-
-
 def prepare_run_dir(
     path: Path,
     hparams: HParams,
@@ -317,11 +304,12 @@ def prepare_run_dir(
             with written_whole(path / source.name) as partial:
                 shutil.copyfile(source, partial)
     write_text(path / "hparams.json", hparams.to_json())
+    names = _names(problem.data_name, dataclasses.asdict(hparams))
     run = {
         "version": t2t_lite.__version__,
         "problem": problem.name,
         "random_seed": random_seed,
-        "plugins": _origins(problem, hparams),
+        "plugins": {each.kind: origin for each, name in names.items() if (origin := each.origin(name))},
         "vocabulary": {"file": vocabulary.name, "sha256": file_sha256(vocabulary)},
     }
     if inputs_vocabulary != vocabulary:

@@ -95,11 +95,8 @@ def compare(
         samples = np.sort(system.samples)
         outside = len(samples) // 40  # 2.5% on each side
         low, high = float(samples[outside]), float(samples[len(samples) - outside - 1])
-        p_values = (
-            {}
-            if system is drawn[0]
-            else {f"p_{test}": _p_value(drawn[0], system, test, num_samples or TESTS[test]) for test in tests}
-        )
+        others = tests if system is not drawn[0] else ()
+        p_values = {f"p_{test}": _p_value(drawn[0], system, test, num_samples or TESTS[test]) for test in others}
         scores.append(SystemScore(name, system.score, low, high, **p_values))
     return scores
 

@@ -98,12 +98,8 @@ def add_endpoints(app: FastAPI, answering: Answering) -> None:
         for model in models.translators:
             if model.target_language not in targets[model.source_language]:
                 targets[model.source_language].append(model.target_language)
-        return JSONResponse(
-            [
-                {"code": code, "name": languages.language_name(code), "targets": target_codes}
-                for code, target_codes in targets.items()
-            ]
-        )
+        names = {code: languages.language_name(code) for code in targets}
+        return JSONResponse([{"code": code, "name": names[code], "targets": of} for code, of in targets.items()])
 
     @app.post("/detect", tags=_TAGS, openapi_extra=_takes(DetectRequest, {"q": "Ein Hund rennt."}))
     async def detect(request: Request) -> JSONResponse:

@@ -188,11 +188,8 @@ class Origins:
             return ""
         scheme, _, place = origin.partition("://")
         usual = f":{_USUAL_PORTS.get(scheme, '')}"
-        is_own = (
-            scheme in _USUAL_PORTS
-            and place
-            and place.removesuffix(usual) in [host.removesuffix(usual) for host in hosts]
-        )
+        own = [host.removesuffix(usual) for host in hosts]
+        is_own = scheme in _USUAL_PORTS and place and place.removesuffix(usual) in own
         # Browsers set sec-fetch-site themselves. It also works behind a proxy that does not forward the header Host.
         if is_own or values.get(b"sec-fetch-site") == "same-origin":
             return ""

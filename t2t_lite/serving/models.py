@@ -91,7 +91,7 @@ class ModelSet:
                     f"--format=ctranslate2 or keras"
                 )
         self._models: dict[str, ServedModel] = {}  # by name; several of a model with several target languages
-        self._is_ready = False
+        self.is_ready = False
 
     @property
     def expected_languages(self) -> tuple[str, str]:
@@ -99,10 +99,6 @@ class ModelSet:
         own = ((each.source.source_language, each.source.target_language) for each in self._places)
         pairs = (each.languages or pair for each, pair in zip(self._places, own))
         return next((pair for pair in pairs if all(pair) and pair[1] != "mul"), ("en", "de"))
-
-    @property
-    def is_ready(self) -> bool:
-        return self._is_ready
 
     @property
     def all(self) -> list[ServedModel]:
@@ -115,7 +111,7 @@ class ModelSet:
             for each in model.by_language():
                 self._models[each.name] = each
                 on_loaded(each)
-        self._is_ready = True
+        self.is_ready = True
         if len(self.sources) > 1:
             languages.detect("")  # loads the detector now rather than during the first request
 
@@ -196,9 +192,7 @@ class ModelSet:
 
     @property
     def translators(self) -> list[ServedModel]:
-        return [
-            model for model in self.all if model.source_language and model.target_language and not model.writes_trees
-        ]
+        return [each for each in self.all if each.source_language and each.target_language and not each.writes_trees]
 
     @property
     def sources(self) -> list[str]:

@@ -57,25 +57,14 @@ class Metrics:
         seconds = time.monotonic() - record.arrived
         self._requests.labels(path, str(record.status)).inc()
         self._seconds.labels(path).observe(seconds)
-        entry: dict[str, Any] = {
-            "time": round(time.time(), 3),
-            "client": record.client,
-            "method": record.method,
-            "path": record.path,
-            "status": record.status,
-            "seconds": round(seconds, 4),
-        }
+        entry: dict[str, Any] = {"time": round(time.time(), 3), "client": record.client, "method": record.method}
+        entry |= {"path": record.path, "status": record.status, "seconds": round(seconds, 4)}
         if (job := record.job) is not None:
             waited, tokens = job.queue_seconds, sum(text.tokens for text in job.items)
             self._queue_seconds.observe(waited)
             self._tokens.inc(tokens)
-            entry |= {
-                "model": record.model,
-                "lines": len(job.items),
-                "tokens": tokens,
-                "queue_seconds": round(waited, 4),
-                "model_seconds": round(job.model_seconds, 4),
-            }
+            entry |= {"model": record.model, "lines": len(job.items), "tokens": tokens}
+            entry |= {"queue_seconds": round(waited, 4), "model_seconds": round(job.model_seconds, 4)}
             if record.logs_texts:
                 entry["texts"] = [text.text for text in job.items]
         # One JSON object in ASCII, so that no text can imitate another line.

@@ -175,8 +175,9 @@ def meet_workers(workers: Sequence[str], index: int, seconds: float) -> None:
         while missing:
             for number in [number for number, address in missing.items() if _is_open(address)]:
                 del missing[number]
-            while missing and _accepts(own):
-                pass
+            with contextlib.suppress(BlockingIOError):  # nobody else connects
+                while missing:
+                    own.accept()[0].close()
             if missing and time.monotonic() > deadline:
                 listed = ", ".join(f"{number} ({address})" for number, address in missing.items())
                 which = f"worker {listed} has" if len(missing) == 1 else f"workers {listed} have"
@@ -199,13 +200,6 @@ def _opened(address: str) -> socket.socket:
         ) from error
     own.setblocking(False)
     return own
-
-
-def _accepts(own: socket.socket) -> bool:
-    with contextlib.suppress(BlockingIOError):
-        own.accept()[0].close()
-        return True
-    return False
 
 
 def _is_open(address: str) -> bool:

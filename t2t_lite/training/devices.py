@@ -61,19 +61,18 @@ def make_strategy(
         return _tpu_strategy()
     if is_prepared() and not (virtual_devices or xla_compile or name == "multi_worker"):
         divide_cores()  # in a command only, because other programs need the cores for other work
+    _hide_gpus(0 if virtual_devices else num_gpus)
     if virtual_devices:
-        _hide_gpus(0)
         _split_cpu(virtual_devices)
-        devices = [device.name for device in tf.config.list_logical_devices("CPU")] if name != "multi_worker" else []
-    else:
-        _hide_gpus(num_gpus)
-        devices = [device.name for device in tf.config.list_logical_devices("GPU")] if name != "multi_worker" else []
     if name == "multi_worker":
         meet_workers(workers, index, worker_timeout)
         with cpus_as_devices(virtual_devices):
             return tf.distribute.MultiWorkerMirroredStrategy()
+    devices = [device.name for device in tf.config.list_logical_devices("CPU" if virtual_devices else "GPU")]
     if len(devices) > 1 and name == "mirrored":
-        number_collectives_anew()
+        # New keys for its collectives, as in TensorFlow's own tests. Otherwise, they could clash with those of an
+        # earlier strategy in the same process, for example in a notebook.
+        tf.distribute.MirroredStrategy._collective_key_base += 1000
         return tf.distribute.MirroredStrategy(devices)
     return tf.distribute.get_strategy()
 
@@ -214,14 +213,6 @@ def _tpu_strategy() -> tf.distribute.Strategy:
     except (ValueError, tf.errors.OpError) as error:
         raise UserError(f"`strategy=tpu` finds no TPU: {str(error).splitlines()[0]}") from error
     return tf.distribute.TPUStrategy(resolver)
-
-
-def number_collectives_anew() -> None:
-    """Makes the next `MirroredStrategy` use new keys for its collectives, as TensorFlow's own tests do.
-
-    Otherwise, they could clash with those of an earlier strategy in the same process, for example in a notebook.
-    """
-    tf.distribute.MirroredStrategy._collective_key_base += 1000
 
 
 @contextlib.contextmanager

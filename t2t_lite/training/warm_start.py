@@ -101,15 +101,11 @@ class _Fit:
     unused: list[str] = dataclasses.field(default_factory=list)  # names of the checkpoint's weights
 
     def lines(self, checkpoint: Path, num_weights: int) -> list[str]:
-        counts = [f"{len(self.values) - len(self.in_part)} of {num_weights} weights loaded"]
-        if self.in_part:
-            counts.append(f"{len(self.in_part)} in part")
-        if len(self.values) < num_weights:
-            counts.append(f"{num_weights - len(self.values)} not loaded")
-        if self.unused:
-            counts.append(f"{len(self.unused)} in the checkpoint unused")
+        loaded = f"{len(self.values) - len(self.in_part)} of {num_weights} weights loaded"
+        others = {"in part": len(self.in_part), "not loaded": num_weights - len(self.values)}
+        others["in the checkpoint unused"] = len(self.unused)
         return [
-            f"warm start from {checkpoint}: {', '.join(counts)}",
+            f"warm start from {checkpoint}: {', '.join([loaded, *(f'{n} {what}' for what, n in others.items() if n)])}",
             *_bounded("in part", self.in_part),
             *_bounded("not loaded", self.other_shape),
             *_bounded("not loaded", _by_layer(self.missing, "not in the checkpoint")),

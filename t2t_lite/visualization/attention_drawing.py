@@ -85,8 +85,7 @@ def _lines(axes: "Axes", panel: Panel, rows: int) -> None:
             boxes_of_head = [(1.02 + 0.06 * column, key - 0.42, 0.05, 0.84) for key in range(len(each.keys))]
             name = f"box-{each.kind}-layer{each.layer}-head{head}-query{query}"
             _cells(axes, boxes_of_head, each.weights[head, query], head, name)
-    axes.set_xlim(-0.01, 1.01 + boxes)
-    axes.set_ylim(rows - 0.4, -0.6)
+    axes.set(xlim=(-0.01, 1.01 + boxes), ylim=(rows - 0.4, -0.6))
     axes.set_axis_off()
     axes.set_title(layer_title(each.kind, each.layer), fontsize=10)
 
@@ -102,8 +101,7 @@ def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure
         places = [(key, query, 1.0, 1.0) for query in range(len(each.queries)) for key in range(len(each.keys))]
         for panel, head in zip(row, heads):
             _cells(panel, places, each.weights[head].ravel(), head, f"{each.kind}-layer{each.layer}-head{head}")
-            panel.set_xlim(0, len(each.keys))
-            panel.set_ylim(len(each.queries), 0)
+            panel.set(xlim=(0, len(each.keys)), ylim=(len(each.queries), 0))
             panel.set_xticks(np.arange(len(each.keys)) + 0.5, list(map(_escaped, each.keys.labels)), rotation=90)
             panel.set_yticks(np.arange(len(each.queries)) + 0.5, list(map(_escaped, each.queries.labels)))
             panel.xaxis.tick_top()
@@ -148,8 +146,7 @@ def draw_overview(maps: Sequence[AttentionMap]) -> "Figure":
             pixels = np.empty((*each.weights[head].shape, 4))  # RGBA, with the weights as opacity
             pixels[..., :3], pixels[..., 3] = to_rgb(head_color(head)), np.minimum(each.weights[head], 1.0)
             panel.imshow(pixels, aspect="auto", interpolation="nearest")
-            panel.set_xticks([])
-            panel.set_yticks([])
+            panel.set(xticks=[], yticks=[])
             panel.set_title(f"{each.kind}, layer {each.layer}, head {head}", fontsize=8)
             panel.set_xlabel("\n".join(described(measured, head)), fontsize=7)
     return figure

@@ -115,13 +115,9 @@ def chosen_layers(
     chosen = {}
     for kind in kinds:
         number = having.get(kind, 0)
-        wanted = (
-            range(number)
-            if layers is None
-            else dict.fromkeys(layer % number for layer in layers if -number <= layer < number)
-        )
-        if wanted:
-            chosen[kind] = list(wanted)
+        asked = range(number) if layers is None else layers
+        if wanted := list(dict.fromkeys(layer % number for layer in asked if -number <= layer < number)):
+            chosen[kind] = wanted
     for layer in layers or ():
         if not any(-having[kind] <= layer < having[kind] for kind in kinds if having.get(kind)):
             most = max(having.get(kind, 0) for kind in kinds)

@@ -11,7 +11,6 @@ not depend on the number of workers or on interruptions.
 import collections
 import concurrent.futures
 import contextlib
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -277,7 +276,7 @@ def split_pairs(problem: Problem, split: str, files: dict[str, Path], max_cases:
     return itertools.islice(problem.examples(split, files), limit)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class SplitJob:
     problem: Problem
     plan: Plan  # how the records are distributed
@@ -288,7 +287,7 @@ class SplitJob:
     manifest: Manifest  # records each shard and, when it is done, the split
     say: Callable[[str], None]  # receives lines about progress
     total: int | None = None  # number of pairs, if known
-    held_out: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)  # see `encode_pairs`
+    held_out: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see `encode_pairs`
 
     @property
     def name(self) -> str:
@@ -333,10 +332,9 @@ class SplitJob:
         name = self.problem.data_name
         if not statistics.examples:
             raise no_examples(self.problem, self.name)
-        published = self.problem.published_counts.get(self.name, statistics.pairs)
-        if statistics.pairs == published:
+        difference = statistics.pairs - self.problem.published_counts.get(self.name, statistics.pairs)
+        if not difference:
             return
-        difference = statistics.pairs - published
         comparison = "more" if difference > 0 else "fewer"
         what = f"has {statistics.pairs:,} pairs, {abs(difference):,} {comparison} than published"
         if self.name == "test":

@@ -66,8 +66,7 @@ def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
         if (isinstance(source, Source) and not (tmp_dir / source.name).exists())
         or (
             isinstance(source, TfdsSource)
-            and not _find_text_files(source, tmp_dir)
-            and not prepared_folder(source, tmp_dir)
+            and not (_find_text_files(source, tmp_dir) or prepared_folder(source, tmp_dir))
         )
     ]
 

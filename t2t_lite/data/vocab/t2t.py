@@ -98,7 +98,9 @@ class SubwordVocabulary(Vocabulary):
 
     def _subwords_of(self, run: str) -> list[int]:
         """Returns the ids of a run: its longest first subword, then the longest of the rest, and so on."""
-        text = self._escaped(run)
+        escaped = run.replace("\\", "\\\\").replace(END_OF_RUN, "\\u")
+        known = (each if each in self._alphabet and each != "\n" else f"\\{ord(each)};" for each in escaped)
+        text = "".join(known) + END_OF_RUN
         ids, start = [], 0
         while start < len(text):
             ends = range(min(len(text), start + self._longest), start, -1)
@@ -108,11 +110,6 @@ class SubwordVocabulary(Vocabulary):
             ids.append(self._ids[text[start:end]])
             start = end
         return ids
-
-    def _escaped(self, run: str) -> str:
-        run = run.replace("\\", "\\\\").replace(END_OF_RUN, "\\u")
-        known = (each if each in self._alphabet and each != "\n" else f"\\{ord(each)};" for each in run)
-        return "".join(known) + END_OF_RUN
 
     def _text_of(self, token: int) -> str:
         return unescaped(self._own[token])
@@ -158,10 +155,6 @@ def subword_list(content: bytes) -> bytes:
     if missing := sorted(_ESCAPES.union(*own) - set(own)):
         raise UserError(f"a list of subwords without the character {missing[0]!r} by itself")
     return json_content("subwords", own)
-
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 
 _RESERVED_TOKENS = ["<pad>", "<EOS>"]

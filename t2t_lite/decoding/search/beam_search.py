@@ -230,9 +230,8 @@ class BeamSearch:
 
             # Those that ended compete for the finished set. At its length limit, a sentence's hypotheses all end.
             ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]  # [batch, candidates]
-            scores = candidates.log_probs / length_penalty(
-                length, self.alpha, self.penalty
-            )  # as if all of them ended here
+            # The scores are as if all of them ended here.
+            scores = candidates.log_probs / length_penalty(length, self.alpha, self.penalty)
             for name, feature in features.items():
                 scores += tf.minimum(feature.score(extended[name], inputs), 0.0)  # see `is_final`
             ids, lengths = _appended(state, candidates.parents, candidates.tokens), tf.fill(tf.shape(scores), length)
