@@ -342,7 +342,17 @@ class Translator:
           UserError: if a setting is out of range.
         """
         beams = self._search(
-            *(lines, settings, 1, prefixes, first_line, on_done, constraints, phrases, terms, check, copy_letterless),
+            lines,
+            settings,
+            num_wanted=1,
+            prefixes=prefixes,
+            first_line=first_line,
+            on_done=on_done,
+            constraints=constraints,
+            phrases=phrases,
+            terms=terms,
+            check=check,
+            copy_letterless=copy_letterless,
             exact_scores=return_scores,
         )
         best = [hypotheses[0] for hypotheses in beams]
@@ -382,7 +392,15 @@ class Translator:
         some have the same text: then only the best of them is returned.
         """
         return self._search(
-            *(lines, settings, 0, prefixes, first_line, on_done, constraints, phrases, terms),
+            lines,
+            settings,
+            num_wanted=0,
+            prefixes=prefixes,
+            first_line=first_line,
+            on_done=on_done,
+            constraints=constraints,
+            phrases=phrases,
+            terms=terms,
             copy_letterless=copy_letterless,
         )
 
