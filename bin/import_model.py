@@ -1,4 +1,4 @@
-"""t2t-lite-import: converts a model of another toolkit into a run directory."""
+"""t2t-lite-import: converts a model of another toolkit into a run directory; one for CTranslate2 into an export."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -17,7 +17,7 @@ class Flags(cli.Flags):
     model: PathLike | None = option(
         None, "the folder of the model, a checkpoint or .npz in it, or the export", positional=True, metavar="DIR"
     )
-    output_dir: PathLike | None = option(None, "the run directory to write", required=True)
+    output_dir: PathLike | None = option(None, "the run directory to write; for ctranslate2, the export", required=True)
     kind: str | None = option(
         None,
         "t2t: a tensor2tensor transformer; marian: a model of Marian or OPUS-MT (.npz); huggingface: a folder of a "

@@ -280,6 +280,8 @@ class HParams(Settings):
         self.require("kernel_size", self.kernel_size % 2 == 1, "odd, so that the window has a center")
         half = self.neighborhood_size % 2
         self.require("neighborhood_size", half == 0, "even, because half of the neighbors precede a position")
+        if self.source_word_token or self.hard_alignment_token:
+            self.require("source_end_symbol", self.source_end_symbol, "True with hard alignment or pooled subwords")
         if self.max_positions is not None:
             # A single vector would be broadcast over sequences of any length.
             self.require(

@@ -234,7 +234,7 @@ class CTranslate2Engine:
             "length_penalty": settings.alpha,
             "no_repeat_ngram_size": settings.no_repeat_ngram_size,
             "disable_unk": self._has_unknown and not settings.allow_unk,
-            "suppress_sequences": [[self._start]],
+            "suppress_sequences": [] if self._start == self._tokens[EOS_ID] else [[self._start]],
             "min_decoding_length": batch[0].min_length,
             "max_decoding_length": max(line.limit for line in batch),
             "max_input_length": 0,

@@ -28,6 +28,9 @@ class Ensemble:
         encoded_sources, states = zip(*(model.start_decoding(inputs, beam_size, max_length) for model in self.models))
         return list(encoded_sources), list(states)
 
+    def is_source_token(self, inputs: Array) -> Array:
+        return self.models[0].is_source_token(inputs)
+
     def grow_state(self, states: Sequence[Any], beam_size: int, max_length: int | Array) -> list[Any]:
         return [model.grow_state(state, beam_size, max_length) for model, state in zip(self.models, states)]
 

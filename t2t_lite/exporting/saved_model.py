@@ -109,7 +109,7 @@ class _Translator(tf.Module):
         shortest = tf.math.ceil(settings.min_length_ratio * tf.cast(lengths - 1, tf.float32))
         inputs = SearchInputs(
             tf.where(lengths == 0, 0, limits),
-            source_mask=ids != PAD_ID if settings.coverage_penalty else (),
+            source_mask=model.is_source_token(ids) if settings.coverage_penalty else (),
             constraint_inputs={"min_lengths": tf.cast(shortest, tf.int32) + 1} if settings.min_length_ratio else {},
         )
         constraints = [LineConstraint(MinLength())] if settings.min_length_ratio else []

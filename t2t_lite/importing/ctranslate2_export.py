@@ -12,6 +12,7 @@ from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import get_problem, language_pair
 from t2t_lite.data.vocab.sentencepiece import piece_list
 from t2t_lite.data.vocab.symbols import SYMBOLS
+from t2t_lite.decoding.ctranslate2_engine import imported
 from t2t_lite.decoding.export_dir import write_export
 from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, split_paths
@@ -33,11 +34,22 @@ def import_ctranslate2(
     if not 1 <= len(given) <= 2:
         raise UserError("pass the SentencePiece model of the texts with `vocab_file`, or `vocab_file=INPUTS,TARGETS`")
     problem = get_problem(options.problem or "text_pairs")
+    try:
+        config = source / "config.json"  # old models have none
+        start = json.loads(config.read_text(encoding="utf-8") if config.exists() else "{}").get(
+            "decoder_start_token", "<s>"
+        )
+        _ = imported().Translator(str(source), device="cpu")  # a check
+        if start not in _tokens(source, "target"):
+            raise ValueError(f"the decoder starts from {start}, which is no token")
+    except (OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        reason = str(error).split("\n", maxsplit=1)[0]
+        raise UserError(f"CTranslate2 cannot load {source} ({reason}); convert the model again") from error
     source_language, output_language = language_pair(options.languages) if options.languages else (None, None)
 
     def write(folder: Path) -> dict[str, Any]:
         for file in sorted(source.iterdir()):
-            if file.name in ("model.bin", "config.json") or "vocabulary" in file.name:
+            if file.is_file() and (file.name in ("model.bin", "config.json") or "vocabulary" in file.name):
                 shutil.copyfile(file, folder / file.name)
         names = {}
         for side, of_side, model in (("source", "inputs", given[0]), ("target", "targets", given[-1])):
@@ -82,9 +94,9 @@ def _tokens(source: Path, side: str) -> list[str]:
                 try:
                     text = file.read_text(encoding="utf-8")
                     tokens = json.loads(text) if file.suffix == ".json" else text.removesuffix("\n").split("\n")
-                    if not all(isinstance(each, str) for each in tokens) or not {*SYMBOLS[1:]} <= {*tokens}:
+                    if not isinstance(tokens, list) or not {*SYMBOLS[1:]} <= {*map(str, tokens)}:
                         raise ValueError("no tokens </s> and <unk>")
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise UserError(f"{file} is no list of tokens ({error}); convert the model again") from error
-                return tokens
+                return [*map(str, tokens)]
     raise UserError(f"{source} has no {side}_vocabulary.json; pass the folder of a CTranslate2 model")

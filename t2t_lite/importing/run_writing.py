@@ -93,7 +93,7 @@ def import_keras(
 ) -> Imported:
     """Converts an export into a run directory, which is written atomically.
 
-    A model that was imported from Marian or Hugging Face keeps the search settings of the export.
+    A model that came from another toolkit before it was exported keeps the search settings of the export.
     """
     export = open_keras_export(source)
     model = load_model_file(source / "model.keras")
@@ -104,7 +104,7 @@ def import_keras(
     languages = options.languages
     if not languages and LANGUAGES_OPTION.keys() <= problem.flags.keys():
         languages = joined_languages(export.content.get("source_language"), export.content.get("output_language"))
-    # With another length penalty, the model was imported before it was exported.
-    search = vars(export.decode_hparams) if export.decode_hparams.length_penalty != "wu" else {}
+    was_imported = export.decode_hparams.length_penalty != "wu" or not model.hparams.source_end_symbol
+    search = vars(export.decode_hparams) if was_imported else {}
     vocabularies = export.vocabulary, export.inputs_vocabulary
     return write_run(output_dir, model, step, problem, *vocabularies, layer, languages, search)

@@ -422,7 +422,7 @@ def import_t2t(
     weights = T2tWeights(checkpoint)
     name = flags.get("model", weights.model)
     if name != MODEL or weights.model != MODEL:
-        other = name if name != MODEL else weights.model or "another model"
+        other = (name if name != MODEL else weights.model) or "another program"
         raise UserError(f"{weights.path} is a checkpoint of {other}; only tensor2tensor's {MODEL} can be imported")
     if not weights.vocab_sizes:
         raise UserError(f"{weights.path} has no vocabulary embedding; only text-to-text models can be imported")
@@ -461,7 +461,7 @@ def checkpoint_in(source: Path) -> Path:
         checkpoints = sorted(source.glob("*ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
         path = Path(latest) if latest else checkpoints[-1].with_suffix("") if checkpoints else None
         if path is None:
-            raise UserError(f"{source} has no checkpoint, such as model.ckpt-250000.index; pass another folder")
+            raise UserError(f"{source} has no checkpoint (*ckpt-*.index); pass another folder")
         return path
     path = source.with_suffix("") if source.suffix == ".index" else source
     if not path.with_name(f"{path.name}.index").is_file():

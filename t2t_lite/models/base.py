@@ -16,6 +16,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.base import Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.dropout import KerasSeeds, Seeds
+from t2t_lite.layers.ops import ops
 
 
 class Seq2SeqModel(keras.Model):
@@ -158,6 +159,10 @@ class Seq2SeqModel(keras.Model):
     def seeds_for(self, seeds: Seeds | None, training: bool | None) -> Seeds | None:
         """Returns the random numbers for a call: `seeds`, or Keras' generator if `training`, or None."""
         return (self._fit_seeds or KerasSeeds()) if seeds is None and training else seeds
+
+    def is_source_token(self, inputs: Array) -> Array:
+        """Returns which ids, int [batch, length], outputs may attend to, bool [batch, length]: all but padding."""
+        return ops.not_equal(inputs, 0)
 
     def freeze(self) -> None:
         """Prepares the model for faster decoding, until `unfreeze`.

@@ -7,7 +7,6 @@ import keras
 from t2t_lite.arrays import Array, State
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
-from t2t_lite.layers.attention import padding_mask
 from t2t_lite.layers.beam_ancestry import BeamAncestry, Cache
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
@@ -227,10 +226,15 @@ class Transformer(Seq2SeqModel):
 
     def _source_mask(self, inputs: Array) -> Array:
         """Returns the mask that hides padding in the encoder's output, bool [batch, 1, 1, source]."""
-        if not self.hparams.source_end_symbol:  # nor is it seen, unless it is all that a blank line has
-            later = inputs[:, 1:]
-            inputs = ops.concatenate([inputs[:, :1], ops.where(later == END, 0, later)], axis=1)
-        return padding_mask(inputs)
+        return self.is_source_token(inputs)[:, None, None, :]
+
+    def is_source_token(self, inputs: Array) -> Array:
+        """See `Seq2SeqModel`; without `source_end_symbol`, False for end symbols of lines that have other tokens."""
+        seen = super().is_source_token(inputs)
+        if self.hparams.source_end_symbol:
+            return seen
+        is_first = ops.arange(ops.shape(inputs)[1]) == 0
+        return ops.logical_and(seen, ops.logical_or(inputs != END, is_first))
 
     def _encoded_source(self, encoded: Array, inputs: Array) -> EncodedSource:
         """Returns the `EncodedSource`: the encoder's output, projected to each decoder layer's keys and values."""

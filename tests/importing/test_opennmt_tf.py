@@ -16,6 +16,7 @@ import t2t_lite as t2t
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.runs.evaluations import read_evaluations
+from t2t_lite.runs.run_dir import open_run_dir
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -133,10 +134,52 @@ def test_sources_have_no_end_symbol(translator, export, opennmt_dir):
     without = np.array([[*ids[1][:-1], 0, 0, 0]])
     targets = np.array([[5, 6, 1]])
     np.testing.assert_allclose(model(padded, targets), model(without, targets), rtol=1e-5, atol=1e-5)
+    (plain,), (covered,) = (translator.n_best(sources[1:2], **more)[0][:1] for more in ({}, {"coverage_penalty": 0.01}))
+    assert plain.text == covered.text and abs(plain.score - covered.score) < 0.1  # 0.14 with an end symbol never seen
     exported = t2t.Translator.from_export(export)
     assert exported.translate(sources) == translator.translate(sources)
     texts = translator.translate(sources)
     assert exported.align(sources, texts) == translator.align(sources, texts)
+
+
+AUTO = {"learning_rate_constant": 2.0, "learning_rate_warmup_steps": 8000, "adam_beta2": 0.998, "batch_tokens": 25_000}
+TRAINING = [
+    ({}, AUTO | {"residual_dropout": 0.1, "average_checkpoints": 8, "source_end_symbol": False}, []),
+    (
+        {"params": {"dropout": 0.3, "moving_average_decay": 0.99, "decay_params": {"scale": 3.0}}},
+        {"residual_dropout": 0.3, "relu_dropout": 0.3, "ema_decay": 0.99, "learning_rate_constant": 3.0},
+        [],
+    ),
+    (
+        {"params": {"decay_type": "InvSqrtDecay", "learning_rate": 0.001, "optimizer": "SGD", "coverage_penalty": 0.2}},
+        {"learning_rate": 0.001, "learning_rate_warmup_steps": 8000},
+        ["coverage_penalty=0.2 has no equivalent", "optimizer=SGD is not imported"],
+    ),
+    (
+        {"params": {"decay_type": "RsqrtDecay", "optimizer_params": {"weight_decay": 0.1, "epsilon": 1e-6}},
+         "train": {"batch_type": "tokens", "effective_batch_size": 500, "average_last_checkpoints": 0}},
+        {"learning_rate_constant": 1.0, "batch_tokens": 500, "average_checkpoints": 5, "adam_epsilon": 1e-6},
+        ["decay_type=RsqrtDecay has no equivalent", "weight_decay=0.1 has no equivalent"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "settings", "notes"), TRAINING)
+def test_settings_of_several_files_and_of_auto_config_become_the_runs(opennmt_dir, tmp_path, config, settings, notes):
+    OpenNMTInNumPy().write(tmp_path / "run")
+    first, second, said = configured(tmp_path, opennmt_dir), tmp_path / "more.yml", []
+    second.write_text(yaml.safe_dump(config | {"params": {"beam_width": 7} | config.get("params", {})}))
+    options = {"kind": "opennmt_tf", "config": f"{first},{second}", "num_heads": 4, "warn": said.append}
+    t2t.import_model(tmp_path / "run", tmp_path / "ours", **options)
+    found = open_run_dir(tmp_path / "ours")
+    assert {name: getattr(found.hparams, name) for name in settings} == settings
+    assert (found.problem.decode_hparams.beam_size, found.problem.decode_hparams.alpha) == (7, 0)
+    assert found.problem.decode_hparams.min_length == 1
+    assert [any(note in line for line in said) for note in notes] == [True] * len(notes)
+    # They stay when the model comes back from an export.
+    t2t.export(tmp_path / "ours", tmp_path / "keras", format="keras")
+    back = t2t.import_model(tmp_path / "keras", tmp_path / "back", kind="keras")
+    assert open_run_dir(back.path).problem.decode_hparams == found.problem.decode_hparams
 
 
 @pytest.mark.heavy
@@ -382,7 +425,7 @@ BROKEN = [
     (of_another_program, "is a checkpoint of another program"),
     (of_recurrent_cells, "a model that is no Transformer"),
     (gone(CONFIG), "must have one configuration such as data.yml, but has none"),
-    (written(CONFIG, "["), "data.yml is damaged, or not YAML"),
+    (written(CONFIG, "["), "must have one configuration such as data.yml, but has none"),
     (written(CONFIG, "data: source_vocabulary"), "`data` has no settings"),
     (edited(CONFIG, "source_vocabulary: en.onmt.vocab", "a: 1"), "data.yml has no source_vocabulary"),
     (edited(CONFIG, "en.onmt.vocab", "nix"), "there is no nix, the source_vocabulary of"),
@@ -391,17 +434,26 @@ BROKEN = [
     (edited(CONFIG, "en.onmt.vocab", "tiny/in.txt"), "is no vocabulary of OpenNMT-tf: its first tokens must be"),
     (edited(CONFIG, "en.model", "en.onmt.vocab"), "the SentencePiece model of the vocabulary is damaged"),
     (edited(CONFIG, "mode: none, sp_model_path: en", "mode: aggressive, joiner_annotate: true, sp_model_path: en"),
-     "source_tokenization of .*: OpenNMTTokenizer with mode=aggressive cannot be imported"),
-    (edited(CONFIG, "mode: none, sp_model_path: en.model", "mode: space"), "with mode=space cannot be imported"),
+     "source_tokenization of .*: OpenNMTTokenizer with mode=aggressive, joiner_annotate=True cannot be"),
+    (edited(CONFIG, "mode: none, sp_model_path: en.model", "mode: space"), "mode=space and no SentencePiece"),
     (edited(CONFIG, r"  source_tokenization:\n.*\n.*\n", ""), "has no source_tokenization; if the texts were split"),
     (edited(CONFIG, "data:", "data:\n  source_sequence_controls: {start: true}"), "with a start symbol"),
-    (edited(CONFIG, "beam_width: 4", "beam_width: wide"), "beam_size takes a whole number"),
-    (edited(CONFIG, "length_penalty: 0.6", "length_penalty: [1]"), "is damaged, or not a model of this kind"),
+    (edited(CONFIG, "beam_width: 4", "beam_width: wide"), "params.beam_width takes a number, not 'wide'"),
+    (edited(CONFIG, "length_penalty: 0.6", "length_penalty: [1]"), "params.length_penalty takes a number, not"),
+    (edited(CONFIG, "decay_params: .*", "decay_params: 5"), "params.decay_params takes settings, not '5'"),
+    (edited(CONFIG, "en.onmt.vocab", "[1]"), "data.source_vocabulary takes a text"),
+    (edited(CONFIG, "data:", "data:\n  target_sequence_controls: {end: false}"), "without symbols in targets"),
     (edited(DESCRIPTION, "TransformerTiny", "LuongAttention"), "the model LuongAttention cannot be imported"),
     (written(DESCRIPTION, OWN.format("num_layers=2")), "names no model of the catalog, .* pass `num_heads`"),
     (written(DESCRIPTION, OWN.format("num_heads=2, ffn_activation=tf.nn.gelu")), "ffn_activation=gelu cannot"),
     (written(DESCRIPTION, OWN.format("num_heads=2, position_encoder_class=None")), "no position encoding cannot"),
-    (written(DESCRIPTION, OWN.format("num_heads=3")), "num_heads=3 is out of range|divisor"),
+    (written(DESCRIPTION, OWN.format("num_heads=3")), "num_heads=3 is out of range"),
+    (written(DESCRIPTION, OWN.format("num_heads=4 // 2")), "pass `num_heads`"),
+    (written(DESCRIPTION, OWN.format("**{'num_heads': 2}")), "arguments without their names are not understood"),
+    (written(DESCRIPTION, OWN.format("num_heads=2, ffn_activation=(lambda x: x)")), "ffn_activation=.* cannot"),
+    (written(DESCRIPTION, OWN.format("num_heads=2, position_encoder_class=Learned")), "Learned cannot"),
+    (written(DESCRIPTION, "model = ("), "model_description.py is not Python"),
+    (edited(DESCRIPTION, "TransformerTiny", "TransformerBig"), "names TransformerBig, but the checkpoint has another"),
     (gone(DESCRIPTION), "has no model_description.py, .* pass `num_heads`"),
 ]  # fmt: skip
 
@@ -444,8 +496,14 @@ def test_models_of_other_converters_become_exports(export, opennmt_dir, translat
     ):
         with pytest.raises(UserError, match=message):
             t2t.import_model(folder, tmp_path / "new", **options | change)
-    (folder / "target_vocabulary.json").write_text("[1]")
-    with pytest.raises(UserError, match="is no list of tokens"):
+    for name, content in (("target_vocabulary.json", "[1]"), ("config.json", '{"decoder_start_token": "nix"}')):
+        before = (folder / name).read_text()
+        (folder / name).write_text(content)
+        with pytest.raises(UserError, match="CTranslate2 cannot load"):
+            t2t.import_model(folder, tmp_path / "new", **options)
+        (folder / name).write_text(before)
+    os.truncate(folder / "model.bin", 1000)
+    with pytest.raises(UserError, match="CTranslate2 cannot load"):
         t2t.import_model(folder, tmp_path / "new", **options)
     (folder / "model.bin").unlink()
     with pytest.raises(UserError, match="has no model"):

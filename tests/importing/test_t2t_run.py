@@ -169,7 +169,7 @@ def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
     assert "hparams.json is not a tensor2tensor" in refused(model, tmp_path, data_dir=data_dir)
     (model / "hparams.json").unlink()
     assert "has no hparams.json" in refused(model, tmp_path, data_dir=data_dir)
-    assert "has no checkpoint, such as" in refused(data_dir, tmp_path)
+    assert "has no checkpoint (" in refused(data_dir, tmp_path)
 
 
 def test_the_vocabularies_of_a_model_with_two_are_asked_for(t2t_dir, tmp_path):

@@ -198,10 +198,10 @@ def piece_list(pieces: Sequence[str], model: bytes, language: str = "") -> bytes
     Raises UserError if `model` is no SentencePiece model, or most of its pieces are others.
     """
     try:
+        if not model:
+            raise RuntimeError("an empty file, for which SentencePiece prints lines")
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         of_model = {*processor.id_to_piece(list(range(processor.get_piece_size())))}
-        if not of_model:
-            raise RuntimeError("no pieces")
     except RuntimeError as error:
         raise UserError("the SentencePiece model of the vocabulary is damaged; copy it again") from error
     if 2 * len(of_model & {*pieces}) <= len(of_model):

@@ -147,7 +147,7 @@ class Searcher:
 
             inputs = tf.nest.map_structure(padded, inputs)
         if self._search.coverage_beta:
-            inputs = inputs._replace(source_mask=source_ids != 0)
+            inputs = inputs._replace(source_mask=np.asarray(self._model.is_source_token(source_ids)))
         check_search_memory(self._model, self._search, size, self._capacity)
         try:
             return self._search_batch(source_ids, inputs, count, _Pace(check))
