@@ -161,10 +161,6 @@ class MultiHeadAttention(Layer):
         mixed, _ = attend(queries, *keys_values, attention_mask, lambda weights: self._dropout(weights, seeds=seeds))
         return self.combine_heads(mixed)
 
-    @property
-    def _width(self) -> int:
-        return self.num_heads * (self.key_size + self.value_size)
-
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Returns [batch, queries, hidden], given the shape of the queries."""
         return (input_shape[0], input_shape[-2], self.hidden_size)
