@@ -350,10 +350,9 @@ def get_problem(name: str, **options: str) -> Problem:
     Raises:
       UserError: if the problem does not exist; the message suggests the nearest names.
     """
-    if name not in PROBLEMS and name.endswith(REVERSED_SUFFIX):
-        forward = name.removesuffix(REVERSED_SUFFIX)
-        if forward in PROBLEMS:
-            return _checked(PROBLEMS[forward](is_reversed=True, **options))
+    forward = name.removesuffix(REVERSED_SUFFIX)
+    if name not in PROBLEMS and forward in PROBLEMS:
+        return _checked(PROBLEMS[forward](is_reversed=True, **options))
     return _checked(PROBLEMS[name](**options))
 
 
