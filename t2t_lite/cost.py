@@ -131,24 +131,20 @@ def _attention_bytes(hparams: HParams, length: int) -> StepBytes:
     return StepBytes(kept, widest=number)
 
 
-def _is_relative(hparams: HParams) -> bool:
-    return hparams.position_encoding == "relative"
-
-
 def _full_parameters(hparams: HParams, causal: bool) -> int:
     relative = (2 * hparams.max_relative_position + 1) * (hparams.key_size + hparams.value_size)
-    return _attention_parameters(hparams) + (relative if _is_relative(hparams) else 0)
+    return _attention_parameters(hparams) + (relative if hparams.position_encoding == "relative" else 0)
 
 
 def _full_products(hparams: HParams, causal: bool, length: float) -> float:
     # With relative positions, scores and outputs are two products each.
-    relative = length * length * _width(hparams) if _is_relative(hparams) else 0
+    relative = length * length * _width(hparams) if hparams.position_encoding == "relative" else 0
     return _attention_products(hparams, length, length) + relative
 
 
 def _full_bytes(hparams: HParams, causal: bool, index: int, length: int) -> StepBytes:
     of_layer = _attention_bytes(hparams, length) + StepBytes(shared=length**2 * FLOAT32 if causal else 0)
-    if not _is_relative(hparams):
+    if hparams.position_encoding != "relative":
         return of_layer
     # Copies of queries and weights, sorted by query, and a vector for each pair.
     copies = hparams.num_heads * (hparams.key_size + length) * _size_of(hparams)

@@ -2,6 +2,7 @@
 
 import atexit
 import dataclasses
+import functools
 import heapq
 import itertools
 import threading
@@ -248,7 +249,7 @@ class _Calls:
         self._last = 0.0  # the time of the last call
         self._is_ended = False
 
-    def run(self, function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> Any:  # noqa: ANN401
+    def run(self, function: Callable[..., Any], *arguments: np.ndarray) -> Any:  # noqa: ANN401
         """Returns what a function returns. Raises RuntimeError if the program ends."""
         with self._lock:
             self._last = time.monotonic()
@@ -278,8 +279,5 @@ def call_numpy(function: Callable[..., Any], arguments: Sequence[Array], dtypes:
 
     The function must not depend on anything but its arguments.
     """
-
-    def call(*arrays: np.ndarray) -> Any:  # noqa: ANN401
-        return _calls.run(function, arrays)
-
+    call = functools.partial(_calls.run, function)
     return tf.nest.flatten(tf.numpy_function(call, list(arguments), list(dtypes), stateful=False))

@@ -223,7 +223,6 @@ class Windows:
         """Yields the number of batches in each window, int64 []. Reads only the index."""
 
         def number_of_batches(number: tf.Tensor, records: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-            del records
             return self._cut(number, lengths[0], lengths[1])[0].nrows()
 
         return self._lengths(index).map(number_of_batches, num_parallel_calls=_CUT_AT_ONCE)

@@ -196,8 +196,7 @@ class Problem:
         If the text yields fewer tokens than `vocab_size`, the file names contain the actual number, see
         `vocab_filename`.
         """
-        inputs, targets = (self.vocab_filename(side, self.vocab_size) for side in Example._fields)
-        return inputs, targets
+        return self.vocab_filename("inputs", self.vocab_size), self.vocab_filename("targets", self.vocab_size)
 
     def vocab_filename(self, side: str, size: int) -> str:
         """Returns the file name of a vocabulary with `size` tokens; `side` is the forward "inputs" or "targets"."""
@@ -272,7 +271,6 @@ class Problem:
 
     def symbols_of(self, side: str) -> tuple[str, ...]:
         """Returns the symbols of a side's vocabulary; `side` is the forward "inputs" or "targets"."""
-        del side
         return self.symbols
 
     def shards_of(self, split: str) -> int:
@@ -305,7 +303,6 @@ class Problem:
 
     def keep_streams(self, tmp_dir: Path) -> None:
         """Copies sources that can be read only once, such as pipes, to `tmp_dir`, so that they can be read again."""
-        del tmp_dir
 
     def separate_splits(self) -> tuple[str, ...]:
         """Returns which of the splits dev and test are not taken from the training text."""
@@ -329,7 +326,6 @@ class Problem:
 
         Raises UserError if it should not be read.
         """
-        del files, say
 
     def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields all pairs in the training files, including pairs that are dropped or go to other splits."""
@@ -337,12 +333,10 @@ class Problem:
 
     def split_of(self, example: Example) -> str:
         """Returns the split of a pair from `raw_pairs`, whose texts may be truncated."""
-        del example
         return "train"
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes for the user about the data made from these files, one per line."""
-        del files
         return []
 
 
@@ -356,10 +350,9 @@ def get_problem(name: str, **options: str) -> Problem:
     Raises:
       UserError: if the problem does not exist; the message suggests the nearest names.
     """
-    if name not in PROBLEMS and name.endswith(REVERSED_SUFFIX):
-        forward = name.removesuffix(REVERSED_SUFFIX)
-        if forward in PROBLEMS:
-            return _checked(PROBLEMS[forward](is_reversed=True, **options))
+    forward = name.removesuffix(REVERSED_SUFFIX)
+    if name not in PROBLEMS and forward in PROBLEMS:
+        return _checked(PROBLEMS[forward](is_reversed=True, **options))
     return _checked(PROBLEMS[name](**options))
 
 

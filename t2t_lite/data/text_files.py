@@ -99,13 +99,10 @@ def _decoded(line: bytes, errors: str, is_cut: bool) -> str:
 
 
 def _without_end(line: bytes) -> bytes:
-    if not line.endswith(b"\n"):
-        return line
-    return line[: -2 if line.endswith(b"\r\n") else -1]
+    return line.removesuffix(b"\n").removesuffix(b"\r") if line.endswith(b"\n") else line
 
 
 def refuse(where: str, problem: str, text: str) -> str:
-    del text
     raise UserError(f"{where}: {problem}; convert the file to UTF-8")
 
 

@@ -36,9 +36,8 @@ def import_ctranslate2(
     problem = get_problem(options.problem or "text_pairs")
     try:
         config = source / "config.json"  # old models have none
-        start = json.loads(config.read_text(encoding="utf-8") if config.exists() else "{}").get(
-            "decoder_start_token", "<s>"
-        )
+        settings = json.loads(config.read_text(encoding="utf-8") if config.exists() else "{}")
+        start = settings.get("decoder_start_token", "<s>")
         _ = imported().Translator(str(source), device="cpu")  # a check
         if start not in _tokens(source, "target"):
             raise ValueError(f"the decoder starts from {start}, which is no token")

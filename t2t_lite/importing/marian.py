@@ -164,17 +164,8 @@ def _import(
                 f"{found.path} has {len(found.weights)} weights that our model lacks, such as {min(found.weights)}; it "
                 f"cannot be imported"
             )
-        imported = write_run(
-            output_dir,
-            model,
-            found.step,
-            problem,
-            targets,
-            inputs,
-            None,
-            options.languages or found.languages,
-            found.decode_hparams,
-        )
+        languages, search = options.languages or found.languages, found.decode_hparams
+        imported = write_run(output_dir, model, found.step, problem, targets, inputs, None, languages, search)
     for note in found.notes:
         say(note)
     return imported
@@ -381,8 +372,12 @@ def side_of(path: Path, folder: Path, side: str, punctuation: str = "", padding:
     Beside a list of pieces there is a SentencePiece model, source.spm or target.spm. See `listed_side`.
     """
     if path.suffix != ".spm":
-        model = _model_beside(folder / {"inputs": "source.spm", "targets": "target.spm"}[side], path)
-        return listed_side(_parsed(path), model, path, padding, punctuation)
+        beside = folder / {"inputs": "source.spm", "targets": "target.spm"}[side]
+        if beside.is_file():
+            return listed_side(_parsed(path), beside.read_bytes(), path, padding, punctuation)
+        if (bpe := beside.with_suffix(".bpe")).is_file():
+            raise UserError(f"the text of {path} is split by subword-nmt ({bpe.name}), which cannot be imported")
+        raise UserError(f"there is no {beside.name} beside {path}; only models with SentencePiece can be imported")
     try:
         model = path.read_bytes()
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -415,14 +410,6 @@ def listed_side(ids: Mapping[str, Any], model: bytes, path: Path, padding: str, 
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     return Side([of_pieces.get(piece, -1) for piece in (*symbols, *others)], content)
-
-
-def _model_beside(path: Path, vocabulary: Path) -> bytes:
-    if path.is_file():
-        return path.read_bytes()
-    if (bpe := path.with_suffix(".bpe")).is_file():
-        raise UserError(f"the text of {vocabulary} is split by subword-nmt ({bpe.name}), which cannot be imported")
-    raise UserError(f"there is no {path.name} beside {vocabulary}; only models with SentencePiece can be imported")
 
 
 def read_huggingface(source: Path, options: ImportOptions) -> MarianModel:

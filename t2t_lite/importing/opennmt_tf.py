@@ -74,8 +74,8 @@ _LAYER = re.compile(
     r"layer/(?P<weight>linear_\w+|inner|outer)/(?P<kind>kernel|bias)|layer/relative_position_(?P<relative>keys|values)|"
     r"(?:in|out)put_layer_norm/(?P<norm>gamma|beta))"
 )
-# The settings of a tokenizer that do not change the pieces of a text.
-_OF_SAMPLING = ("sp_nbest_size", "sp_alpha", "nbest_size", "alpha")
+# The settings of a tokenizer that are read on their own, or do not change the pieces of a text.
+_NOT_OF_PIECES = ("mode", "model", "sp_model_path", "sp_nbest_size", "sp_alpha", "nbest_size", "alpha")
 # Settings of searches and of training without an equivalent.
 _WITHOUT_EQUIVALENT = (
     *("coverage_penalty", "decoding_noise", "maximum_decoding_length", "replace_unknown_target"),
@@ -120,9 +120,11 @@ def read_opennmt_tf(source: Path, options: ImportOptions) -> MarianModel:
             f"be imported"
         )
     of_training, notes = _of_training(config, hidden, known.dropouts)
+    stacks = ("encoder", "decoder")
+    layers = [{name.split("/")[2] for name in shapes if name.startswith(f"{each}/layers/")} for each in stacks]
     hparams = HParams(
-        num_encoder_layers=_depth(shapes, "encoder"),
-        num_decoder_layers=_depth(shapes, "decoder"),
+        num_encoder_layers=len(layers[0]),
+        num_decoder_layers=len(layers[1]),
         hidden_size=hidden,
         filter_size=filter_size,
         num_heads=known.num_heads,
@@ -152,10 +154,6 @@ def read_opennmt_tf(source: Path, options: ImportOptions) -> MarianModel:
     renamed = _marian_names(weights, list(shapes), hparams, is_shared)
     step = step_of(weights.path, weights)
     return MarianModel(weights.path, hparams, renamed, sides, decode_hparams=search, notes=notes, step=step)
-
-
-def _depth(shapes: Mapping[str, Any], stack: str) -> int:
-    return len({name.split("/")[2] for name in shapes if name.startswith(f"{stack}/layers/")})
 
 
 class _Configuration:
@@ -209,10 +207,7 @@ class _Configuration:
         kind = str(chosen.get("type", "OpenNMTTokenizer"))
         model = params.get("model" if kind == "SentencePieceTokenizer" else "sp_model_path")
         mode = "none" if kind == "SentencePieceTokenizer" else params.get("mode") or "conservative"
-        others = {name: value for name, value in params.items() if value and name not in _OF_SAMPLING}
-        others = {"mode": mode} | {
-            name: others[name] for name in others if name not in ("mode", "model", "sp_model_path")
-        }
+        others = {"mode": mode} | {name: each for name, each in params.items() if each and name not in _NOT_OF_PIECES}
         if kind not in ("OpenNMTTokenizer", "SentencePieceTokenizer") or others != {"mode": "none"} or not model:
             what = ", ".join(f"{name}={value}" for name, value in others.items())
             raise UserError(
@@ -300,34 +295,26 @@ def _described(folder: Path, hidden_size: int, relative: Sequence[int] | None, g
         raise UserError(f"{file}: the model {asked[0]} cannot be imported, only Transformers of the catalog")
     ends = {ast.unparse(node).rpartition(".")[2] for node in nodes if isinstance(node, ast.Attribute | ast.Name)}
     named = asked or [name for name in _CATALOG if name in ends and name != "Transformer"]
-    if named and not given:
-        known = _CATALOG[named[0]]
-        if (known.hidden_size, known.is_relative) != (hidden_size, bool(relative)):
-            raise UserError(
-                f"{file} names {named[0]}, but the checkpoint has another model, of the size {hidden_size}; pass "
-                f"`num_heads`, if it is one of your own"
-            )
-    else:
-        known = _CATALOG[named[0]] if named else _Known(0, hidden_size)
-    said = {each.arg or "**": each.value for call in calls for each in call.keywords}
-    positions, default = said.get("position_encoder_class"), bool(file) and not named
+    known = _CATALOG[named[0]] if named else _Known(0, hidden_size, bool(relative))
+    if not given and (known.hidden_size, known.is_relative) != (hidden_size, bool(relative)):
+        raise UserError(
+            f"{file} names {named[0]}, but the checkpoint has another model, of the size {hidden_size}; pass "
+            f"`num_heads`, if it is one of your own"
+        )
+    said = {each.arg or "**": ast.unparse(each.value) for call in calls for each in call.keywords}
     if "**" in said or any(len(call.args) > 4 for call in calls):
         raise UserError(f"{file}: arguments without their names are not understood; write NAME=VALUE")
-    is_none = isinstance(positions, ast.Constant) and positions.value is None
-    if (
-        positions is not None
-        and not is_none
-        and ast.unparse(positions).rpartition(".")[2] != "SinusoidalPositionEncoder"
-    ):
-        raise UserError(f"{file}: position_encoder_class={ast.unparse(positions)} cannot be imported")
-    if default and bool(relative) != is_none:
+    positions = said.get("position_encoder_class", "SinusoidalPositionEncoder")
+    if positions != "None" and positions.rpartition(".")[2] != "SinusoidalPositionEncoder":
+        raise UserError(f"{file}: position_encoder_class={positions} cannot be imported")
+    if file and not named and bool(relative) != (positions == "None"):
         what = "both position encodings and relative positions" if relative else "no position encoding"
         raise UserError(f"{file}: a model with {what} cannot be imported")
-    activation = ast.unparse(said.get("ffn_activation", ast.Name("relu"))).rpartition(".")[2]
+    activation = said.get("ffn_activation", "relu").rpartition(".")[2]
     if activation not in _ACTIVATIONS:
         raise UserError(f"{file}: ffn_activation={activation} cannot be imported, only {', '.join(_ACTIVATIONS)}")
-    own = said.get("num_heads")
-    literal = own.value if isinstance(own, ast.Constant) and isinstance(own.value, int) else 0
+    own = said.get("num_heads", "")
+    literal = int(own) if own.isdecimal() else 0
     heads = hidden_size // relative[1] if relative else given or known.num_heads or literal
     if not heads:
         what = f"{file} names no model of the catalog" if file else f"{folder} has no model_description.py"
@@ -385,11 +372,10 @@ def _marian_names(
         "examples_inputter/labels_inputter/embedding": "decoder_Wemb",
         "decoder/output_layer/kernel": "decoder_ff_logit_out_W",
         "decoder/output_layer/bias": "decoder_ff_logit_out_b",
-        **{
-            f"{stack}/layer_norm/{ours}": f"{stack}_top_ln_{theirs}"
-            for stack in ("encoder", "decoder")
-            for ours, theirs in (("gamma", "scale"), ("beta", "bias"))
-        },
+        "encoder/layer_norm/gamma": "encoder_top_ln_scale",
+        "encoder/layer_norm/beta": "encoder_top_ln_bias",
+        "decoder/layer_norm/gamma": "decoder_top_ln_scale",
+        "decoder/layer_norm/beta": "decoder_top_ln_bias",
     }
     suffix = "_pre" if hparams.norm_position == "pre" else ""
     renamed = {}

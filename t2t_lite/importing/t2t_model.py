@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.data.problem import SIDES, Problem, get_problem
+from t2t_lite.data.problem import SIDES, get_problem
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
 from t2t_lite.data.vocab.t2t import T2tByteVocabulary, byte_list
 from t2t_lite.errors import UserError
@@ -83,7 +83,6 @@ _Layer: TypeAlias = Any
 # The errors that TensorFlow raises for a damaged checkpoint.
 _UNREADABLE = (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError)
 MODEL = "transformer"  # tensor2tensor's name for the only model that can be imported
-_OWN_TEXT = "text_pairs"
 
 
 class T2tSettings(NamedTuple):
@@ -299,10 +298,6 @@ class T2tWeights:
         """Whether the projection to logits has its own matrix. It always does if two vocabularies differ in size."""
         return any("/softmax/weights_" in name for name in self.shapes)
 
-    @property
-    def has_target_space(self) -> bool:
-        return _TARGET_SPACES in self.shapes
-
     def array(self, name: str) -> np.ndarray:
         """Returns a variable as float32. Raises a UserError if it does not exist or cannot be read."""
         if name not in self.shapes:
@@ -396,7 +391,7 @@ def weights_of_embeddings(
     yield model.embedding.weight, weights.matrix("targets", model.vocab_size)
     if model.inputs_embedding is not model.embedding:
         inputs = weights.matrix("inputs", model.inputs_vocab_size)
-        if weights.has_target_space:
+        if _TARGET_SPACES in weights.shapes:
             vector = weights.array(_TARGET_SPACES)[target_space_id]
             inputs += vector / np.float32(model.inputs_embedding.scale)
         yield model.inputs_embedding.weight, inputs
@@ -431,14 +426,16 @@ def import_t2t(
             f"{weights.path} has no encoder; models without one, such as language models, cannot be imported"
         )
     settings = read_settings(_beside(folder, "hparams.json"), flags)
-    problem = _problem(options.problem, flags.get("problem", ""))
+    problem = get_problem(options.problem or "text_pairs")
+    with contextlib.suppress(UserError):  # no problem of ours may have that name
+        problem = get_problem(options.problem or flags.get("problem", ""))
     with tempfile.TemporaryDirectory() as work:
         places = [options.data_dir, settings.data_dir, folder]
         inputs, targets = find_vocabularies(
             weights.vocab_sizes, options.vocab_file, [Path(place) for place in places if place], flags, Path(work)
         )
         tied = "none" if weights.has_own_softmax else "all"
-        if tied == "all" and (weights.has_target_space or inputs != targets):
+        if tied == "all" and (_TARGET_SPACES in weights.shapes or inputs != targets):
             tied = "decoder"  # the source embedding has its own vocabulary, or includes the target-space vector
         hparams = settings.hparams.replace(tied_embeddings=tied)
         model = _model(hparams, weights, inputs, targets, options.target_space_id)
@@ -459,10 +456,9 @@ def checkpoint_in(source: Path) -> Path:
                 f"checkpoint, such as {source / 'model.ckpt-250000'}"
             ) from error
         checkpoints = sorted(source.glob("*ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
-        path = Path(latest) if latest else checkpoints[-1].with_suffix("") if checkpoints else None
-        if path is None:
+        if not latest and not checkpoints:
             raise UserError(f"{source} has no checkpoint (*ckpt-*.index); pass another folder")
-        return path
+        return Path(latest) if latest else checkpoints[-1].with_suffix("")
     path = source.with_suffix("") if source.suffix == ".index" else source
     if not path.with_name(f"{path.name}.index").is_file():
         raise UserError(f"{source} is neither a folder nor a checkpoint: there is no {path.name}.index; check the path")
@@ -474,15 +470,6 @@ def _beside(folder: Path, name: str) -> Path:
         if (place / name).is_file():
             return place / name
     raise UserError(f"{folder} has no {name}, which tensor2tensor writes next to its checkpoints; copy it there")
-
-
-def _problem(name: str, theirs: str) -> Problem:
-    if name:
-        return get_problem(name)
-    try:
-        return get_problem(theirs)
-    except UserError:
-        return get_problem(_OWN_TEXT)
 
 
 def _model(hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int) -> Transformer:
@@ -502,7 +489,6 @@ def _model(hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, t
 
 
 def step_of(checkpoint: Path, weights: T2tWeights) -> int:
-    match = re.search(r"-(\d+)$", checkpoint.name)
-    if match is None and "global_step" in weights.shapes:
-        return int(weights.array("global_step"))
-    return int(match[1]) if match else 0
+    if match := re.search(r"-(\d+)$", checkpoint.name):
+        return int(match[1])
+    return int(weights.array("global_step")) if "global_step" in weights.shapes else 0

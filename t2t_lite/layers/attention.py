@@ -161,10 +161,6 @@ class MultiHeadAttention(Layer):
         mixed, _ = attend(queries, *keys_values, attention_mask, lambda weights: self._dropout(weights, seeds=seeds))
         return self.combine_heads(mixed)
 
-    @property
-    def _width(self) -> int:
-        return self.num_heads * (self.key_size + self.value_size)
-
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Returns [batch, queries, hidden], given the shape of the queries."""
         return (input_shape[0], input_shape[-2], self.hidden_size)
@@ -184,18 +180,15 @@ class MultiHeadAttention(Layer):
 
     def queries(self, x: Array) -> Array:
         """Projects float [batch, length, hidden] to queries, float [batch, heads, length, d_k]."""
-        self.build_once()
         return self._project(x, "query")[0]
 
     def keys_values(self, x: Array) -> tuple[Array, Array]:
         """Projects float [batch, length, hidden] to keys [batch, heads, length, d_k] and values [..., d_v]."""
-        self.build_once()
         keys, values = self._project(x, "key", "value")
         return keys, values
 
     def queries_keys_values(self, x: Array) -> tuple[Array, tuple[Array, Array]]:
         """Returns (queries, (keys, values)) of float [batch, length, hidden], for self-attention."""
-        self.build_once()
         queries, keys, values = self._project(x, "query", "key", "value")
         return queries, (keys, values)
 
@@ -204,6 +197,7 @@ class MultiHeadAttention(Layer):
 
     def _project(self, x: Array, *names: str) -> list[Array]:
         """Returns float [batch, heads, length, size] for each name; one wide product is faster than several."""
+        self.build_once()
 
         def scaled(name: str, weight: Array) -> Array:  # scaling the weights is cheaper than scaling the queries
             weight = ops.convert_to_tensor(weight)

@@ -54,11 +54,7 @@ def add_equal_shapes(x: Array, y: Array) -> Array:
 @ops.custom_gradient
 def multiply_by_mask(x: Array, mask: Array) -> tuple[Array, Callable[..., tuple[Array, None]]]:
     """Returns x * mask of two tensors of the same shape. The mask has no gradient."""
-
-    def grad(*upstream: Array) -> tuple[Array, None]:
-        return upstream[0] * mask, None
-
-    return x * mask, grad
+    return x * mask, lambda *upstream: (upstream[0] * mask, None)
 
 
 # Number of rows in a block; one matrix product sums the rows with the same id within a block.

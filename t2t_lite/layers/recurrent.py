@@ -30,13 +30,11 @@ class Recurrent(Layer):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.causal = causal
-        if causal:
-            self.directions = [GatedUnits(hidden_size, name="forward", dtype=self.dtype_policy)]
-        else:
-            self.directions = [
-                GatedUnits(hidden_size // 2, name="forward", dtype=self.dtype_policy),
-                GatedUnits(hidden_size - hidden_size // 2, backward=True, name="backward", dtype=self.dtype_policy),
-            ]
+        forward = hidden_size if causal else hidden_size // 2
+        self.directions = [GatedUnits(forward, name="forward", dtype=self.dtype_policy)]
+        if not causal:
+            backward = hidden_size - forward
+            self.directions.append(GatedUnits(backward, backward=True, name="backward", dtype=self.dtype_policy))
 
     def build(self, input_shape: Shape) -> None:
         """Creates the weights."""

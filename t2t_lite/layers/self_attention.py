@@ -100,7 +100,12 @@ class SelfAttention(MultiHeadAttention):
         keys, values = keys_values
         scores = self.scores(queries, keys, query_positions, key_positions)
         weights = ops.cast(attention_weights(scores, attention_mask), values.dtype)
-        return self.combine_heads(ops.matmul(self._dropout(weights, seeds=seeds), values))
+        weights = self._dropout(weights, seeds=seeds)
+        return self.combine_heads(self._weighted(weights, values, query_positions, key_positions))
+
+    def _weighted(self, weights: Array, values: Array, query_positions: Array, key_positions: Array) -> Array:
+        """Returns the sums of the weighted values, float [batch, heads, queries, d_v]."""
+        return ops.matmul(weights, values)
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Cache:
         """Returns an empty cache for the keys and values of `max_length` positions in all beams, see `Cache`."""
@@ -176,22 +181,9 @@ class RelativeSelfAttention(SelfAttention):
         scores = super().scores(queries, keys, query_positions, key_positions)
         return scores + _by_query(queries, ops.swapaxes(relative, -1, -2))
 
-    def attend(
-        self,
-        queries: Array,
-        keys_values: tuple[Array, Array],
-        attention_mask: Array,
-        query_positions: Array,
-        key_positions: Array,
-        seeds: Seeds | None = None,
-    ) -> Array:
-        """Returns float [batch, queries, hidden]."""
-        keys, values = keys_values
-        scores = self.scores(queries, keys, query_positions, key_positions)
-        weights = ops.cast(attention_weights(scores, attention_mask), values.dtype)
-        weights = self._dropout(weights, seeds=seeds)
+    def _weighted(self, weights: Array, values: Array, query_positions: Array, key_positions: Array) -> Array:
         relative = self._relative(self.relative_values, query_positions, key_positions)
-        return self.combine_heads(ops.matmul(weights, values) + _by_query(weights, relative))
+        return ops.matmul(weights, values) + _by_query(weights, relative)
 
     def _relative(self, vectors: Array, query_positions: Array, key_positions: Array) -> Array:
         """Returns the vector for each pair's distance, float [queries, keys, size] or [batch, queries, keys, size]."""

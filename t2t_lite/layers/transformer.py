@@ -57,7 +57,6 @@ class Residual(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Creates the norm's weights."""
-        self._hidden_size = input_shape[-1] or 0
         self.norm.build(input_shape)
 
     def before(self, x: Array) -> Array:
@@ -134,7 +133,7 @@ class EncoderLayer(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Creates the weights; the last dimension of `input_shape` is the width."""
-        for part in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
+        for part in (*self.sublayers, *self.residuals):
             part.build(input_shape)
 
     def call(self, x: Array, padding_mask: Array, seeds: Seeds | None = None) -> Array:
@@ -163,9 +162,8 @@ class DecoderOutput(NamedTuple):
 
     x: Array  # float, of the shape of the input
     cache: State  # after this step; None for whole sequences
-    attention: (
-        Array | None
-    )  # cross-attention weights of a step, float32 [batch, heads, beam, source]; None for whole sequences
+    # cross-attention weights of a step, float32 [batch, heads, beam, source]; None for whole sequences
+    attention: Array | None
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -233,14 +231,7 @@ class DecoderLayer(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Creates the weights; the last dimension of `input_shape` is the width."""
-        for part in (
-            self.self_attention,
-            self.self_attention_residual,
-            self.cross_attention,
-            self.cross_attention_residual,
-            self.feed_forward,
-            self.feed_forward_residual,
-        ):
+        for part in (*self.sublayers, *self.residuals):
             part.build(input_shape)
 
     def cross_keys_values(self, encoded: Array) -> tuple[Array, Array]:

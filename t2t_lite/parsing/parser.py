@@ -151,9 +151,7 @@ class Parser:
 
     def _cut(self, lines: Sequence[str], options: dict[str, Forwarded]) -> tuple[list[list[str]], list[str]]:
         """Returns (words of each line, lines in the model's input format). Raises UserError for unsupported options."""
-        if options.pop("prefixes", None):
-            raise UserError("a parser does not support prefixes, because its outputs are trees; omit `prefixes`")
-        for name in ("phrases", "terms"):
+        for name in ("prefixes", "phrases", "terms"):
             if options.pop(name, None):
                 raise UserError(f"a parser does not support {name}, because its outputs are trees; omit `{name}`")
         words = [self._split(line) for line in lines]

@@ -58,7 +58,6 @@ class TreeConstraint:
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
-        del unconstrained
         symbols, ids = self.symbols, state.ids
         opens, closes, leaves = map(tf.constant, (symbols.opens, symbols.closes, symbols.leaves))  # [vocab]
         opened = tf.gather(opens, ids)  # [batch, beam, max_length], labels
@@ -98,7 +97,6 @@ class WordConstraint:
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
-        del unconstrained
         leaves = tf.constant(self.leaves)  # [vocab]
         found = tf.reduce_sum(tf.cast(tf.gather(leaves, state.ids), tf.int32), 2)  # [batch, beam]
         missing = inputs.constraint_inputs["word_counts"][:, tf.newaxis] - found

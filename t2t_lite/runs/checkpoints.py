@@ -7,6 +7,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -313,22 +314,21 @@ class BackgroundWriter:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
-        self._step = 0
-        self._path: Path | None = None
-        self._error: BaseException | None = None
+        self._written: Future[tuple[int, Path]] = Future()
 
     def start(self, step: int, write: Callable[[], Path]) -> None:
         """Starts to write the checkpoint of a step; `write` returns its path. The previous one must be taken first."""
         if self._thread:
             raise RuntimeError("another checkpoint is being written; call take() first")
 
+        written = self._written = Future[tuple[int, Path]]()
+
         def run() -> None:
             try:
-                self._path = write()
+                written.set_result((step, write()))
             except BaseException as error:  # raised again in the caller's thread
-                self._error = error
+                written.set_exception(error)
 
-        self._step, self._path, self._error = step, None, None
         # A daemon, because a second signal ends the process at once; an unfinished checkpoint does not count.
         self._thread = threading.Thread(target=run, daemon=True, name="checkpoint")
         self._thread.start()
@@ -342,9 +342,7 @@ class BackgroundWriter:
             return None
         self._thread.join()
         self._thread = None
-        if self._error:
-            raise self._error
-        return None if self._path is None else (self._step, self._path)
+        return self._written.result()
 
     def wait(self) -> None:
         if self._thread:

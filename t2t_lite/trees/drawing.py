@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from html import escape
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, leaves, walk
 
@@ -84,19 +84,11 @@ def _drawing(tree: Tree) -> tuple[str, int, int]:
     return "\n".join(line for line in lines[1:-1] if not _IDLE.search(line)), width, height
 
 
-class _Printer(Protocol):
-    """The part of NLTK's TreePrettyPrinter that this module uses."""
+def _spread(printer: Any) -> int:  # noqa: ANN401  NLTK's TreePrettyPrinter
+    """Makes each column of a drawing as wide as its longest text, in place. Returns the total width.
 
-    nodes: dict[int, Any]  # words and subtrees; subtrees have label()
-    coords: dict[int, tuple[int, float]]  # (row, column) of each node
-
-    def text(self, *, unicodelines: bool, maxwidth: int | None) -> str: ...
-
-    def svg(self, *, nodecolor: str, leafcolor: str, funccolor: str) -> str: ...
-
-
-def _spread(printer: _Printer) -> int:
-    """Makes each column of a drawing as wide as its longest text, in place. Returns the total width."""
+    The nodes of `printer` are words and subtrees, and its coords are the (row, column) of each node.
+    """
     widths: dict[float, int] = {}
     for node, (_, column) in printer.coords.items():
         content = printer.nodes[node]
@@ -117,7 +109,7 @@ def _line(text: str) -> tuple[str, int, int]:
     return f'<text x="0" y="{_SIZE}">{escape(text, quote=False)}</text>', _width(text), 2 * _SIZE
 
 
-def _printer(tree: Tree, words: Sequence[str]) -> _Printer:
+def _printer(tree: Tree, words: Sequence[str]) -> Any:  # noqa: ANN401  NLTK's TreePrettyPrinter
     # Imported here because NLTK takes seconds to load.
     from nltk.tree import Tree as NltkTree
     from nltk.tree.prettyprinter import TreePrettyPrinter
@@ -136,8 +128,7 @@ def _printer(tree: Tree, words: Sequence[str]) -> _Printer:
             children[-1].append(next(positions))
         else:
             children[-1].append(NltkTree(label, [next(positions)]))
-    printer: Any = TreePrettyPrinter(children[0][0], words)
-    return printer
+    return TreePrettyPrinter(children[0][0], words)
 
 
 def _shown(tree: Tree) -> Tree:

@@ -86,12 +86,11 @@ def read_trees(path: Path) -> Iterator[Tree | Malformed]:
 
     Reading continues after a malformed tree. Trees without words are left out.
     """
-    not_utf8: set[int] = set()
-    for group in _groups(path, not_utf8):
-        trees = _parse_trees(path, group, not_utf8)
+    for group in _groups(path):
+        trees = _parse_trees(path, group)
         if isinstance(trees[0], Malformed) and not _ROOT.search(group[0][1]):
             # Without a root, only the brackets show where a tree ends. Try each line-initial bracket separately.
-            trees = itertools.chain.from_iterable(_parse_trees(path, part, not_utf8) for part in _parts(group))
+            trees = itertools.chain.from_iterable(_parse_trees(path, part) for part in _parts(group))
         yield from filter(None, trees)
 
 
@@ -99,10 +98,10 @@ class _NotUtf8(str):
     """A line with U+FFFD instead of invalid bytes."""
 
 
-def _parse_trees(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree | Malformed | None]:
+def _parse_trees(path: Path, lines: list[tuple[int, str]]) -> list[Tree | Malformed | None]:
     """Returns the trees in `lines`, with None for trees without words; or one `Malformed` for all lines."""
     where = f"{path}, line {lines[0][0]}"
-    if not not_utf8.isdisjoint(number for number, _ in lines):
+    if any(isinstance(line, _NotUtf8) for _, line in lines):
         return [Malformed(where, "not UTF-8")]
     try:
         return [clean(tree) for tree in parse_brackets("\n".join(line for _, line in lines))]
@@ -110,19 +109,17 @@ def _parse_trees(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -
         return [Malformed(where, str(error))]
 
 
-def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
+def _groups(path: Path) -> Iterator[list[tuple[int, str]]]:
     """Yields groups of (line number, line): the lines of one tree, or of several trees if a bracket is missing.
 
     Empty lines may occur anywhere. An unindented line that begins with a root begins a tree. Trees without a root end
-    when their brackets are closed. `not_utf8` receives the numbers of lines that are not UTF-8.
+    when their brackets are closed.
     """
     lines, depth, has_roots = [], 0, False
     with open_bytes(path) as file:
         lines_read = split_lines(file, str(path), lambda where, problem, text: _NotUtf8(text))
         for number, text in enumerate(lines_read, start=1):
-            if isinstance(text, _NotUtf8):
-                not_utf8.add(number)
-            text = text.replace(")\ufeff", ")")  # cat joined files, one without a line end
+            text = type(text)(text.replace(")\ufeff", ")"))  # cat joined files, one without a line end
             if not text.strip():
                 continue
             is_root, is_bracket = bool(_ROOT.match(text)), text.startswith("(")

@@ -132,7 +132,6 @@ class PlainList:
 
 class _Characters:
     def __init__(self, tokens: Sequence[str], symbols: Sequence[str], normalizes: bool) -> None:
-        del symbols, normalizes
         self._ids = np.full(max(map(ord, tokens), default=0) + 2, -1, np.int32)
         self._ids[[ord(character) for character in tokens]] = FIRST_TOKEN + np.arange(len(tokens), dtype=np.int32)
 

@@ -92,17 +92,12 @@ class SentencePieceVocabulary(Vocabulary):
 
     @property
     def is_bpe(self) -> bool:
-        return self._proto().trainer_spec.model_type == _BYTE_PAIRS
+        return parsed_model(self._model).trainer_spec.model_type == _BYTE_PAIRS
 
     def merge_scores(self) -> dict[int, float]:
         """Returns the score of each ordinary token by id: of two possible merges, the higher-scoring one is made."""
-        pieces = enumerate(self._proto().pieces)
+        pieces = enumerate(parsed_model(self._model).pieces)
         return {id: piece.score for id, piece in pieces if piece.type in (_UNSET, _ORDINARY)}
-
-    def _proto(self) -> Any:  # noqa: ANN401  the class is made at run time
-        proto = model_class()()
-        proto.ParseFromString(self._model)
-        return proto
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         # One by one, because for a list, SentencePiece starts a thread, which takes ten times as long as a short text.
@@ -277,8 +272,7 @@ def train_bpe(
         ) from error
     if not normalize_whitespace:
         return model.getvalue()
-    proto = model_class()()
-    proto.ParseFromString(model.getvalue())
+    proto = parsed_model(model.getvalue())
     proto.normalizer_spec.ClearField("normalization_rule_tsv")  # another name each time; the model has the rules
     return proto.SerializeToString()
 
@@ -292,9 +286,8 @@ def renumbered(model: bytes) -> bytes:
     from google.protobuf import message
 
     kinds = {"UNKNOWN": 2, "CONTROL": 3}
-    proto = model_class()()
     try:
-        proto.ParseFromString(model)
+        proto = parsed_model(model)
         (unknown,) = [piece.piece for piece in proto.pieces if piece.type == kinds["UNKNOWN"]]
     except (message.DecodeError, ValueError) as error:
         raise UserError("not a SentencePiece model") from error
@@ -314,8 +307,12 @@ def renumbered(model: bytes) -> bytes:
     return proto.SerializeToString()
 
 
+def parsed_model(model: bytes) -> Any:  # noqa: ANN401  the class is made at run time
+    return _model_class().FromString(model)
+
+
 @functools.cache
-def model_class() -> Callable[[], Any]:
+def _model_class() -> Any:  # noqa: ANN401
     """Returns a class for SentencePiece's ModelProto with the fields changed here; it preserves all other fields.
 
     The class in the sentencepiece package needs a newer protobuf than TensorFlow's.

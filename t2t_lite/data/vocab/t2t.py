@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 _RESERVED = 2  # padding and end
-# Characters used in escapes; every vocabulary contains them.
+# Characters used in escapes; every list of subwords contains them, to spell characters that it lacks.
 _ESCAPES = frozenset("\\_u;0123456789")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 
@@ -157,11 +157,8 @@ def subword_list(content: bytes) -> bytes:
     return json_content("subwords", own)
 
 
-_RESERVED_TOKENS = ["<pad>", "<EOS>"]
 # tensor2tensor's names for the token of unknown words, which usually follows the reserved tokens.
 _UNKNOWN_NAMES = ("UNK", "<UNK>", "<unk>")
-# The subwords that a subword list needs to spell characters that it lacks.
-_ESCAPE_LINES = [*map(str.encode, "\\_u;0123456789")]
 # The whitespace at which Python splits a text, as code points for TensorFlow's regular expressions.
 _WHITE_SPACE = r"[\t-\r\x1c-\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]+"
 
@@ -198,9 +195,6 @@ class T2tTokenVocabulary(Vocabulary):
                 )
         return [[*(id for id in row if id is not None), EOS_ID] for row in rows]
 
-    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        return self._ops(texts)
-
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
         return as_ragged(self.ids_of(texts))
 
@@ -223,7 +217,6 @@ class T2tByteVocabulary(Vocabulary):
     size = _RESERVED + 256
 
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
-        del content
         super().__init__(path)
 
     def tokens(self) -> list[str]:
@@ -245,7 +238,7 @@ class T2tByteVocabulary(Vocabulary):
 def is_token_list(content: bytes) -> bool:
     """Returns whether a file is a tensor2tensor token list, which unlike a subword list lacks the escapes."""
     lines = [line.strip() for line in content.split(b"\n")]
-    return lines[:2] == [name.encode() for name in _RESERVED_TOKENS] and not set(lines).issuperset(_ESCAPE_LINES)
+    return lines[:2] == [b"<pad>", b"<EOS>"] and not set(lines).issuperset(map(str.encode, _ESCAPES))
 
 
 def token_list(content: bytes) -> bytes:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Vocabulary(ABC):
     unknown_id: int | None = UNKNOWN_ID  # None: there is no unknown token, and id 2 is an ordinary token
     # Whether a text's first token also begins with a space, which decode then removes.
     starts_with_blank = False
+    _ops: Any  # encodes texts in graphs; made when it is first needed
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -47,9 +48,9 @@ class Vocabulary(ABC):
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """Converts texts to ids, each with the end symbol. Needs no TensorFlow."""
 
-    @abstractmethod
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Converts strings [batch] to ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
+        return self._ops(texts)
 
     @property
     def in_graph(self) -> ModuleType:

@@ -75,9 +75,6 @@ class TokenListVocabulary(Vocabulary):
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         return [[*self._ids_of_text(text), EOS_ID] for text in texts]
 
-    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        return self._ops(texts)
-
     @functools.cached_property
     def _ops(self) -> "Callable[[tf.Tensor], tf.RaggedTensor]":
         return self.in_graph.token_list(self._kind, self._own, self._symbols, self._normalizes)
@@ -113,9 +110,6 @@ class PlainListVocabulary(Vocabulary):
         lines = [text.lower() for text in texts] if self._lowercase else texts
         return [[*(id for word in _words(line) for id in self._ids_of_word(word)), EOS_ID] for line in lines]
 
-    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        return self._ops(texts)
-
     @functools.cached_property
     def _ops(self) -> "in_graph.PlainList":
         return self.in_graph.PlainList(self._own, self._lowercase)
@@ -145,9 +139,6 @@ class WordVocabulary(Vocabulary):
         # As bytes, because TensorFlow splits only at ASCII whitespace.
         return [[*(self._ids.get(word, UNKNOWN_ID) for word in _text_bytes(text).split()), EOS_ID] for text in texts]
 
-    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        return self._ops(texts)
-
     @functools.cached_property
     def _ops(self) -> "in_graph.WordTable":
         return self.in_graph.WordTable(self._ids, UNKNOWN_ID)
@@ -173,11 +164,7 @@ def _byte_ids(text: str) -> list[int]:
 
 
 def _character_ids(ids: Mapping[str, int], text: str) -> list[int]:
-    token_ids = []
-    for character in text:
-        id = ids.get(character)
-        token_ids += _byte_ids(character) if id is None else [id]
-    return token_ids
+    return [id for each in text for id in ([ids[each]] if each in ids else _byte_ids(each))]
 
 
 class _Words:

@@ -165,34 +165,26 @@ class BeamSearch:
         return tf.while_loop(has_unfinished, body, (state,))[0]
 
     def grown(
-        self, state: BeamState, capacity: int | tf.Tensor, grow: Callable[[DecoderState], DecoderState]
-    ) -> BeamState:
-        """Returns a state with room for `capacity` positions; `grow` enlarges the model's state."""
-        more = [[0, 0], [0, 0], [0, capacity - tf.shape(state.ids)[2]]]
-        return state._replace(
-            ids=tf.pad(state.ids, more),
-            ancestry=grow_ancestry(state.ancestry, state.position, capacity),
-            finished=state.finished._replace(ids=tf.pad(state.finished.ids, more)),
-            decoder_state=grow(state.decoder_state),
-        )
-
-    def compacted(
         self,
         state: BeamState,
-        kept: tf.Tensor,
         capacity: int | tf.Tensor,
-        compact: Callable[[DecoderState], DecoderState],
+        grow: Callable[[DecoderState], DecoderState],
+        kept: tf.Tensor | None = None,
     ) -> BeamState:
-        """Returns a state with only the cache entries `kept`, and room for `capacity` positions.
+        """Returns a state with room for `capacity` positions, and only the cache entries `kept`; None: all.
 
-        `kept` is int32 [batch, entries], see `compact_ancestry`. `compact` does this to the model's state.
+        `kept` is int32 [batch, entries], see `compact_ancestry`. `grow` does this to the model's state.
         """
         more = [[0, 0], [0, 0], [0, capacity - tf.shape(state.ids)[2]]]
+        if kept is None:
+            ancestry = grow_ancestry(state.ancestry, state.position, capacity)
+        else:
+            ancestry = compact_ancestry(state.ancestry, state.position, kept, capacity)
         return state._replace(
             ids=tf.pad(state.ids, more),
-            ancestry=compact_ancestry(state.ancestry, state.position, kept, capacity),
+            ancestry=ancestry,
             finished=state.finished._replace(ids=tf.pad(state.finished.ids, more)),
-            decoder_state=compact(state.decoder_state),
+            decoder_state=grow(state.decoder_state),
         )
 
     def result(self, finished: SearchResult) -> SearchResult:

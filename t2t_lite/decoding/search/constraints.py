@@ -62,7 +62,6 @@ class MinLength:
     eos_id: int = 1  # the end symbol
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        del unconstrained
         too_early = state.position + 1 < inputs.constraint_inputs["min_lengths"]
         end = tf.range(tf.shape(logits)[2]) == self.eos_id
         return tf.where(too_early[:, tf.newaxis, tf.newaxis] & end, NONE, logits)
@@ -75,7 +74,6 @@ class NoRepeatNgram:
     size: int  # n, at least 1
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
-        del unconstrained, inputs
         ids, position, shape = state.ids, state.position, tf.shape(logits)
         starts = tf.maximum(tf.shape(ids)[2] - self.size + 1, 0)  # number of n-grams that fit into max_length
         # Considers only n-grams whose last token is already chosen.

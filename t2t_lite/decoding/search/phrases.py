@@ -69,7 +69,6 @@ class Phrases(GuidingConstraint):
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """Forbids the end symbol for hypotheses that lack phrases. See `Constraint`."""
-        del unconstrained
         may_end = self.missing(state.features[self.name], inputs) == 0  # [batch, beam]
         end = tf.range(tf.shape(logits)[2]) == self.eos_id
         return tf.where(end & tf.logical_not(may_end)[:, :, tf.newaxis], NONE, logits)
@@ -99,7 +98,6 @@ class Phrases(GuidingConstraint):
         return tf.concat([others, following], -1)
 
     def extended(self, state: BeamState, candidates: Candidates, attention: Array, inputs: SearchInputs) -> PhraseState:
-        del attention
         places = _places(inputs)
         at, complete = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.features[self.name])
         tokens = candidates.tokens[:, :, tf.newaxis]

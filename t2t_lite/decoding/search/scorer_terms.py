@@ -59,7 +59,6 @@ class Coverage:
         return tf.zeros([batch, beam_size, length])
 
     def extended(self, state: BeamState, candidates: Candidates, attention: Array, inputs: SearchInputs) -> tf.Tensor:
-        del inputs
         return tf.gather(state.features[self.name] + attention, candidates.parents, batch_dims=1)
 
     def score(self, extended: tf.Tensor, inputs: SearchInputs) -> tf.Tensor:

@@ -9,7 +9,6 @@ out of memory is rejected.
 import collections
 import functools
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -34,7 +33,7 @@ from t2t_lite.decoding.search.beam_state import (
 from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import BeamAncestry, entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.system.machine import free_memory, num_cores
+from t2t_lite.system.machine import cpu_threads, free_memory, num_cores
 
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16
@@ -345,7 +344,7 @@ class SearchGraphs:
         if self._compacts:
             compact = functools.partial(self._model.compact_state, kept=entries)
             compacts = tf.shape(entries)[1] > 0
-            state = tf.cond(compacts, lambda: self._search.compacted(state, entries, capacity, compact), lambda: state)
+            state = tf.cond(compacts, lambda: self._search.grown(state, capacity, compact, entries), lambda: state)
         else:
             is_larger = capacity > tf.shape(state.ids)[2]
 
@@ -476,8 +475,7 @@ class AdaptiveSearcher:
         # With beam size 4, compilation reduces the time for 32 sentences to three quarters, and hardly reduces the time
         # for 128. But if each operation has one thread, compiled batches run one after the other, so on several cores,
         # parallel uncompiled batches are faster.
-        of_process = tf.config.threading.get_intra_op_parallelism_threads()
-        per_operation = of_process or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
+        per_operation = tf.config.threading.get_intra_op_parallelism_threads() or cpu_threads()
         most_hypotheses = MOST_HYPOTHESES if per_operation == 1 < num_cores() else math.inf
         self._seconds, self._most_sentences = seconds, most_hypotheses / search.beam_size
         self._taken: dict[tuple[int, int], float] = collections.defaultdict(float)
