@@ -123,7 +123,7 @@ RUNS = {
         Run(
             "t2t-lite-import run",
             writes=("ours/ckpt-2500.index",),
-            prints=("the run's: --hparams=", "Ein Mann schläft."),
+            prints=("--hparams=residual_dropout=0.1", "Ein Mann schläft."),
             before="cp -r {opennmt_dir}/. . && chmod -R u+w . && mv tiny run && mv run/data.yml .",
         ),
         Run(
