@@ -263,7 +263,8 @@ def test_what_cannot_be_imported_is_refused_in_one_line(exports, tmp_path):
     assert refused(problem="grammar").startswith("unknown problem 'grammar'")
     assert refused(languages="german") == "`languages` must be SOURCE-TARGET, such as en-de, not 'german'"
     assert refused(languages="en-fr") == "`languages=en-fr`: the problem 'grammar_ende' is en-de; omit it"
-    assert refused(kind="npz") == "`kind` takes t2t or keras or marian or huggingface, not 'npz'"
+    kinds = "t2t or keras or marian or huggingface or opennmt_tf or ctranslate2"
+    assert refused(kind="npz") == f"`kind` takes {kinds}, not 'npz'"
     assert refused(tmp_path).startswith(f"{tmp_path} is not an export directory: it has no export.json; create one wi")
     other = shutil.copytree(export, tmp_path / "other")
     content = json.loads((export / "export.json").read_text()) | {"format": "saved_model"}
