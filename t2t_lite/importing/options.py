@@ -33,7 +33,7 @@ class ImportOptions(Options):
         "",
         "t2t, marian: the vocabulary file, or two as INPUTS,TARGETS; bytes: one token per byte; opennmt_tf, if its "
         "configuration has no tokenization, and ctranslate2: the SentencePiece models",
-        unset="the one in the folder that fits the model",
+        unset="t2t, marian: the one in the folder that fits the model",
         metavar="FILE",
     )
     problem: str = option(

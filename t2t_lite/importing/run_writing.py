@@ -104,7 +104,7 @@ def import_keras(
     languages = options.languages
     if not languages and LANGUAGES_OPTION.keys() <= problem.flags.keys():
         languages = joined_languages(export.content.get("source_language"), export.content.get("output_language"))
-    was_imported = export.decode_hparams.length_penalty != "wu" or not model.hparams.source_end_symbol
-    search = vars(export.decode_hparams) if was_imported else {}
+    # Models of other toolkits have biases that no set of ours has.
+    search = vars(export.decode_hparams) if model.hparams.projection_biases else {}
     vocabularies = export.vocabulary, export.inputs_vocabulary
     return write_run(output_dir, model, step, problem, *vocabularies, layer, languages, search)

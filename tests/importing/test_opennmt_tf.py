@@ -145,6 +145,7 @@ def test_sources_have_no_end_symbol(translator, export, opennmt_dir):
 AUTO = {"learning_rate_constant": 2.0, "learning_rate_warmup_steps": 8000, "adam_beta2": 0.998, "batch_tokens": 25_000}
 TRAINING = [
     ({}, AUTO | {"residual_dropout": 0.1, "average_checkpoints": 8, "source_end_symbol": False}, []),
+    ({"data": {"source_sequence_controls": {"end": True}}}, {"source_end_symbol": True}, []),
     (
         {"params": {"dropout": 0.3, "moving_average_decay": 0.99, "decay_params": {"scale": 3.0}}},
         {"residual_dropout": 0.3, "relu_dropout": 0.3, "ema_decay": 0.99, "learning_rate_constant": 3.0},
