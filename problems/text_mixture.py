@@ -43,11 +43,15 @@ class TextMixture(Mixture):
             raise UserError(f"`mixture`: cannot read {file}: {error.strerror}") from error
         except ValueError as error:
             raise UserError(f"{file} is not a TOML file: {error}") from error
-        tables = content.get("parts")
+        of_run = content.get("data")  # in the file of t2t-lite-run
+        tables = of_run.get("parts") if isinstance(of_run, dict) else content.get("parts")
         tables = tables if isinstance(tables, list) else []
-        if not tables or not all(isinstance(table, dict) for table in tables) or content.keys() != {"parts"}:
+        is_known = content.keys() == {"parts"} or isinstance(of_run, dict)
+        if not tables or not all(isinstance(table, dict) for table in tables) or not is_known:
             raise UserError(f"{file} must have one table [[parts]] for each part, and nothing else")
-        return tuple(_read_part(f"{file}, part {number}", table) for number, table in enumerate(tables, start=1))
+        return tuple(
+            _read_part(f"{file}, part {number}", table, file.parent) for number, table in enumerate(tables, start=1)
+        )
 
     def check_options(self) -> None:
         """Raises UserError if there is no file, a tag is unusable, or a required flag of a part is missing."""
@@ -66,8 +70,13 @@ class TextMixture(Mixture):
         return (OwnFile(Path(self._file)), *super().sources) if self._file else ()
 
 
-def _read_part(where: str, table: dict[str, Any]) -> Part:
+def _read_part(where: str, table: dict[str, Any], folder: Path) -> Part:
     flags = {name: value for name, value in table.items() if name not in _OF_PART}
+    if isinstance(problem := table.get("problem", "text_pairs"), str) and problem in PROBLEMS:
+        for name in flags.keys() & PROBLEMS[problem].file_lists:
+            files = flags[name].split(",") if isinstance(flags[name], str) else flags[name]
+            if isinstance(files, list) and all(isinstance(file, str) for file in files):
+                flags[name] = ",".join(_in_folder(file, folder) for file in files)
     own = {name: table[name] for name in _OF_PART if name in table}
     for name, value in own.items():
         if type(value) is not _OF_PART[name] and not (type(value) is int and _OF_PART[name] is float):
@@ -89,3 +98,13 @@ def _read_part(where: str, table: dict[str, Any]) -> Part:
     except UserError as error:
         raise UserError(f"{part.name}: {error}") from error
     return part
+
+
+def _in_folder(file: str, folder: Path) -> str:
+    """Returns the path of a file or pattern, which is relative to a folder; in old mixtures, to the current one."""
+
+    def is_in(place: Path) -> bool:
+        return (place / file).exists() or any(place.glob(file))
+
+    is_whole = Path(file).expanduser().is_absolute() or file.startswith("~") or file == "-"
+    return file if is_whole or (is_in(Path()) and not is_in(folder)) else str(folder / file)

@@ -12,11 +12,12 @@ import gc
 import io
 import logging
 import os
+import re
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from t2t_lite import __version__
@@ -34,6 +35,7 @@ from t2t_lite.system.installed import missing_package
 from t2t_lite.system.tensorflow import keep_freed_memory, prepare_process
 
 PROGRAM = "t2t-lite-{}"
+_MORE = " (--help lists all flags)"
 
 
 def run(
@@ -271,7 +273,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
         """Parses the arguments. Exits with status 2 on unknown flags, which are reported before missing flags."""
-        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        flags = [f"--{name}" for name in self.flag_names]
         names = dict.fromkeys(argument.split("=")[0] for argument in args)
         unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
         if removed := next((name for name in unknown if name in self._removed), None):
@@ -297,6 +299,25 @@ class CommandParser(argparse.ArgumentParser):
                 self.error(f"{shown[action.dest]} needs {shown[missing]}")
         return arguments
 
+    @property
+    def flag_names(self) -> list[str]:
+        """The names of the flags, without hyphens."""
+        return [flag[2:] for flag in self._option_string_actions if flag.startswith("--")]
+
+    def is_switch(self, name: str) -> bool:
+        """Returns whether a flag takes no value."""
+        return self._option_string_actions[f"--{name}"].nargs == 0
+
+    def checked(self, flags: Sequence[str]) -> argparse.Namespace:
+        """Parses some flags, whatever else the command needs. Raises UserError if one is wrong."""
+        printed = io.StringIO()
+        for action in self._actions:
+            action.required = False
+        with contextlib.redirect_stderr(printed), contextlib.suppress(SystemExit):
+            return super().parse_args(flags)
+        message = printed.getvalue().strip().removeprefix(f"{self.prog}: error: ").removesuffix(_MORE)
+        raise UserError(re.sub("^argument .*?: ", "", message))
+
     def check_repeated(self, args: Sequence[str]) -> None:
         """Exits with status 2 if a known flag is given twice, unless it is a list, which may be given in parts."""
         for flag, count in collections.Counter(argument.split("=")[0] for argument in args).items():
@@ -314,7 +335,7 @@ class CommandParser(argparse.ArgumentParser):
                 self.error(why.format(flag))
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: error: {as_flags(message)} (--help lists all flags)", file=sys.stderr)
+        print(f"{self.prog}: error: {as_flags(message)}{_MORE}", file=sys.stderr)
         raise SystemExit(2)
 
     def _hint(self, flag: str, flags: Sequence[str]) -> str:
@@ -356,15 +377,21 @@ def parse_with_problem(parser: CommandParser, argv: Sequence[str]) -> argparse.N
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
     if name and _early_value(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
         PROBLEMS.check(name)  # report an unknown problem before its unknown flags
-    flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
-    group = parser.add_argument_group(f"data of {name}") if flags else parser
-    for flag, text in flags.items():
-        nargs, const = ("?", "True") if flag in switches else (None, None)
-        kind = joined_paths if PROBLEMS[name].file_lists & {flag, "*"} else str
-        group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
+    flags = add_problem_flags(parser, name) if name in PROBLEMS else ()
     arguments = parser.parse_args(argv)
     arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments
+
+
+def add_problem_flags(parser: CommandParser, name: str) -> Collection[str]:
+    """Adds the flags of a problem, and returns their names."""
+    problem = PROBLEMS[name]
+    group = parser.add_argument_group(f"data of {name}") if problem.flags else parser
+    for flag, text in problem.flags.items():
+        nargs, const = ("?", "True") if flag in problem.switches else (None, None)
+        kind = joined_paths if problem.file_lists & {flag, "*"} else str
+        group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
+    return problem.flags
 
 
 def _early_value(args: Sequence[str], flag: str) -> str | None:

@@ -234,6 +234,7 @@ def average_checkpoints(
     directory = Path(output_dir)
     if n is None and steps is None and best is None:
         n = int(stored_setting(directory, "average_checkpoints"))
+        n = min(n, len(list_checkpoints(directory)) or n)
     chosen = members(directory, n, steps=steps, best=best, checkpoint_path=checkpoint_path)
     with tensorflow_job():
         from t2t_lite.runs.checkpoints import write_mean

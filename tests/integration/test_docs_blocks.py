@@ -119,6 +119,14 @@ RUNS = {
         ),
         Run("t2t-lite-export", {"t2t-lite-serve --export_dir=mymodel --port=8000\n": ""}, ("mymodel/model.bin",)),
     ],
+    "docs/run.md": [
+        Run(
+            "t2t-lite-run --example > en-de.toml",
+            {"--config=en-de.toml": "--config=en-de.toml --dry_run"},
+            ("en-de.toml",),
+            ("t2t-lite-trainer --problem=text_pairs",),
+        ),
+    ],
     "docs/from-opennmt-tf.md": [
         Run(
             "t2t-lite-import run",
@@ -191,7 +199,7 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, folder, command, com
     def run(line):
         source, _, last = line.rpartition(" | ")
         program, *flags = shlex.split(last)
-        if not program.startswith("t2t-lite-"):
+        if not program.startswith("t2t-lite-") or ">" in flags:
             return in_a_process(["bash", "-c", line])
         stdin = in_a_process(["bash", "-c", source]).encode() if source else b""
         name = {"t2t-lite-import": "import_model"}.get(program, program.removeprefix("t2t-lite-"))

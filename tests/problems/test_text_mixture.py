@@ -94,7 +94,7 @@ def test_sources_of_parts_with_different_tags_are_compared_without_the_tags(tmp_
         ("[[parts]]\nproblem='grammar_ende'\nweight=nan", "'text_mixture': set a weight above 0 for all parts or "),
         ("[[parts]]\nproblem='multi30k_ende'\nweight='2'", "mixture.toml, part 1: weight must be a number, not '2'"),
         ("[[parts]]\ntrain_only=1", "mixture.toml, part 1: train_only must be true or false, not 1"),
-        ("[[parts]]\ntrain_source=['a']", "mixture.toml, part 1: train_source must be a text or a number, not ['a']"),
+        ("[[parts]]\ntrain_source=[1]", "mixture.toml, part 1: train_source must be a text or a number, not [1]"),
         ("[[parts]]\nname='old'\ntrian_tsv='a'", "part 1 (old): problem 'text_pairs' has no option 'trian"),
         *(
             (f"[[parts]]\ntag={tag}\ntrain_tsv='a'", "mixture.toml, part 1: the tag ")

@@ -1,0 +1,233 @@
+"""The file of a run: what is to be made, with the flags of each command in tables. All mistakes are found at once."""
+
+import argparse
+import contextlib
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.bin import cli, datagen, eval, export, trainer
+from t2t_lite.config import DecodeHParams, HParams, resolve_hparams
+from t2t_lite.data.generation.options import GenerateOptions
+from t2t_lite.data.problem import REVERSED_SUFFIX, get_problem, language_pair
+from t2t_lite.decoding.export_dir import FORMATS
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.evaluation.options import SPLITS, EvalOptions
+from t2t_lite.exporting.options import ExportOptions
+from t2t_lite.options import Options, option
+from t2t_lite.registry import HPARAMS, PROBLEMS, Registry
+from t2t_lite.training.options import TrainOptions
+
+
+def _known(registry: Registry) -> Callable[[str], str]:
+    return lambda name: registry.check(name.removesuffix(REVERSED_SUFFIX)) or name
+
+
+def _words(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    return lambda text: tuple(map(cli.choice_type(known, ""), text.split(",")))
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    seeds = tuple(map(cli.whole_number(0), text.split(",")))
+    if len({*seeds}) < len(seeds):
+        raise argparse.ArgumentTypeError(f"takes different numbers, not {text}")
+    return seeds
+
+
+class _Top(cli.Flags):  # the keys outside of tables
+    dir: PathLike | None = option(None)
+    problem: str | None = option(None, parse=_known(PROBLEMS))
+    hparams_set: str = option("transformer_base", parse=_known(HPARAMS))
+    languages: str | None = option(None, parse=lambda text: language_pair(text) and text)
+    seeds: tuple[int, ...] = option((1,), parse=_seeds)
+    reverse: bool = option(False)
+
+
+class _Evaluate(eval.Flags):
+    splits: tuple[str, ...] = option(SPLITS, parse=_words(SPLITS))
+
+
+class _Export(export.Flags):
+    formats: tuple[str, ...] = option(("ctranslate2",), parse=_words(FORMATS))
+
+
+class _BackTranslation(cli.Flags):  # other keys are search settings
+    target_texts: PathLike | None = option(None)
+    tag: str = option("<bt>")
+    weight: float | None = option(None, above=0)
+
+
+# The tables of flags: their parser, the options that it fills, and the flags that are not for the file.
+_TABLES: dict[str, tuple[Callable[[], cli.CommandParser], type[Options], str]] = {
+    "": (lambda: cli.CommandParser("run", "", _Top), Options, ""),
+    "data": (
+        datagen.make_parser,
+        GenerateOptions,
+        "problem data_dir from t2t_problem inspect plot_file languages mixture",
+    ),
+    "train": (
+        trainer.make_parser,
+        TrainOptions,
+        "problem hparams_set hparams data_dir output_dir generate_data tmp_dir random_seed schedule recipe "
+        "make_tf_config",
+    ),
+    "evaluate": (
+        lambda: cli.CommandParser("eval", "", _Evaluate),
+        EvalOptions,
+        "output_dir split decode_hparams heads tune json",
+    ),
+    "export": (
+        lambda: cli.CommandParser("export", "", _Export),
+        ExportOptions,
+        "output_dir export_dir format decode_hparams overwrite",
+    ),
+    "back_translation": (lambda: cli.CommandParser("decoder", "", _BackTranslation), Options, ""),
+}
+_OF_NO_TABLE = "debug registry_help t2t_usr_dir trust_plugins version help"
+
+
+class Recipe:
+    """What a file in the current folder says; paths are relative to it. Raises a UserError with all mistakes.
+
+    Attributes:
+      flags: the arguments of the command of each table, --name=value; `values` has them parsed.
+      hparams: all settings, with train_steps.
+      search: the search settings of [decode]; `back_search`: of [back_translation].
+    """
+
+    def __init__(self, file: Path) -> None:
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+            content = tomllib.loads(text)
+        except OSError as error:
+            raise UserError(f"`config`: cannot read {file}: {error.strerror}") from error
+        except ValueError as error:
+            raise UserError(f"{file} is not a TOML file: {error}") from error
+        self.file, self._lines, self._mistakes = file, text.splitlines(), list[tuple[int, str]]()
+        self.flags, self.values = dict[str, list[str]](), dict[str, argparse.Namespace]()
+        self._read(content)
+        if self._mistakes:
+            raise UserError("\n".join(dict.fromkeys(line for _, line in sorted(self._mistakes))), status=2)
+
+    def _read(self, content: dict[str, Any]) -> None:
+        tables = {name: dict(value) for name, value in content.items() if isinstance(value, dict)}
+        known = (*_TABLES, "decode")
+        for name in tables.keys() - {*known}:
+            self._wrong(name, "", f"unknown table{nearest(name, known[1:])}")
+        top = self._parse("", {name: value for name, value in content.items() if name not in tables})
+        parts = tables.get("data", {}).pop("parts", None)
+        settings = tables.get("train", {}).pop("hparams", {})
+        self.dir, self.hparams_set, self.seeds = Path(top.dir or self.file.stem), top.hparams_set, top.seeds
+        self.problem = top.problem or ("text_pairs" if parts is None else "text_mixture")
+        self.is_back_translated = "back_translation" in tables
+        if parts is not None and self.problem != "text_mixture":
+            self._wrong("data", "parts", f"parts belong to text_mixture, not {self.problem}; remove `problem`")
+        if self.problem.endswith(REVERSED_SUFFIX) and (top.reverse or self.is_back_translated):
+            self._wrong("", "problem", f"write {self.problem.removesuffix(REVERSED_SUFFIX)}")
+        back = tables.get("back_translation", {})
+        own = {name: value for name, value in back.items() if name in _BackTranslation.names()}
+        self.search = tables.get("decode", {})
+        self.back_search = {name: value for name, value in back.items() if name not in own}
+        for table in [*_TABLES][1:]:
+            self._parse(table, own if table == "back_translation" else tables.get(table, {}))
+        if self.is_back_translated and not own.get("target_texts"):
+            self._wrong("back_translation", "", "lacks target_texts, a file of sentences in the target language")
+        for table, given in (("decode", self.search), ("back_translation", self.back_search)):
+            self._check_settings(table, given, lambda given: DecodeHParams().replace(**given))
+        if not isinstance(settings, dict):
+            self._wrong("train", "hparams", "takes a table, [train.hparams]")
+        else:
+            chosen = self.values["train"]
+            more = {"train_steps": chosen.train_steps} if chosen.train_steps else {}
+            self._check_settings("train.hparams", settings, lambda given: self._settings(given | more, chosen.model))
+            self.flags["train"] += listed("hparams", settings)
+        self.flags["data"] += [f"--languages={top.languages}"] if top.languages else []
+        self.flags["data"] += [f"--mixture={self.file.name}"] if parts is not None else []
+        if not self._mistakes:
+            given = dict(flag[2:].split("=", 1) for flag in self.flags["data"] if "=" in flag)
+            with self._checking("data", "parts" if parts is not None else ""):
+                options = {name: value for name, value in given.items() if name in self.problem_flags}
+                get_problem(self.problem, **options).check_options()
+
+    @property
+    def problem_flags(self) -> Mapping[str, str]:
+        """The flags of the problem, with their meanings."""
+        return PROBLEMS[self.problem.removesuffix(REVERSED_SUFFIX)].flags
+
+    def _settings(self, given: Mapping[str, Any], model: str | None) -> None:
+        self.hparams: HParams = resolve_hparams(self.hparams_set, given, model)
+
+    def _wrong(self, table: str, key: str, why: str) -> None:
+        """Notes a mistake in a table ("": outside of tables), or in one of its keys, with its line.
+
+        The line is that of a plain `key =`, else of the table's head, else none; tomllib tells no positions.
+        """
+        place, head, line = "", 0, 0
+        for number, text in enumerate(self._lines, start=1):
+            if match := re.match(r"\s*\[+\s*([\w.-]+)\s*\]", text):
+                place = match[1]
+                head = head or (number if place == table else 0)
+            elif key and place == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", text):
+                line = line or number
+        line = line or head
+        where = f"{self.file}{f', line {line}' if line else ''}: {f'[{table}] ' if table else ''}"
+        self._mistakes.append(
+            (line, f"{where}{f'{key}: ' if key else ''}{re.sub('^`[a-z_]+`: | [(]`[a-z_]+`[)]', '', why)}")
+        )
+
+    @contextlib.contextmanager
+    def _checking(self, table: str, key: str = "") -> Iterator[None]:
+        """Notes a UserError inside the block as a mistake."""
+        try:
+            yield
+        except UserError as error:
+            self._wrong(table, key, str(error))
+
+    def _parse(self, table: str, given: Mapping[str, Any]) -> argparse.Namespace:
+        """Has the parser of a table's command check and parse each of its keys."""
+        make_parser, kind, others = _TABLES[table]
+        parser, flags, before = make_parser(), self.flags.setdefault(table, []), len(self._mistakes)
+        if table == "data":
+            cli.add_problem_flags(parser, self.problem.removesuffix(REVERSED_SUFFIX))
+        known = [flag for flag in parser.flag_names if flag not in (*others.split(), *_OF_NO_TABLE.split())]
+        for name, value in given.items():
+            with self._checking(table, name):
+                values = value if isinstance(value, list) else [value]
+                if name not in known:
+                    hint = "; each step has its own" if name in others.split() else nearest(name, known)
+                    raise UserError(f"unknown key{hint}")
+                if any(isinstance(each, list | dict) for each in values):
+                    raise UserError(f"takes a value or a list of values, not {value!r}")
+                if parser.is_switch(name) and type(value) is not bool:
+                    raise UserError(f"takes true or false, not {value!r}")
+                flag = f"--{name}" if parser.is_switch(name) else f"--{name}={','.join(map(str, values))}"
+                parser.checked([flag])
+                flags += [flag] if value is not False or not parser.is_switch(name) else []
+        self.values[table] = parsed = parser.checked(flags)
+        if table == "export" and "ctranslate2" in parsed.formats:
+            parsed.format = "ctranslate2"
+        if len(self._mistakes) == before:
+            with self._checking(table):
+                kind(**cli.given(parsed, kind))
+        self.flags[table] = [flag for flag in flags if not flag.startswith(("--splits=", "--formats="))]
+        return parsed
+
+    def _check_settings(self, table: str, given: Mapping[str, Any], make: Callable[[dict[str, Any]], Any]) -> None:
+        """Notes the settings that cannot be, or that cannot be together."""
+        try:
+            make(dict(given))
+        except UserError as error:
+            before = len(self._mistakes)
+            for name, value in given.items():
+                with self._checking(table, name):
+                    make({name: value})
+            if len(self._mistakes) == before:  # each is possible, but not with the others
+                self._wrong(table, "", str(error))
+
+
+def listed(flag: str, settings: Mapping[str, Any]) -> list[str]:
+    """Returns the argument that sets some settings, if there are any."""
+    return [f"--{flag}={','.join(f'{name}={value}' for name, value in settings.items())}"] if settings else []

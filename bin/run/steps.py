@@ -1,0 +1,216 @@
+"""The steps of a run: the commands, what they make, and whether what is there already is what they would make."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_lite.bin import cli
+from t2t_lite.bin.datagen import make_parser as datagen_parser
+from t2t_lite.bin.run.recipe import Recipe, listed
+from t2t_lite.config import AUTO_BATCH_BY
+from t2t_lite.data.generation.options import GenerateOptions
+from t2t_lite.data.generation.sources import check_unchanged
+from t2t_lite.data.manifest import read_manifest
+from t2t_lite.data.problem import REVERSED_SUFFIX, OwnFile, get_problem
+from t2t_lite.decoding.export_dir import read_export
+from t2t_lite.evaluation.stored import stored_evaluations
+from t2t_lite.files import write_text
+from t2t_lite.registry import PROBLEMS
+from t2t_lite.runs.checkpoint_files import INDEX, checkpoint_digest, list_checkpoints, recorded_members
+from t2t_lite.runs.evaluations import evaluations_without_gain, read_evaluations
+from t2t_lite.runs.run_dir import data_digests, open_run_dir, recorded, run_files
+from t2t_lite.runs.selection import select
+from t2t_lite.runs.tuned_settings import search_settings
+
+# The names of the steps, in their order.
+STEPS = ("data", "train", "average", "evaluate", "back_translate", "export", "report")
+
+
+class Step(NamedTuple):
+    name: str  # one of STEPS
+    about: str  # what it is for, such as "seed 2"; "": there is only one
+    command: str  # without "t2t-lite-"
+    flags: list[str]
+    results: list[Path]  # files and folders
+    is_done: Callable[[], bool]  # may raise UserError, if what is there is of something else
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.about})" if self.about else self.name
+
+    @property
+    def line(self) -> str:
+        """The command as it is typed."""
+        return shlex.join([f"t2t-lite-{self.command}", *self.flags])
+
+
+class _Model(NamedTuple):
+    """A direction of translation: its problem and data, and a run directory for each seed."""
+
+    label: str  # "" or "reverse"
+    problem: str
+    data_dir: Path
+    runs: dict[int, Path]
+
+
+def steps_of(recipe: Recipe) -> Iterator[Step]:
+    """Yields all steps in order. All paths are relative to the current folder, that of the recipe's file."""
+    folder, is_both = recipe.dir, recipe.values[""].reverse
+    names = {seed: "run" if len(recipe.seeds) == 1 else f"seed-{seed}" for seed in recipe.seeds}
+    forward = _Model("", recipe.problem, folder / "data", {seed: folder / name for seed, name in names.items()})
+    used = recipe.seeds if is_both else recipe.seeds[:1]
+    reverse = _Model("reverse", f"{recipe.problem}{REVERSED_SUFFIX}", forward.data_dir,
+                     {seed: folder / "reverse" / names[seed] for seed in used})  # fmt: skip
+    yield _data(recipe, forward, recipe.flags["data"])
+    if recipe.is_back_translated:
+        yield from _training(recipe, reverse)
+        run, target = reverse.runs[used[0]], Path(recipe.values["back_translation"].target_texts)
+        texts, mixture = folder / "back_translation/sources.txt", folder / "back_translation/mixture.toml"
+        flags = [f"--output_dir={run}", f"--decode_from_file={target}", f"--decode_to_file={texts}"]
+        flags += listed("decode_hparams", recipe.back_search)
+        yield Step("back_translate", "", "decoder", flags, [texts], lambda: _is_newer(texts, [target, _weights(run)]))
+        _write_mixture(mixture, recipe, texts, target)
+        forward = forward._replace(problem="text_mixture", data_dir=mixture.parent / "data")
+        # The flags of the problem belong to its part of the mixture.
+        own = {*recipe.problem_flags} - {"languages"}
+        flags = [flag for flag in recipe.flags["data"] if flag[2:].partition("=")[0] not in own]
+        yield _data(recipe, forward, [f"--mixture={mixture}", *flags], "with back-translations")
+    yield from _training(recipe, forward)
+    if is_both and not recipe.is_back_translated:
+        yield from _training(recipe, reverse)
+    for model in (forward, reverse) if is_both else (forward,):
+        for form in recipe.values["export"].formats:
+            yield _export(recipe, model, form)
+    models = (forward, reverse) if is_both or recipe.is_back_translated else (forward,)
+    runs, report = [run for model in models for run in model.runs.values()], folder / "report.html"
+    flags = [f"--output_dir={','.join(map(str, runs))}", f"--report_file={report}"]
+    is_done = lambda: _is_newer(report, [file for run in runs for file in run_files(run)])  # noqa: E731
+    yield Step("report", "", "report", flags, [report], is_done)
+
+
+def _is_newer(path: Path, others: Iterable[Path]) -> bool:
+    return path.exists() and all(path.stat().st_mtime_ns >= other.stat().st_mtime_ns for other in others)
+
+
+def _chosen(run: Path) -> Path:
+    """Returns the checkpoint that a run decodes with."""
+    return select(run, warn=lambda line: None).path
+
+
+def _weights(run: Path) -> Path:
+    return Path(f"{_chosen(run)}{INDEX}")
+
+
+def _about(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
+def _data(recipe: Recipe, model: _Model, flags: list[str], about: str = "") -> Step:
+    arguments = [f"--problem={model.problem}", f"--data_dir={model.data_dir}", *flags]
+
+    def is_done() -> bool:
+        parsed = cli.parse_with_problem(datagen_parser(), arguments)
+        options = GenerateOptions(**cli.given(parsed, GenerateOptions))
+        made = options.applied_to(get_problem(model.problem, **parsed.problem_options))
+        if (manifest := read_manifest(model.data_dir, made)) is None or not manifest.is_complete(made, model.data_dir):
+            return False
+        manifest.check_settings(made, options.max_cases, model.data_dir)
+        manifest.languages(made, model.data_dir)
+        files = {each.name: each.path for each in made.sources if isinstance(each, OwnFile) and each.path.exists()}
+        there = {name: digest for name, digest in manifest.sources.items() if name in files}
+        check_unchanged(files, there, model.data_dir)
+        return True
+
+    return Step("data", about, "datagen", arguments, [model.data_dir], is_done)
+
+
+def _training(recipe: Recipe, model: _Model) -> Iterator[Step]:
+    """Yields training and averaging for each seed, and the evaluation of all of them together."""
+    for seed, run in model.runs.items():
+        about = _about(model.label, f"seed {seed}" if len(recipe.seeds) > 1 else "")
+        flags = [f"--problem={model.problem}", f"--hparams_set={recipe.hparams_set}", f"--data_dir={model.data_dir}"]
+        flags += [f"--output_dir={run}", f"--random_seed={seed}", *recipe.flags["train"]]
+        yield Step("train", about, "trainer", flags, [run], lambda run=run: _is_trained(recipe, model, run))
+        if recipe.hparams.average_checkpoints > 1:
+            flags = [f"--output_dir={run}"]
+            yield Step("average", about, "avg", flags, [run], lambda run=run: _is_averaged(recipe, run))
+    runs = [*model.runs.values()]
+    for split in recipe.values["evaluate"].splits:
+        flags = [f"--output_dir={','.join(map(str, runs))}", f"--split={split}", *recipe.flags["evaluate"]]
+        flags += listed("decode_hparams", recipe.search)
+        is_done = lambda split=split: all(_is_evaluated(recipe, run, split) for run in runs)  # noqa: E731
+        results = [run / "scores" for run in runs]
+        yield Step("evaluate", _about(model.label, split), "eval", flags, results, is_done)
+
+
+def _is_trained(recipe: Recipe, model: _Model, run: Path) -> bool:
+    if not (checkpoints := list_checkpoints(run)):
+        return False
+    stored, wanted = open_run_dir(run), recipe.hparams
+    manifest = read_manifest(model.data_dir, stored.problem)
+    # The trainer chooses these itself, or lets them change.
+    free = [name for name in ("batch_by", "precision") if getattr(wanted, name) == AUTO_BATCH_BY]
+    same = {name: getattr(stored.hparams, name) for name in (*free, "train_steps", "average_checkpoints")}
+    if wanted.replace(**same).difference(stored.hparams) or manifest is None:
+        return False
+    patience = recipe.values["train"].early_stopping_patience or 0
+    without_gain = evaluations_without_gain(read_evaluations(run), recorded(run, "eval_metric") or "loss")
+    is_over = without_gain >= patience > 0 or checkpoints[-1][0] >= wanted.train_steps
+    return is_over and data_digests(run)[-1:] == [manifest.digest()]
+
+
+def _is_averaged(recipe: Recipe, run: Path) -> bool:
+    averages, wanted = list_checkpoints(run, "average"), list_checkpoints(run)[-recipe.hparams.average_checkpoints :]
+    return bool(averages) and recorded_members(averages[-1][1]) == [step for step, _ in wanted]
+
+
+def _search(recipe: Recipe, run: Path) -> dict[str, Any]:
+    return vars(search_settings(run, open_run_dir(run).problem.decode_hparams, recipe.search, lambda line: None))
+
+
+def _is_evaluated(recipe: Recipe, run: Path, split: str) -> bool:
+    return any(
+        each.decode_hparams == _search(recipe, run)
+        and {*recipe.values["evaluate"].metrics} <= {figure.metric for figure in each.figures}
+        for each in stored_evaluations(open_run_dir(run), split, _chosen(run))
+    )
+
+
+def _export(recipe: Recipe, model: _Model, form: str) -> Step:
+    run, folder = model.runs[recipe.seeds[0]], recipe.dir / model.label / "exports" / form
+    own = [flag for flag in recipe.flags["export"] if form == "ctranslate2" or "--quantization=" not in flag]
+    flags = [f"--output_dir={run}", f"--export_dir={folder}", f"--format={form}", "--overwrite", *own]
+    flags += listed("decode_hparams", recipe.search)
+    quantization = recipe.values["export"].quantization if form == "ctranslate2" else None
+
+    def is_done() -> bool:
+        if not folder.exists():
+            return False
+        content = read_export(folder).content
+        made_with = content["checkpoint"]["sha256"], content["quantization"], content["decode_hparams"]
+        return made_with == (checkpoint_digest(_chosen(run)), quantization, _search(recipe, run))
+
+    return Step("export", _about(model.label, form), "export", flags, [folder], is_done)
+
+
+def _write_mixture(path: Path, recipe: Recipe, texts: Path, target: Path) -> None:
+    """Writes the mixture of the recipe's pairs with the back-translations, unless it is there."""
+    given, back = vars(recipe.values["data"]), recipe.values["back_translation"]
+    own = {name: given[name] for name in recipe.problem_flags if name != "languages" and given.get(name)}
+    if recipe.problem == "text_mixture":
+        own["mixture"] = recipe.file.name
+    for name in own.keys() & PROBLEMS[recipe.problem].file_lists:
+        own[name] = ",".join(str(Path(file).absolute()) for file in own[name].split(","))
+    parts: list[dict[str, Any]] = [{"problem": recipe.problem, **own}]
+    parts.append({"name": "back-translations", "train_source": str(texts.absolute()), "tag": back.tag,
+                  "train_target": str(target.absolute()), "train_only": True})  # fmt: skip
+    if back.weight:
+        parts[0]["weight"], parts[1]["weight"] = 1.0, back.weight
+    lines = [["[[parts]]", *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in part.items())]
+             for part in parts]  # fmt: skip
+    text = "\n\n".join(map("\n".join, lines)) + "\n"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
