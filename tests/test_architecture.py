@@ -51,7 +51,7 @@ LOADED = {
         "importing.ctranslate2_export",
         "benchmark.engines",
         *(f"bin.decoder.{name}" for name in ("corpus", "files", "outputs")),
-        "bin.reproduce.results",
+        *("bin.reproduce.results", "bin.run"),
     ),
     # They run on every backend of Keras.
     "keras": ("layers", "losses", "schedules", "models", "benchmark.settings_plot"),

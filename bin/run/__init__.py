@@ -21,6 +21,7 @@ from t2t_lite.bin.run.steps import STEPS, Step, steps_of
 from t2t_lite.display import Display, format_duration
 from t2t_lite.errors import UserError
 from t2t_lite.options import option
+from t2t_lite.report.writing import check_packages
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 
 _EXAMPLES = ("text", "multi30k", "wmt_ende", "parsing", "grammar")  # files in examples/
@@ -70,17 +71,20 @@ def _make(arguments: argparse.Namespace, file: Path, more: Sequence[str]) -> int
     if arguments.dry_run:
         print("\n".join([f"cd {shlex.quote(str(file.parent))}", *(step.line for step in steps)]))
         return 0
-    for path in (path for step in steps if step.name == arguments.redo for path in step.results):
+    if steps[-1].name == "report":  # not only after the training
+        check_packages()
+    redone = [step for step in steps if step.name == arguments.redo]
+    if redone and arguments.redo not in ("evaluate", "export", "report"):
+        redone = steps[steps.index(redone[0]) :]  # all later ones depend on it
+    for path in (path for step in redone for path in step.results):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     for step in steps:
-        where = ", ".join(map(str, step.results))
-        if _is_done(step, recipe.dir):
-            cli.say(f"{step.title}: already done: {where}")
-            continue
-        started = time.monotonic()
-        if status := _execute(step, recipe.dir / "logs", more):
-            return status
-        cli.say(f"{step.title}: done in {format_duration(time.monotonic() - started)}: {where}")
+        how, started = "already done", time.monotonic()
+        if not _is_done(step, recipe.dir):
+            if status := _execute(step, recipe.dir / "logs", more):
+                return status
+            how = f"done in {format_duration(time.monotonic() - started)}"
+        cli.say(f"{step.title}: {how}: {', '.join(map(str, step.outcome() or step.results))}")
     return 0
 
 

@@ -35,6 +35,7 @@ class Step(NamedTuple):
     flags: list[str]
     results: list[Path]  # files and folders
     is_done: Callable[[], bool]  # may raise UserError, if what is there is of something else
+    outcome: Callable[[], Iterable[Any]] = list  # what to name at its end; nothing: the results
 
     @property
     def title(self) -> str:
@@ -63,20 +64,21 @@ def steps_of(recipe: Recipe) -> Iterator[Step]:
     used = recipe.seeds if is_both else recipe.seeds[:1]
     reverse = _Model("reverse", f"{recipe.problem}{REVERSED_SUFFIX}", forward.data_dir,
                      {seed: folder / "reverse" / names[seed] for seed in used})  # fmt: skip
-    yield _data(recipe, forward, recipe.flags["data"])
+    yield _data(forward, recipe.flags["data"])
     if recipe.is_back_translated:
         yield from _training(recipe, reverse)
         run, target = reverse.runs[used[0]], Path(recipe.values["back_translation"].target_texts)
         texts, mixture = folder / "back_translation/sources.txt", folder / "back_translation/mixture.toml"
         flags = [f"--output_dir={run}", f"--decode_from_file={target}", f"--decode_to_file={texts}"]
         flags += listed("decode_hparams", recipe.back_search)
-        yield Step("back_translate", "", "decoder", flags, [texts], lambda: _is_newer(texts, [target, _weights(run)]))
+        is_done = lambda: _is_newer(texts, [target, Path(f"{_chosen(run)}{INDEX}")])  # noqa: E731
+        yield Step("back_translate", "", "decoder", flags, [texts], is_done)
         _write_mixture(mixture, recipe, texts, target)
         forward = forward._replace(problem="text_mixture", data_dir=mixture.parent / "data")
         # The flags of the problem belong to its part of the mixture.
         own = {*recipe.problem_flags} - {"languages"}
         flags = [flag for flag in recipe.flags["data"] if flag[2:].partition("=")[0] not in own]
-        yield _data(recipe, forward, [f"--mixture={mixture}", *flags], "with back-translations")
+        yield _data(forward, [f"--mixture={mixture}", *flags], "with back-translations")
     yield from _training(recipe, forward)
     if is_both and not recipe.is_back_translated:
         yield from _training(recipe, reverse)
@@ -86,8 +88,8 @@ def steps_of(recipe: Recipe) -> Iterator[Step]:
     models = (forward, reverse) if is_both or recipe.is_back_translated else (forward,)
     runs, report = [run for model in models for run in model.runs.values()], folder / "report.html"
     flags = [f"--output_dir={','.join(map(str, runs))}", f"--report_file={report}"]
-    is_done = lambda: _is_newer(report, [file for run in runs for file in run_files(run)])  # noqa: E731
-    yield Step("report", "", "report", flags, [report], is_done)
+    is_reported = lambda: _is_newer(report, [file for run in runs for file in run_files(run)])  # noqa: E731
+    yield Step("report", "", "report", flags, [report], is_reported)
 
 
 def _is_newer(path: Path, others: Iterable[Path]) -> bool:
@@ -99,15 +101,16 @@ def _chosen(run: Path) -> Path:
     return select(run, warn=lambda line: None).path
 
 
-def _weights(run: Path) -> Path:
-    return Path(f"{_chosen(run)}{INDEX}")
+def _search(recipe: Recipe, run: Path) -> dict[str, Any]:
+    """Returns all settings of the search of a run."""
+    return vars(search_settings(run, open_run_dir(run).problem.decode_hparams, recipe.search, lambda line: None))
 
 
 def _about(*parts: str) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _data(recipe: Recipe, model: _Model, flags: list[str], about: str = "") -> Step:
+def _data(model: _Model, flags: list[str], about: str = "") -> Step:
     arguments = [f"--problem={model.problem}", f"--data_dir={model.data_dir}", *flags]
 
     def is_done() -> bool:
@@ -130,52 +133,63 @@ def _training(recipe: Recipe, model: _Model) -> Iterator[Step]:
     """Yields training and averaging for each seed, and the evaluation of all of them together."""
     for seed, run in model.runs.items():
         about = _about(model.label, f"seed {seed}" if len(recipe.seeds) > 1 else "")
-        flags = [f"--problem={model.problem}", f"--hparams_set={recipe.hparams_set}", f"--data_dir={model.data_dir}"]
-        flags += [f"--output_dir={run}", f"--random_seed={seed}", *recipe.flags["train"]]
-        yield Step("train", about, "trainer", flags, [run], lambda run=run: _is_trained(recipe, model, run))
+        yield _train(recipe, model, seed, about)
         if recipe.hparams.average_checkpoints > 1:
-            flags = [f"--output_dir={run}"]
-            yield Step("average", about, "avg", flags, [run], lambda run=run: _is_averaged(recipe, run))
-    runs = [*model.runs.values()]
+            yield _average(recipe, run, about)
     for split in recipe.values["evaluate"].splits:
-        flags = [f"--output_dir={','.join(map(str, runs))}", f"--split={split}", *recipe.flags["evaluate"]]
-        flags += listed("decode_hparams", recipe.search)
-        is_done = lambda split=split: all(_is_evaluated(recipe, run, split) for run in runs)  # noqa: E731
-        results = [run / "scores" for run in runs]
-        yield Step("evaluate", _about(model.label, split), "eval", flags, results, is_done)
+        yield _evaluate(recipe, model, split)
 
 
-def _is_trained(recipe: Recipe, model: _Model, run: Path) -> bool:
-    if not (checkpoints := list_checkpoints(run)):
-        return False
-    stored, wanted = open_run_dir(run), recipe.hparams
-    manifest = read_manifest(model.data_dir, stored.problem)
-    # The trainer chooses these itself, or lets them change.
-    free = [name for name in ("batch_by", "precision") if getattr(wanted, name) == AUTO_BATCH_BY]
-    same = {name: getattr(stored.hparams, name) for name in (*free, "train_steps", "average_checkpoints")}
-    if wanted.replace(**same).difference(stored.hparams) or manifest is None:
-        return False
-    patience = recipe.values["train"].early_stopping_patience or 0
-    without_gain = evaluations_without_gain(read_evaluations(run), recorded(run, "eval_metric") or "loss")
-    is_over = without_gain >= patience > 0 or checkpoints[-1][0] >= wanted.train_steps
-    return is_over and data_digests(run)[-1:] == [manifest.digest()]
+def _train(recipe: Recipe, model: _Model, seed: int, about: str) -> Step:
+    run, wanted = model.runs[seed], recipe.hparams
+    flags = [f"--problem={model.problem}", f"--hparams_set={recipe.hparams_set}", f"--data_dir={model.data_dir}"]
+    flags += [f"--output_dir={run}", f"--random_seed={seed}", *recipe.flags["train"]]
+
+    def is_done() -> bool:
+        if not (checkpoints := list_checkpoints(run)):
+            return False
+        stored = open_run_dir(run)
+        # The trainer chooses these itself, or lets them change.
+        free = [name for name in ("batch_by", "precision") if getattr(wanted, name) == AUTO_BATCH_BY]
+        same = {name: getattr(stored.hparams, name) for name in (*free, "train_steps", "average_checkpoints")}
+        manifest = read_manifest(model.data_dir, stored.problem)
+        if wanted.replace(**same).difference(stored.hparams) or manifest is None:
+            return False
+        patience = recipe.values["train"].early_stopping_patience or 0
+        without_gain = evaluations_without_gain(read_evaluations(run), recorded(run, "eval_metric") or "loss")
+        is_over = without_gain >= patience > 0 or checkpoints[-1][0] >= wanted.train_steps
+        return is_over and data_digests(run)[-1:] == [manifest.digest()]
+
+    return Step("train", about, "trainer", flags, [run], is_done)
 
 
-def _is_averaged(recipe: Recipe, run: Path) -> bool:
-    averages, wanted = list_checkpoints(run, "average"), list_checkpoints(run)[-recipe.hparams.average_checkpoints :]
-    return bool(averages) and recorded_members(averages[-1][1]) == [step for step, _ in wanted]
+def _average(recipe: Recipe, run: Path, about: str) -> Step:
+    def is_done() -> bool:
+        averages, last = list_checkpoints(run, "average"), list_checkpoints(run)[-recipe.hparams.average_checkpoints :]
+        return bool(averages) and recorded_members(averages[-1][1]) == [step for step, _ in last]
+
+    files = sorted(run.glob("average-*"))
+    return Step("average", about, "avg", [f"--output_dir={run}"], files, is_done, lambda: [_chosen(run)])
 
 
-def _search(recipe: Recipe, run: Path) -> dict[str, Any]:
-    return vars(search_settings(run, open_run_dir(run).problem.decode_hparams, recipe.search, lambda line: None))
+def _evaluate(recipe: Recipe, model: _Model, split: str) -> Step:
+    runs, metrics = [*model.runs.values()], {*recipe.values["evaluate"].metrics}
+    flags = [f"--output_dir={','.join(map(str, runs))}", f"--split={split}", *recipe.flags["evaluate"]]
+    flags += listed("decode_hparams", recipe.search)
 
+    def scores() -> list[str]:
+        found = []
+        for run in runs:
+            for each in stored_evaluations(open_run_dir(run), split, _chosen(run)):
+                figures = [figure.metric for figure in each.figures]
+                if each.decode_hparams == _search(recipe, run) and metrics <= {*figures}:
+                    found.append(f"{each.path} ({each.figures[0].label} {each.figures[0].score:.2f})")
+                    break
+        return found
 
-def _is_evaluated(recipe: Recipe, run: Path, split: str) -> bool:
-    return any(
-        each.decode_hparams == _search(recipe, run)
-        and {*recipe.values["evaluate"].metrics} <= {figure.metric for figure in each.figures}
-        for each in stored_evaluations(open_run_dir(run), split, _chosen(run))
-    )
+    folders = [folder for run in runs for folder in run.glob(f"scores/{split}.*")]
+    is_done = lambda: len(scores()) == len(runs)  # noqa: E731
+    return Step("evaluate", _about(model.label, split), "eval", flags, folders, is_done, scores)
 
 
 def _export(recipe: Recipe, model: _Model, form: str) -> Step:

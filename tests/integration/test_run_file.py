@@ -148,6 +148,11 @@ def test_a_run_goes_on_and_does_nothing_twice(command, tmp_path):
     file.write_text(GRAMMAR.replace("train_steps = 4", "train_steps = 6").replace("int8", "int16"))
     titles = [line for line in command("run", f"--config={file}").stdout.splitlines() if "done in" in line]
     assert len(titles) == 1 and titles[0].startswith("export (ctranslate2): done in")
+    # What one step made, and what depends on it; the score is said.
+    redone = command("run", f"--config={file}", "--redo=average").stdout
+    titles = [line.partition(":")[0] for line in redone.splitlines() if "done in" in line]
+    assert titles == ["average", "evaluate (dev)", "export (ctranslate2)", "export (keras)", "report"]
+    assert "beam_size=2.alpha=0.6 (BLEU " in redone and (tmp_path / "made/run/ckpt-6.index").exists()
     # Another model, or other data: refused, because a training would be lost, unless asked for.
     file.write_text(GRAMMAR.replace("hidden_size = 32", "hidden_size = 64"))
     refused = command("run", f"--config={file}")
