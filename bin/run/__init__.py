@@ -122,18 +122,21 @@ def _execute(step: Step, logs: Path, more: Sequence[str]) -> int:
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
     before = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
-    is_terminal, shown = sys.stdout.isatty(), time.monotonic()
+    is_terminal, started = sys.stdout.isatty(), time.monotonic()
+    shown = started
     try:
         while process.poll() is None:
             try:
                 process.wait(1.0)
             except subprocess.TimeoutExpired:
-                line = _last_line(log, start)
+                line = f"{title}, {format_duration(time.monotonic() - started)}: {_last_line(log, start)}"
+                half = shutil.get_terminal_size().columns // 2 - 2
                 if is_terminal:
-                    print(f"\r\x1b[K{title}: {line}"[: shutil.get_terminal_size().columns], end="", flush=True)
+                    line = line if len(line) <= 2 * half else f"{line[:half]} ... {line[4 - half :]}"
+                    print(f"\r\x1b[K{line}", end="", flush=True)
                 elif time.monotonic() >= shown + Display.LINE_SECONDS:
                     shown = time.monotonic()
-                    cli.say(f"{title}: {line}")
+                    cli.say(line)
             except KeyboardInterrupt:  # the command has got it, too
                 continue
     finally:
