@@ -43,31 +43,27 @@ class TextMixture(Mixture):
             raise UserError(f"`mixture`: cannot read {file}: {error.strerror}") from error
         except ValueError as error:
             raise UserError(f"{file} is not a TOML file: {error}") from error
-        of_run = content.get("data")  # in the file of t2t-lite-run
-        tables = of_run.get("parts") if isinstance(of_run, dict) else content.get("parts")
-        tables = tables if isinstance(tables, list) else []
-        is_known = content.keys() == {"parts"} or isinstance(of_run, dict)
-        if not tables or not all(isinstance(table, dict) for table in tables) or not is_known:
-            raise UserError(f"{file} must have one table [[parts]] for each part, and nothing else")
-        return tuple(
-            _read_part(f"{file}, part {number}", table, file.parent) for number, table in enumerate(tables, start=1)
-        )
+        return read_parts(file, content.get("parts") if content.keys() == {"parts"} else None)
 
     def check_options(self) -> None:
         """Raises UserError if there is no file, a tag is unusable, or a required flag of a part is missing."""
         if not self._file:
             raise UserError(f"problem '{self.data_name}' needs `mixture=FILE`, a list of its parts", status=2)
         super().check_options()
-        for part in self.parts:
-            try:
-                self._problem(part).check_options()
-            except UserError as error:
-                raise UserError(f"{part.name}: {error}") from error
 
     @property
     def sources(self) -> tuple[AnySource, ...]:
         """The file, and the sources of all parts."""
         return (OwnFile(Path(self._file)), *super().sources) if self._file else ()
+
+
+def read_parts(file: Path, tables: object) -> tuple[Part, ...]:
+    """Returns the parts that tables of a file describe. Raises UserError if one is wrong."""
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise UserError(f"{file} must have one table [[parts]] for each part, and nothing else")
+    return tuple(
+        _read_part(f"{file}, part {number}", table, file.parent) for number, table in enumerate(tables, start=1)
+    )
 
 
 def _read_part(where: str, table: dict[str, Any], folder: Path) -> Part:
@@ -93,8 +89,9 @@ def _read_part(where: str, table: dict[str, Any], folder: Path) -> Part:
         f"{where} ({own['name']})" if own.get("name") else where,
     )
     try:
-        if isinstance(get_problem(part.problem, **dict(part.options)), TextMixture):
+        if isinstance(problem := get_problem(part.problem, **dict(part.options)), TextMixture):
             raise UserError("a part cannot be a text_mixture; list its parts here")
+        problem.check_options()
     except UserError as error:
         raise UserError(f"{part.name}: {error}") from error
     return part

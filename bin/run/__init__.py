@@ -66,8 +66,12 @@ def _run(flags: Sequence[str]) -> int:
 
 def _make(arguments: argparse.Namespace, file: Path, more: Sequence[str]) -> int:
     recipe = Recipe(Path(file.name))
-    last = STEPS.index(arguments.until or STEPS[-1])
-    steps = [step for step in steps_of(recipe) if STEPS.index(step.name) <= last]
+    steps = list(steps_of(recipe))
+    for flag, asked in (("until", arguments.until), ("redo", arguments.redo)):
+        if asked and asked not in (names := [step.name for step in steps]):
+            raise UserError(f"`{flag}={asked}`: {file.name} has no such step; it has {', '.join(dict.fromkeys(names))}")
+    last = max((place for place, step in enumerate(steps) if step.name == arguments.until), default=len(steps))
+    steps = steps[: last + 1]
     if arguments.dry_run:
         print("\n".join([f"cd {shlex.quote(str(file.parent))}", *(step.line for step in steps)]))
         return 0

@@ -18,6 +18,7 @@ from t2t_lite.errors import UserError, nearest
 from t2t_lite.evaluation.options import SPLITS, EvalOptions
 from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.options import Options, option
+from t2t_lite.problems.text_mixture import read_parts
 from t2t_lite.registry import HPARAMS, PROBLEMS, Registry
 from t2t_lite.training.options import TrainOptions
 
@@ -118,12 +119,12 @@ class Recipe:
         for name in tables.keys() - {*known}:
             self._wrong(name, "", f"unknown table{nearest(name, known[1:])}")
         top = self._parse("", {name: value for name, value in content.items() if name not in tables})
-        parts = tables.get("data", {}).pop("parts", None)
+        self.parts = tables.get("data", {}).pop("parts", None)
         settings = tables.get("train", {}).pop("hparams", {})
         self.dir, self.hparams_set, self.seeds = Path(top.dir or self.file.stem), top.hparams_set, top.seeds
-        self.problem = top.problem or ("text_pairs" if parts is None else "text_mixture")
+        self.problem = top.problem or ("text_pairs" if self.parts is None else "text_mixture")
         self.is_back_translated = "back_translation" in tables
-        if parts is not None and self.problem != "text_mixture":
+        if self.parts is not None and self.problem != "text_mixture":
             self._wrong("data", "parts", f"parts belong to text_mixture, not {self.problem}; remove `problem`")
         if self.problem.endswith(REVERSED_SUFFIX) and (top.reverse or self.is_back_translated):
             self._wrong("", "problem", f"write {self.problem.removesuffix(REVERSED_SUFFIX)}")
@@ -145,17 +146,20 @@ class Recipe:
             self._check_settings("train.hparams", settings, lambda given: self._settings(given | more, chosen.model))
             self.flags["train"] += listed("hparams", settings)
         self.flags["data"] += [f"--languages={top.languages}"] if top.languages else []
-        self.flags["data"] += [f"--mixture={self.file.name}"] if parts is not None else []
-        if not self._mistakes:
-            given = dict(flag[2:].split("=", 1) for flag in self.flags["data"] if "=" in flag)
-            with self._checking("data", "parts" if parts is not None else ""):
-                options = {name: value for name, value in given.items() if name in self.problem_flags}
-                get_problem(self.problem, **options).check_options()
+        if not self._mistakes and self.parts is not None:
+            with self._checking("data", "parts"):
+                weights = {part.weight > 0 for part in read_parts(self.file, self.parts)}
+                if self.is_back_translated and weights != {bool(own.get("weight"))}:
+                    raise UserError("the parts and [back_translation] need a weight, or none of them")
+        elif not self._mistakes:
+            with self._checking("data"):
+                get_problem(self.problem, **self.problem_options).check_options()
 
     @property
-    def problem_flags(self) -> Mapping[str, str]:
-        """The flags of the problem, with their meanings."""
-        return PROBLEMS[self.problem.removesuffix(REVERSED_SUFFIX)].flags
+    def problem_options(self) -> dict[str, str]:
+        """The values of the problem's own flags."""
+        flags, given = PROBLEMS[self.problem.removesuffix(REVERSED_SUFFIX)].flags, vars(self.values["data"])
+        return {name: given[name] for name in flags if given.get(name)}
 
     def _settings(self, given: Mapping[str, Any], model: str | None) -> None:
         self.hparams: HParams = resolve_hparams(self.hparams_set, given, model)

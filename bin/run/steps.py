@@ -1,8 +1,9 @@
 """The steps of a run: the commands, what they make, and whether what is there already is what they would make."""
 
 import json
+import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,12 +12,12 @@ from t2t_lite.bin.datagen import make_parser as datagen_parser
 from t2t_lite.bin.run.recipe import Recipe, listed
 from t2t_lite.config import AUTO_BATCH_BY
 from t2t_lite.data.generation.options import GenerateOptions
-from t2t_lite.data.generation.sources import check_unchanged
+from t2t_lite.data.generation.sources import check_unchanged, source_digests
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import REVERSED_SUFFIX, OwnFile, get_problem
 from t2t_lite.decoding.export_dir import read_export
 from t2t_lite.evaluation.stored import stored_evaluations
-from t2t_lite.files import write_text
+from t2t_lite.files import split_paths, write_text
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.runs.checkpoint_files import INDEX, checkpoint_digest, list_checkpoints, recorded_members
 from t2t_lite.runs.evaluations import evaluations_without_gain, read_evaluations
@@ -64,20 +65,27 @@ def steps_of(recipe: Recipe) -> Iterator[Step]:
     used = recipe.seeds if is_both else recipe.seeds[:1]
     reverse = _Model("reverse", f"{recipe.problem}{REVERSED_SUFFIX}", forward.data_dir,
                      {seed: folder / "reverse" / names[seed] for seed in used})  # fmt: skip
-    yield _data(forward, recipe.flags["data"])
+    flags = recipe.flags["data"]
+    if recipe.parts:
+        flags = [f"--mixture={_write_mixture(folder / 'mixture.toml', recipe.parts)}", *flags]
+    yield _data(forward, flags)
     if recipe.is_back_translated:
         yield from _training(recipe, reverse)
         run, target = reverse.runs[used[0]], Path(recipe.values["back_translation"].target_texts)
-        texts, mixture = folder / "back_translation/sources.txt", folder / "back_translation/mixture.toml"
+        texts = folder / "back_translation/sources.txt"
         flags = [f"--output_dir={run}", f"--decode_from_file={target}", f"--decode_to_file={texts}"]
         flags += listed("decode_hparams", recipe.back_search)
         is_done = lambda: _is_newer(texts, [target, Path(f"{_chosen(run)}{INDEX}")])  # noqa: E731
         yield Step("back_translate", "", "decoder", flags, [texts], is_done)
-        _write_mixture(mixture, recipe, texts, target)
+        own, back = recipe.problem_options, recipe.values["back_translation"]
+        weights = {"weight": back.weight} if back.weight else {}
+        parts = recipe.parts or [{"problem": recipe.problem, **own} | dict.fromkeys(weights, 1.0)]
+        added = {"train_source": str(texts), "train_target": str(target), "tag": back.tag, "train_only": True}
+        added |= {"name": "back-translations", **weights}
+        mixture = _write_mixture(texts.with_name("mixture.toml"), [*parts, added])
         forward = forward._replace(problem="text_mixture", data_dir=mixture.parent / "data")
         # The flags of the problem belong to its part of the mixture.
-        own = {*recipe.problem_flags} - {"languages"}
-        flags = [flag for flag in recipe.flags["data"] if flag[2:].partition("=")[0] not in own]
+        flags = [flag for flag in recipe.flags["data"] if recipe.parts or flag[2:].partition("=")[0] not in own]
         yield _data(forward, [f"--mixture={mixture}", *flags], "with back-translations")
     yield from _training(recipe, forward)
     if is_both and not recipe.is_back_translated:
@@ -119,11 +127,17 @@ def _data(model: _Model, flags: list[str], about: str = "") -> Step:
         made = options.applied_to(get_problem(model.problem, **parsed.problem_options))
         if (manifest := read_manifest(model.data_dir, made)) is None or not manifest.is_complete(made, model.data_dir):
             return False
+        files = {each.name: each.path for each in made.sources if isinstance(each, OwnFile) and each.path.exists()}
+        digests, recorded = source_digests(files), {**manifest.settings}
+        for name in (name for name in made.options if name in recorded):  # the same files may have been moved
+            then, now = (split_paths(str(options[name])) for options in (recorded, made.options))
+            if [manifest.sources.get(file) for file in then] == [digests.get(file, "") for file in now]:
+                made.options[name] = recorded[name]
         manifest.check_settings(made, options.max_cases, model.data_dir)
         manifest.languages(made, model.data_dir)
-        files = {each.name: each.path for each in made.sources if isinstance(each, OwnFile) and each.path.exists()}
-        there = {name: digest for name, digest in manifest.sources.items() if name in files}
-        check_unchanged(files, there, model.data_dir)
+        if not {*digests.values()} <= {*manifest.sources.values()}:
+            there = {name: digest for name, digest in manifest.sources.items() if name in files}
+            check_unchanged(files, there, model.data_dir)
         return True
 
     return Step("data", about, "datagen", arguments, [model.data_dir], is_done)
@@ -209,22 +223,19 @@ def _export(recipe: Recipe, model: _Model, form: str) -> Step:
     return Step("export", _about(model.label, form), "export", flags, [folder], is_done)
 
 
-def _write_mixture(path: Path, recipe: Recipe, texts: Path, target: Path) -> None:
-    """Writes the mixture of the recipe's pairs with the back-translations, unless it is there."""
-    given, back = vars(recipe.values["data"]), recipe.values["back_translation"]
-    own = {name: given[name] for name in recipe.problem_flags if name != "languages" and given.get(name)}
-    if recipe.problem == "text_mixture":
-        own["mixture"] = recipe.file.name
-    for name in own.keys() & PROBLEMS[recipe.problem].file_lists:
-        own[name] = ",".join(str(Path(file).absolute()) for file in own[name].split(","))
-    parts: list[dict[str, Any]] = [{"problem": recipe.problem, **own}]
-    parts.append({"name": "back-translations", "train_source": str(texts.absolute()), "tag": back.tag,
-                  "train_target": str(target.absolute()), "train_only": True})  # fmt: skip
-    if back.weight:
-        parts[0]["weight"], parts[1]["weight"] = 1.0, back.weight
-    lines = [["[[parts]]", *(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in part.items())]
-             for part in parts]  # fmt: skip
-    text = "\n\n".join(map("\n".join, lines)) + "\n"
+def _write_mixture(path: Path, parts: Iterable[Mapping[str, Any]]) -> Path:
+    """Writes a mixture, whose paths are relative to its folder, unless it is there. Returns its path."""
+    lines = []
+    for part in parts:
+        lines.append("[[parts]]")
+        for name, value in part.items():
+            if name in PROBLEMS[part.get("problem", "text_pairs")].file_lists:
+                files = split_paths(value) if isinstance(value, str) else value
+                is_whole = [os.path.isabs(os.path.expanduser(file)) or file == "-" for file in files]
+                value = [file if whole else os.path.relpath(file, path.parent) for file, whole in zip(files, is_whole)]
+            lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}")  # which is TOML for these values, too
+    text = "\n".join(lines) + "\n"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
+    return path

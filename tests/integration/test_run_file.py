@@ -111,7 +111,7 @@ def test_dry_run_prints_the_commands_of_back_translation(command, tmp_path):
         'languages = "en-de"\nseeds = [1, 2]\n[data]\nvocab_size = 9\n[[data.parts]]\ntrain_source = ["a.en", "b.en"]\n'
         'train_target = ["a.de", "b.de"]\n[back_translation]\ntarget_texts = "mono.de"\nsampling_method = "random"\n'
     )
-    done = command("run", f"--config={tmp_path}/mine.toml", "--dry_run", "--until=back_translate")
+    done = command("run", f"--config={tmp_path}/mine.toml", "--dry_run", "--until=evaluate")
     commands = [shlex.split(line) for line in done.stdout.splitlines()[1:]]
     assert [line[0].removeprefix("t2t-lite-") for line in commands] == [
         "datagen", "trainer", "avg", "eval", "eval", "decoder", "datagen", *["trainer", "avg"] * 2, "eval", "eval",
@@ -122,6 +122,15 @@ def test_dry_run_prints_the_commands_of_back_translation(command, tmp_path):
                                "--decode_to_file=mine/back_translation/sources.txt",
                                "--decode_hparams=sampling_method=random"]  # fmt: skip
     assert "--output_dir=mine/seed-1,mine/seed-2" in commands[-1]
+    done = command("run", f"--config={tmp_path}/mine.toml", "--dry_run", "--until=back_translate")
+    assert len(done.stdout.splitlines()) == 7 and "t2t-lite-decoder" in done.stdout.splitlines()[-1]
+    text = (tmp_path / "mine.toml").read_text()
+    (tmp_path / "mine.toml").write_text(f"{text}[train.hparams]\naverage_checkpoints = 1\n")
+    for flag in ("--redo=average", "--until=average"):
+        done = command("run", f"--config={tmp_path}/mine.toml", "--dry_run", flag)
+        assert (
+            done.returncode == 1 and f"{flag}: mine.toml has no such step; it has data, train, evaluate" in done.stderr
+        )
 
 
 @pytest.mark.heavy
