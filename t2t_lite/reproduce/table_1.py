@@ -52,10 +52,8 @@ def _measured(name: str, max_length: int) -> dict[str, object]:
 
 
 def read(path: Path) -> dict[str, dict]:
-    if not path.exists():
-        return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); remove it to measure again") from error
 
