@@ -272,13 +272,9 @@ class ServedModel:
         if task.attention is not None and sum(text.tokens for text in texts) > MAX_ATTENTION_TOKENS:
             raise TooLong(f"a request with attention weights may have at most {MAX_ATTENTION_TOKENS} tokens")
         task = task._replace(with_phrases=any(text.phrases for text in texts), language=self._language)
-        constraints = task.settings.only_trees
-        self.translator.engine.check(
-            task.settings.replace(only_trees=False) if constraints else task.settings,
-            phrases=task.with_phrases,
-            constraints=constraints,
-            alignment_layer=task.attention.layer if task.attention else None,
-        )
+        trees, layer = task.settings.only_trees, task.attention.layer if task.attention else None
+        settings = task.settings.replace(only_trees=False) if trees else task.settings
+        self.translator.engine.check(settings, phrases=task.with_phrases, constraints=trees, alignment_layer=layer)
         return self.batcher.submit(task, texts)
 
     def description(self) -> dict[str, Any]:
