@@ -438,15 +438,9 @@ def _show_decoding(arguments: argparse.Namespace) -> None:
     from t2t_lite.training import devices
 
     before = devices.matmul_gflops()
-    decoding = engines.Decoding(
-        Path(arguments.output_dir),
-        source,
-        lines,
-        arguments.decode_hparams,
-        arguments.repeats,
-        arguments.one_by_one,
-        arguments.t2t_usr_dir,
-    )
+    names = ("decode_hparams", "repeats", "one_by_one", "t2t_usr_dir")
+    options = {name: getattr(arguments, name) for name in names}
+    decoding = engines.Decoding(Path(arguments.output_dir), source, lines, **options)
     program = cli.program if arguments.whole_command else None
     speeds = list(engines.measure_engines(decoding, arguments.engine or engines.ENGINES, program))
     titles = ("cold, s", "warm, s", "lines/s", "tokens/s", "one by one, lines/s", "peak, MiB", "BLEU")
@@ -514,10 +508,8 @@ def _read(run: Path, name: str) -> "StoredRun":
 
 
 def _print_evaluations(evaluations: dict[int, dict[str, float]]) -> None:
-    import rich.table
-
     names = list(dict.fromkeys(name for figures in evaluations.values() for name in figures))
-    table = rich.table.Table("step", *names, box=None)
+    table = cli.table("step", *names, left=1 + len(names), pad_edge=True)
     for step, figures in evaluations.items():
         table.add_row(str(step), *(f"{figures[name]:.3f}" if name in figures else "" for name in names))
     cli.print_table(table)

@@ -20,7 +20,6 @@ from rich import progress
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter, attention_picture
-from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import STANDARD_INPUT, lenient_lines, open_bytes, read_lines, unpacked
 from t2t_lite.decoding.ctranslate2_engine import check_settings
 from t2t_lite.decoding.export_dir import check_loadable
@@ -159,6 +158,8 @@ _SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "
 
 def chosen_model(arguments: argparse.Namespace) -> ModelSource:
     """Returns the model that the flags select, after all checks that do not need TensorFlow."""
+    phrases = bool(arguments.constraint_file or arguments.terms)
+    wanted = {"phrases": phrases, "alignment_layer": arguments.alignment_layer}  # of CTranslate2
     if arguments.export_dir:
         model = open_model(export_dir=arguments.export_dir, decode_hparams=arguments.decode_hparams)
         if arguments.engine not in (None, model.engine):
@@ -174,16 +175,11 @@ def chosen_model(arguments: argparse.Namespace) -> ModelSource:
             )
         model = open_model(arguments.output_dir, arguments.checkpoint_path, arguments.decode_hparams)
         if is_exported:
-            _check_ctranslate2(arguments, model.settings)
+            check_settings(model.settings, **wanted)
             model = exported_run(model, cli.warn)
     if model.export is not None and model.engine == "ctranslate2":
-        _check_ctranslate2(arguments, model.settings, model.export.content["alignment_layer"])
+        check_settings(model.settings, model.export.content["alignment_layer"], **wanted)
     return model
-
-
-def _check_ctranslate2(arguments: argparse.Namespace, settings: DecodeHParams, layer: int | None = None) -> None:
-    phrases = bool(arguments.constraint_file or arguments.terms)
-    check_settings(settings, layer, phrases, alignment_layer=arguments.alignment_layer)
 
 
 def decode(
