@@ -334,11 +334,9 @@ def _draw_trees(trees: Path, picture: Path) -> None:
     """
     numbered = ((number, line) for number, line in enumerate(read_lines(trees), start=1) if line)
     chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MAX_DRAWN)]
-    captions = [f"{number}  {' '.join(tree_words(tree))}" for number, tree in chosen]
-    if picture.suffix.lower() == ".svg":
-        drawn = draw_svg([(caption, tree) for caption, (_, tree) in zip(captions, chosen)])
-    else:
-        drawn = "\n".join(f"{caption}\n\n{text_art(tree)}\n" for caption, (_, tree) in zip(captions, chosen))
+    shown = [(f"{number}  {' '.join(tree_words(tree))}", tree) for number, tree in chosen]
+    is_svg = picture.suffix.lower() == ".svg"
+    drawn = draw_svg(shown) if is_svg else "\n".join(f"{caption}\n\n{text_art(tree)}\n" for caption, tree in shown)
     write_text(picture, drawn)
     left = sum(1 for _ in numbered)
     cli.warn(f"drew {len(chosen)} trees in {picture}{f'; {left:,} more are left out' if left else ''}")

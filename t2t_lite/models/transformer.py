@@ -231,13 +231,8 @@ class Transformer(Seq2SeqModel):
         return EncodedSource(caches, self._source_mask(inputs))
 
     def _step(
-        self,
-        x: Array,
-        position: int | Array,
-        encoded_source: EncodedSource,
-        state: DecoderState,
-        ancestry: BeamAncestry,
-    ) -> tuple[Array, DecoderState, Array]:
+        self, x: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
+    ) -> tuple[Array, State, Array]:
         """Runs the decoder layers on the newest position, float [batch, beam, hidden]. Returns: see `decode_step`."""
         outputs, position = [], ops.convert_to_tensor(position, "int32")
         for layer, cross_cache, cache in zip(self.decoder_layers, encoded_source.caches, state.caches):

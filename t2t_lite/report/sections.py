@@ -261,13 +261,10 @@ def _settings(runs: Sequence[StoredRun]) -> list[Table]:
 def _sets(name: str) -> dict[str, Mapping[str, Any]]:
     """Returns the settings of a set and of its parent by name. A set that is not registered, or fails, has none."""
     values = {}
-    for each in (name, HPARAMS.parent(name) or "" if name in HPARAMS else ""):
-        if each not in HPARAMS:
-            break
-        try:
+    names = (name, HPARAMS.parent(name) or "") if name in HPARAMS else ()
+    with contextlib.suppress(Exception):  # plug-in code may raise anything
+        for each in filter(None, names):
             values[each] = dataclasses.asdict(HPARAMS[each]())
-        except Exception:  # plug-in code may raise anything
-            break
     return values
 
 

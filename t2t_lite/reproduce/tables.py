@@ -444,14 +444,13 @@ def table_4(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
 
 def _sizes(hparams: HParams) -> list[str]:
     layers = {hparams.num_encoder_layers, hparams.num_decoder_layers}
-    width = hparams.hidden_size // hparams.num_heads
     ours = (
         "+".join(map(str, sorted(layers))),
         hparams.hidden_size,
         hparams.filter_size if hparams.feed_forward_type == "relu" else hparams.feed_forward_type,
         hparams.num_heads,
-        hparams.attention_key_size or width,
-        hparams.attention_value_size or width,
+        hparams.key_size,
+        hparams.value_size,
         hparams.residual_dropout,
         hparams.label_smoothing,
     )
@@ -463,14 +462,9 @@ def _mean(seeds: Seeds, key: str) -> Mean | None:
 
 
 def _notes(scale: Scale, *figures: Seeds) -> list[str]:
-    notes = [f"Scale: {scale.name}. {scale.note}"]
-    if any(seeds.deviation is not None for seeds in figures):
-        notes.append(
-            "Means over seeds with 95% intervals (Student's t); the spread over seeds is estimated from all rows."
-        )
-    else:
-        notes.append("One seed: no intervals.")
-    return notes
+    means = "Means over seeds with 95% intervals (Student's t); the spread over seeds is estimated from all rows."
+    has_intervals = any(seeds.deviation is not None for seeds in figures)
+    return [f"Scale: {scale.name}. {scale.note}", means if has_intervals else "One seed: no intervals."]
 
 
 TABLES = {2: table_2, 3: table_3, 4: table_4}

@@ -76,9 +76,8 @@ class AttentionMap:
 
     def uniform(self) -> "AttentionMap":
         """Returns the map of one head that attends equally to all allowed keys, the baseline for all measures."""
-        allowed = np.ones(self.weights.shape[1:])
-        if self.kind == "decoder":
-            allowed = np.tril(allowed)
+        every = np.ones(self.weights.shape[1:])
+        allowed = np.tril(every) if self.kind == "decoder" else every
         return dataclasses.replace(self, weights=(allowed / allowed.sum(-1, keepdims=True))[None])
 
 
