@@ -224,8 +224,7 @@ def _show_layers(arguments: argparse.Namespace) -> None:
     table = cli.table("fitted exponents", "work", "time, n", "table 1", "memory, n", "time, d", "table 1")
     for sweep in sweeps:
         time, of_table, over_width, of_table_over_width = sweep.exponents(r).values()
-        memory = layers.exponent(sweep.fitted, "memory", "length")
-        numbers = (time, of_table, memory, over_width, of_table_over_width)
+        numbers = (time, of_table, layers.exponent(sweep.fitted, "memory", "length"), over_width, of_table_over_width)
         table.add_row(sweep.case.name, sweep.case.work, *(f"{number:.2f}" for number in numbers))
     cli.print_table(table)
     print(f"fitted to the measured lengths among n = {', '.join(map(str, layers.FITTED_LENGTHS))}, and to all d\n")
@@ -438,8 +437,7 @@ def _show_decoding(arguments: argparse.Namespace) -> None:
     from t2t_lite.training import devices
 
     before = devices.matmul_gflops()
-    names = ("decode_hparams", "repeats", "one_by_one", "t2t_usr_dir")
-    options = {name: getattr(arguments, name) for name in names}
+    options = {name: getattr(arguments, name) for name in ("decode_hparams", "repeats", "one_by_one", "t2t_usr_dir")}
     decoding = engines.Decoding(Path(arguments.output_dir), source, lines, **options)
     program = cli.program if arguments.whole_command else None
     speeds = list(engines.measure_engines(decoding, arguments.engine or engines.ENGINES, program))

@@ -79,8 +79,7 @@ class Flags(cli.Flags):
 
 
 def make_parser() -> cli.CommandParser:
-    about = "Generate the data of a problem: vocabulary, TFRecord shards, manifest."
-    return cli.CommandParser("datagen", about, Flags)
+    return cli.CommandParser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.", Flags)
 
 
 def _run(flags: Sequence[str]) -> None:

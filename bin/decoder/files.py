@@ -135,8 +135,7 @@ def _history() -> Iterator[None]:
     if readline is None or not sys.stdin.isatty():
         yield
         return
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    path = state / "t2t-lite" / "decoder_history"
+    path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "t2t-lite" / "decoder_history"
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
     try:

@@ -94,8 +94,7 @@ def linear_cross_entropy(
             of_weight = dweight - label_smoothing / weight.shape[0] * sum_of_x
             if subtracts_rows:  # for each target, a row of each product instead of one element of dlogits
                 of_x = of_x - (1.0 - label_smoothing) * ops.take(weight, targets, axis=0)
-                rows = ops.segment_sum(of_tokens, targets, weight.shape[0])
-                of_weight = of_weight - (1.0 - label_smoothing) * rows
+                of_weight = of_weight - (1.0 - label_smoothing) * ops.segment_sum(of_tokens, targets, weight.shape[0])
             of_x = (of_x * is_token * factor)[:positions]
             return ops.cast(of_x, x.dtype), ops.cast(of_weight * factor, weight.dtype)
 

@@ -158,8 +158,7 @@ class Transformer(Seq2SeqModel):
     def compact_state(self, state: State, kept: Array) -> State:
         """Returns the state with only some cache entries, see `Seq2SeqModel`."""
         layers: list[Any] = [layer.self_attention for layer in self.decoder_layers]
-        caches = [layer.compact_cache(cache, kept) for layer, cache in zip(layers, state.caches)]
-        return state._replace(caches=caches)
+        return state._replace(caches=[layer.compact_cache(cache, kept) for layer, cache in zip(layers, state.caches)])
 
     def decode_step(
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry

@@ -62,9 +62,8 @@ def table_1(scale: str, output_dir: Path) -> Grid:
     measurements = read(output_dir / FILE.format(scale))
     rows = []
     for name, (title, sequential, path) in LAYERS.items():
-        if name not in measurements:
+        if (figures := measurements.get(name)) is None:
             continue
-        figures = measurements[name]
         exponents = [
             figures.get(f"{over} exponent{of}") for over in ("length", "hidden_size") for of in ("", " of the table")
         ]

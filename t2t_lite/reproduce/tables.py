@@ -266,11 +266,10 @@ def read_results(runs: Sequence[Run]) -> list[Result]:
 
 def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
     """Returns the `training_figures` of each row, by `row_and_column`. Imports TensorFlow."""
-    trainings: dict[str, Mapping[str, float]] = {}
-    for run in [result.run for result in results]:
-        if (key := row_and_column(run)) not in trainings:
-            trainings[key] = training_figures(open_run_dir(run.directory), Path(run.data_flags["data_dir"]))
-    return trainings
+    # Reversed, so that the first run of a row counts.
+    runs = {row_and_column(result.run): result.run for result in reversed(results)}
+    data = {key: Path(run.data_flags["data_dir"]) for key, run in runs.items()}
+    return {key: training_figures(open_run_dir(run.directory), data[key]) for key, run in runs.items()}
 
 
 def row_and_column(run: Run) -> str:
@@ -402,8 +401,7 @@ def judged(observation: Observation, bleu: Seeds, perplexity: Seeds) -> tuple[tu
 def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
     pairs = [pair for pair in ("EN-DE", "EN-FR") if pair in scale.problems]
     forms = {PAPER_BLEU: ".1f", "sacreBLEU": ".1f", "paper": ".2f", "FLOPs": ".2g", "FLOPs, paper": ".2g"}
-    of_pairs = [Column(f"{pair}: {title}", form) for pair in pairs for title, form in forms.items()]
-    columns = [Column("model"), *of_pairs]
+    columns = [Column("model"), *(Column(f"{pair}: {title}", form) for pair in pairs for title, form in forms.items())]
     rows: list[list] = []
     for system in TABLE_2:
         cells = [[None, None, system.bleu.get(pair), None, system.flops.get(pair)] for pair in pairs]
@@ -443,9 +441,8 @@ def table_4(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
 
 
 def _sizes(hparams: HParams) -> list[str]:
-    layers = {hparams.num_encoder_layers, hparams.num_decoder_layers}
     ours = (
-        "+".join(map(str, sorted(layers))),
+        "+".join(map(str, sorted({hparams.num_encoder_layers, hparams.num_decoder_layers}))),
         hparams.hidden_size,
         hparams.filter_size if hparams.feed_forward_type == "relu" else hparams.feed_forward_type,
         hparams.num_heads,

@@ -199,8 +199,7 @@ class ServedModel:
         is_sampled = settings.sampling_method == "random"
         may_widen = "beam_size" in self._options.request_settings and "beam_size" not in changes
         if may_widen and (is_sampled or num_hypotheses > settings.beam_size):
-            groups = settings.diverse_beam_groups
-            settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % groups)
+            settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % settings.diverse_beam_groups)
         if settings.beam_size > self.max_beam_size:
             raise UserError(f"beam_size={settings.beam_size} exceeds this server's limit of {self.max_beam_size}")
         if num_hypotheses > settings.beam_size:
@@ -361,8 +360,7 @@ class ServedModel:
         model = self._parser or translator
         asked = None if attention.layer is None else [attention.layer]
         layers = chosen_layers(model, [attention.kind], asked)[attention.kind]
-        layer = layers[0] if asked else paper_layer(len(layers))
-        return attention_map(model, line, output, attention.kind, layer)
+        return attention_map(model, line, output, attention.kind, layers[0] if asked else paper_layer(len(layers)))
 
 
 def _warn(line: str) -> None:

@@ -117,8 +117,7 @@ async def _answer(
     **wanted: Any,  # more fields of the task
 ) -> JSONResponse:
     texts = await without_delay(sum(map(len, split.sentences)), model.texts, split.sentences, *given)
-    settings = model.settings(asked.settings, asked.num_hypotheses)
-    task = Task(settings, asked.num_hypotheses, asked.scores, **wanted)
+    task = Task(model.settings(asked.settings, asked.num_hypotheses), asked.num_hypotheses, asked.scores, **wanted)
     results = await answering.results(request, model, task, texts)
     job = Record.of(request).job
     assert job is not None
