@@ -39,13 +39,8 @@ def make_parser() -> cli.CommandParser:
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
     cli.load_plugins(arguments)  # a plug-in may register the metric in --best
-    path, steps = average_checkpoints(
-        arguments.output_dir,
-        arguments.n,
-        steps=arguments.steps,
-        best=arguments.best,
-        checkpoint_path=arguments.checkpoint_path,
-    )
+    options = {name: getattr(arguments, name) for name in ("steps", "best", "checkpoint_path")}
+    path, steps = average_checkpoints(arguments.output_dir, arguments.n, **options)
     print(f"{path}: average of {len(steps)} checkpoints (steps {', '.join(map(str, steps))}), for inference only")
     last, _ = list_checkpoints(path.parent)[-1]
     loss = read_evaluations(path.parent).get(last, {}).get("loss")

@@ -224,8 +224,7 @@ def _show_layers(arguments: argparse.Namespace) -> None:
     table = cli.table("fitted exponents", "work", "time, n", "table 1", "memory, n", "time, d", "table 1")
     for sweep in sweeps:
         time, of_table, over_width, of_table_over_width = sweep.exponents(r).values()
-        memory = layers.exponent(sweep.fitted, "memory", "length")
-        numbers = (time, of_table, memory, over_width, of_table_over_width)
+        numbers = (time, of_table, layers.exponent(sweep.fitted, "memory", "length"), over_width, of_table_over_width)
         table.add_row(sweep.case.name, sweep.case.work, *(f"{number:.2f}" for number in numbers))
     cli.print_table(table)
     print(f"fitted to the measured lengths among n = {', '.join(map(str, layers.FITTED_LENGTHS))}, and to all d\n")
@@ -438,15 +437,8 @@ def _show_decoding(arguments: argparse.Namespace) -> None:
     from t2t_lite.training import devices
 
     before = devices.matmul_gflops()
-    decoding = engines.Decoding(
-        Path(arguments.output_dir),
-        source,
-        lines,
-        arguments.decode_hparams,
-        arguments.repeats,
-        arguments.one_by_one,
-        arguments.t2t_usr_dir,
-    )
+    options = {name: getattr(arguments, name) for name in ("decode_hparams", "repeats", "one_by_one", "t2t_usr_dir")}
+    decoding = engines.Decoding(Path(arguments.output_dir), source, lines, **options)
     program = cli.program if arguments.whole_command else None
     speeds = list(engines.measure_engines(decoding, arguments.engine or engines.ENGINES, program))
     titles = ("cold, s", "warm, s", "lines/s", "tokens/s", "one by one, lines/s", "peak, MiB", "BLEU")
@@ -514,10 +506,8 @@ def _read(run: Path, name: str) -> "StoredRun":
 
 
 def _print_evaluations(evaluations: dict[int, dict[str, float]]) -> None:
-    import rich.table
-
     names = list(dict.fromkeys(name for figures in evaluations.values() for name in figures))
-    table = rich.table.Table("step", *names, box=None)
+    table = cli.table("step", *names, left=1 + len(names), pad_edge=True)
     for step, figures in evaluations.items():
         table.add_row(str(step), *(f"{figures[name]:.3f}" if name in figures else "" for name in names))
     cli.print_table(table)

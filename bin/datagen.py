@@ -79,8 +79,7 @@ class Flags(cli.Flags):
 
 
 def make_parser() -> cli.CommandParser:
-    about = "Generate the data of a problem: vocabulary, TFRecord shards, manifest."
-    return cli.CommandParser("datagen", about, Flags)
+    return cli.CommandParser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.", Flags)
 
 
 def _run(flags: Sequence[str]) -> None:
@@ -246,8 +245,6 @@ class GenerationDisplay(cli.CommandDisplay):
     """Also prints tables about the user's text before data is generated from it."""
 
     def text_checks(self, checks: TextChecks) -> None:
-        import rich.table
-
         lengths = cli.table("side", "lines", "words per line: mean", "median", "95%", "longest", pad_edge=True)
         for side, counter in checks.words.items():
             figures = (
@@ -258,9 +255,9 @@ class GenerationDisplay(cli.CommandDisplay):
             lengths.add_row(side, f"{checks.lines[side]:,}", *figures)
         cli.print_table(lengths)
         print()
-        table = rich.table.Table(box=None)
-        for title in ("finding", "pairs", "share", "action", "lines"):
-            table.add_column(title, justify="right" if title in ("pairs", "share") else "left")
+        table = cli.table("finding", "pairs", "share", "action", "lines", left=5, pad_edge=True)
+        for numbers in table.columns[1:3]:
+            numbers.justify = "right"
         for finding in checks.findings():
             count = f"{'about ' if finding.is_estimate and finding.count else ''}{finding.count:,}"
             share = f"{finding.count / max(1, checks.pairs if finding.of is None else finding.of):.2%}"

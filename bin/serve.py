@@ -75,21 +75,13 @@ def _run(flags: Sequence[str]) -> None:
     from t2t_lite.serving import models, monitoring, server
 
     cli.load_plugins(arguments, [arguments.output_dir] if arguments.output_dir else None)
-    places = models.model_places(
-        arguments.export_dir or (),
-        arguments.languages,
-        arguments.decode_hparams,
-        arguments.num_threads,
-        arguments.output_dir,
-        arguments.checkpoint_path,
-        arguments.engine or "",
-        arguments.terms or (),
-    )
+    names = ("decode_hparams", "num_threads", "output_dir", "checkpoint_path")
+    options_of_models = {name: getattr(arguments, name) for name in names}
+    options_of_models |= {"engine": arguments.engine or "", "terms": arguments.terms or ()}
+    places = models.model_places(arguments.export_dir or (), arguments.languages, **options_of_models)
     # The access log goes to standard output; uvicorn's messages about clients are hidden.
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(message)s"))
     log = monitoring.ACCESS_LOG
-    log.handlers[:], log.propagate = [handler], False
+    log.handlers[:], log.propagate = [logging.StreamHandler(sys.stdout)], False
     log.setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server.serve(places, options, arguments.host, arguments.port, cli.say)

@@ -15,21 +15,14 @@ from t2t_lite.data.problem import get_problem
 from t2t_lite.options import option
 from t2t_lite.runs.run_dir import open_run_dir, stored_setting, wait_for_run_dir
 from t2t_lite.system.tensorflow import import_tensorflow
-from t2t_lite.training.cluster import (
-    is_in_step,
-    is_launched,
-    make_tf_configs,
-    task_of_environment,
-    use_slurm,
-    workers_of_environment,
-)
+from t2t_lite.training import cluster
 from t2t_lite.training.launcher import Launcher
 from t2t_lite.training.options import TrainOptions, check_evaluation
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     # Other workers may still read data that this one sent.
-    has_workers = bool(os.environ.get("TF_CONFIG") or is_in_step(os.environ))
+    has_workers = bool(os.environ.get("TF_CONFIG") or cluster.is_in_step(os.environ))
     body = functools.partial(_run, is_own_process=argv is None)
     return cli.run("trainer", body, argv, exit_at_once=not has_workers, exit_after_error=True)
 
@@ -92,12 +85,12 @@ def _run(flags: Sequence[str], is_own_process: bool) -> int:
     parser = make_parser()
     arguments = cli.parse_with_problem(parser, flags)
     if arguments.make_tf_config:
-        for number, config in enumerate(make_tf_configs(arguments.make_tf_config.split(","))):
+        for number, config in enumerate(cluster.make_tf_configs(arguments.make_tf_config.split(","))):
             print(f"# worker {number}{', the chief' if number == 0 else ''}\nexport TF_CONFIG='{config}'")
         return 0
-    use_slurm()
+    cluster.use_slurm()
     _check_flags(parser, arguments)
-    if (arguments.processes_per_host != 1 or arguments.max_restarts) and not is_launched():
+    if (arguments.processes_per_host != 1 or arguments.max_restarts) and not cluster.is_launched():
         log_dir = Path(arguments.output_dir) / "workers"
         command = [*cli.program("trainer"), *flags]
         return Launcher(command, arguments.processes_per_host, arguments.max_restarts, log_dir, cli.say).run()
@@ -116,7 +109,7 @@ def _check_flags(parser: cli.CommandParser, arguments: argparse.Namespace) -> No
             parser.error(f"--{flag} is required")
     if arguments.schedule == "eval" and arguments.processes_per_host != 1:
         parser.error("--processes_per_host applies to training only; remove it with --schedule=eval")
-    task = task_of_environment()
+    task = cluster.task_of_environment()
     if task and task.has_evaluator and arguments.schedule == "train_and_evaluate":
         parser.error("TF_CONFIG has an evaluator, which evaluates the checkpoints; pass --schedule=train to all tasks")
     if task and task.is_evaluator:  # all tasks of a cluster get the same flags, with which the others only train
@@ -143,7 +136,7 @@ def _train(arguments: argparse.Namespace) -> int:
         **{name: getattr(arguments, name) for name in names},
         **cli.given(arguments, TrainOptions),
     )
-    if workers_of_environment()[1] == 0 and not result.signal:  # the chief, which tells of signals itself
+    if cluster.workers_of_environment()[1] == 0 and not result.signal:  # the chief, which tells of signals itself
         cli.say(f"done: {arguments.output_dir}, step {result.step} ({result.ended_by})")
         usual = int(stored_setting(result.output_dir, "average_checkpoints"))
         averages = len(result.checkpoints) >= usual > 1 and result.report is None

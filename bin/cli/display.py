@@ -189,10 +189,8 @@ def _describe_problem(registry: Registry, name: str) -> None:
         print("with its sides swapped")
     settings = {setting: getattr(problem, setting) for setting in get_type_hints(Problem)}
     sources, flags = settings.pop("sources"), settings.pop("flags")
-    if "decode_hparams" in settings:
-        settings["decode_hparams"] = ",".join(
-            f"{field}={value}" for field, value in dataclasses.asdict(problem.decode_hparams).items()
-        )
+    searches = dataclasses.asdict(problem.decode_hparams).items()
+    settings["decode_hparams"] = ",".join(f"{field}={value}" for field, value in searches)
     width = max(map(len, settings))
     for setting, value in settings.items():
         print(f"  {setting:{width}}  {value}")

@@ -127,7 +127,7 @@ def _argument(name: str, option: Option, default: object, hint: object) -> tuple
         PathLike: path,
         bool: lambda text: None if text.lower() == "auto" else truth(text),
         int: whole_number(int(option.at_least or 0)),
-        float: positive_number if option.above == 0 else _not_negative,
+        float: positive_number if option.above == 0 else lambda text: 0.0 if text == "0" else positive_number(text),
         str: choice_type(option.choices, name) if option.choices else str,
     }
     read = option.parse or next(parse for kind, parse in of_kinds.items() if kind in kinds)
@@ -216,10 +216,6 @@ def positive_number(text: str) -> float:
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"takes a number above 0, not '{text}'")
     return number
-
-
-def _not_negative(text: str) -> float:
-    return 0.0 if text == "0" else positive_number(text)
 
 
 def _numbers(text: str) -> list[int]:

@@ -20,7 +20,6 @@ from rich import progress
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.decoder.outputs import OutputWriter, ResumableWriter, attention_picture
-from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import STANDARD_INPUT, lenient_lines, open_bytes, read_lines, unpacked
 from t2t_lite.decoding.ctranslate2_engine import check_settings
 from t2t_lite.decoding.export_dir import check_loadable
@@ -136,8 +135,7 @@ def _history() -> Iterator[None]:
     if readline is None or not sys.stdin.isatty():
         yield
         return
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    path = state / "t2t-lite" / "decoder_history"
+    path = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "t2t-lite" / "decoder_history"
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
     try:
@@ -159,6 +157,8 @@ _SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "
 
 def chosen_model(arguments: argparse.Namespace) -> ModelSource:
     """Returns the model that the flags select, after all checks that do not need TensorFlow."""
+    phrases = bool(arguments.constraint_file or arguments.terms)
+    wanted = {"phrases": phrases, "alignment_layer": arguments.alignment_layer}  # of CTranslate2
     if arguments.export_dir:
         model = open_model(export_dir=arguments.export_dir, decode_hparams=arguments.decode_hparams)
         if arguments.engine not in (None, model.engine):
@@ -174,16 +174,11 @@ def chosen_model(arguments: argparse.Namespace) -> ModelSource:
             )
         model = open_model(arguments.output_dir, arguments.checkpoint_path, arguments.decode_hparams)
         if is_exported:
-            _check_ctranslate2(arguments, model.settings)
+            check_settings(model.settings, **wanted)
             model = exported_run(model, cli.warn)
     if model.export is not None and model.engine == "ctranslate2":
-        _check_ctranslate2(arguments, model.settings, model.export.content["alignment_layer"])
+        check_settings(model.settings, model.export.content["alignment_layer"], **wanted)
     return model
-
-
-def _check_ctranslate2(arguments: argparse.Namespace, settings: DecodeHParams, layer: int | None = None) -> None:
-    phrases = bool(arguments.constraint_file or arguments.terms)
-    check_settings(settings, layer, phrases, alignment_layer=arguments.alignment_layer)
 
 
 def decode(
@@ -338,11 +333,9 @@ def _draw_trees(trees: Path, picture: Path) -> None:
     """
     numbered = ((number, line) for number, line in enumerate(read_lines(trees), start=1) if line)
     chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MAX_DRAWN)]
-    captions = [f"{number}  {' '.join(tree_words(tree))}" for number, tree in chosen]
-    if picture.suffix.lower() == ".svg":
-        drawn = draw_svg([(caption, tree) for caption, (_, tree) in zip(captions, chosen)])
-    else:
-        drawn = "\n".join(f"{caption}\n\n{text_art(tree)}\n" for caption, (_, tree) in zip(captions, chosen))
+    shown = [(f"{number}  {' '.join(tree_words(tree))}", tree) for number, tree in chosen]
+    is_svg = picture.suffix.lower() == ".svg"
+    drawn = draw_svg(shown) if is_svg else "\n".join(f"{caption}\n\n{text_art(tree)}\n" for caption, tree in shown)
     write_text(picture, drawn)
     left = sum(1 for _ in numbered)
     cli.warn(f"drew {len(chosen)} trees in {picture}{f'; {left:,} more are left out' if left else ''}")

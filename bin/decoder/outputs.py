@@ -234,13 +234,11 @@ class ResumableWriter:
 
     def _known(self) -> dict[str, Any] | None:
         """Returns the progress after the last block, or None if the run cannot be resumed."""
-        try:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             state = json.loads(self._progress.read_text(encoding="utf-8"))
             there = [partial.stat().st_size for partial in self._partials]
             whole = all(0 <= size <= most for size, most in zip(state["sizes"], there, strict=True))
             numbers = all(type(number) is int for number in (state["lines"], *state["sizes"]))
             if state["made_by"] == self._made_by and whole and numbers and state["lines"] >= 0 and state["sha256"]:
                 return state
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
         return None

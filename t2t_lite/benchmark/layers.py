@@ -126,9 +126,8 @@ def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS)
 
 def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point:
     """Measures an attention layer with its projections, as a model uses it, in a separate process."""
-    size = length, CASES[name].hidden_size
-    (point,) = in_a_process(measure_points, name, neighborhood_size, [size], [], True)
-    return point
+    sizes = [(length, CASES[name].hidden_size)]
+    return in_a_process(measure_points, name, neighborhood_size, sizes, [], True)[0]
 
 
 def measure_points(
@@ -261,8 +260,7 @@ def _dependencies(name: str, length: int, neighborhood_size: int, index: int) ->
         return _dependencies_of_a_unit(length)
     if name == "dilated_convolution":
         dilations = [KERNEL_SIZE**i for i in range(length) if KERNEL_SIZE**i < length]
-        dilation = dilations[index % len(dilations)]
-        layer = Convolution(WIDTH, causal=False, kernel_size=KERNEL_SIZE, dilation=dilation)
+        layer = Convolution(WIDTH, causal=False, kernel_size=KERNEL_SIZE, dilation=dilations[index % len(dilations)])
     else:
         layer = make_layer(name, WIDTH, neighborhood_size)
     layer.build((None, None, WIDTH))

@@ -218,11 +218,5 @@ def describe_machine(strategy: tf.distribute.Strategy) -> Machine:
             gpu = tf.config.get_visible_devices("GPU")[int(number)]
             what = tf.config.experimental.get_device_details(gpu).get("device_name")
         devices.append(f"{name} ({what})" if what else name)
-    return Machine(
-        devices=devices,
-        threads=cpu_threads(),
-        matmul_gflops=matmul_gflops(),
-        tensorflow=tf.__version__,
-        keras=keras.__version__,
-        python=platform.python_version(),
-    )
+    versions = (tf.__version__, keras.__version__, platform.python_version())
+    return Machine(devices, cpu_threads(), matmul_gflops(), *versions)

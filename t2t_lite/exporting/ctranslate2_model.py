@@ -126,13 +126,12 @@ def _round_weights(spec: _Spec, quantization: str) -> None:
 def _options(hparams: HParams) -> dict[str, Any]:
     from ctranslate2.specs.common_spec import Activation
 
-    gated = hparams.feed_forward_type == "swiglu"
     rotary = {"rotary_dim": 0, "rotary_interleave": False} if hparams.position_encoding == "rotary" else {}
     return {
         "num_heads": hparams.num_heads,
         "pre_norm": hparams.norm_position == "pre",
         "activation": Activation.RELU if hparams.feed_forward_type == "relu" else Activation.SWISH,
-        "ffn_glu": gated,
+        "ffn_glu": hparams.feed_forward_type == "swiglu",
         "rms_norm": hparams.norm_type == "rms",
         "relative_position": hparams.position_encoding == "relative",
         **rotary,

@@ -157,7 +157,6 @@ def _write(source: ModelSource, format: str, quantization: str | None, path: Pat
         alignment_layer = None
         with contextlib.suppress(UserError):  # a model without word alignments
             alignment_layer = model.alignment_layer
-        packages = ("t2t-lite", *_PACKAGES[format])
         content = {
             "run": run_dir.path.resolve().name,
             "problem": source.problem,
@@ -181,7 +180,7 @@ def _write(source: ModelSource, format: str, quantization: str | None, path: Pat
             "quantization": quantization,
             "max_positions": max_positions,
             "alignment_layer": alignment_layer,
-            "versions": {package: importlib.metadata.version(package) for package in packages},
+            "versions": {package: importlib.metadata.version(package) for package in ("t2t-lite", *_PACKAGES[format])},
         }
         stored = [each for split in ("test", "dev") for each in stored_evaluations(run_dir, split, checkpoint)]
         scores = [each for each in stored if each.decode_hparams == vars(settings)]

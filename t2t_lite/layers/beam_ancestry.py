@@ -116,15 +116,10 @@ def initial_ancestry(batch: int | Array, beam_size: int, max_length: int | Array
 
 def next_ancestry(ancestry: BeamAncestry, parents: Array, position: int | Array) -> BeamAncestry:
     """Returns the ancestry at an int `position`, whose hypotheses extend the beams `parents` of `ancestry`."""
-    beam_size = parents.shape[1]
-    next_beams = BeamAncestry(
-        parents,
-        _of_beams(ancestry.ancestors, parents),
-        _of_beams(ancestry.entries, parents),
-        ancestry.positions,
-        ancestry.place + beam_size,
-    )
-    return _with_position(next_beams, position)
+    ancestors, entries = (_of_beams(each, parents) for each in (ancestry.ancestors, ancestry.entries))
+    place = ancestry.place + parents.shape[1]
+    moved = ancestry._replace(parents=parents, ancestors=ancestors, entries=entries, place=place)
+    return _with_position(moved, position)
 
 
 def grow_ancestry(ancestry: BeamAncestry, position: int | Array, max_length: int | Array) -> BeamAncestry:

@@ -94,12 +94,9 @@ def linear_cross_entropy(
             of_weight = dweight - label_smoothing / weight.shape[0] * sum_of_x
             if subtracts_rows:  # for each target, a row of each product instead of one element of dlogits
                 of_x = of_x - (1.0 - label_smoothing) * ops.take(weight, targets, axis=0)
-                rows = ops.segment_sum(of_tokens, targets, weight.shape[0])
-                of_weight = of_weight - (1.0 - label_smoothing) * rows
-            return (
-                ops.cast((of_x * is_token * factor)[:positions], x.dtype),
-                ops.cast(of_weight * factor, weight.dtype),
-            )
+                of_weight = of_weight - (1.0 - label_smoothing) * ops.segment_sum(of_tokens, targets, weight.shape[0])
+            of_x = (of_x * is_token * factor)[:positions]
+            return ops.cast(of_x, x.dtype), ops.cast(of_weight * factor, weight.dtype)
 
         return _results(sums, ops.sum(sum_of_x * mean_weight), label_smoothing), backward
 
@@ -238,12 +235,8 @@ def linear_rdrop(
             dlogits = ops.cast(ops.reshape(dlogits, (2 * size, weight.shape[0])), x.dtype)
             of_x = ops.reshape(ops.matmul(dlogits, matrix), (1, 2, size, hidden_size))
             product = matmul_transposed(dlogits, of_chunk, transpose_x=True)
-            return (
-                number + 1,
-                sums + added,
-                ops.scatter_update(dx, [[number]], of_x),
-                dweight + ops.cast(product, "float32"),
-            )
+            dx = ops.scatter_update(dx, [[number]], of_x)
+            return number + 1, sums + added, dx, dweight + ops.cast(product, "float32")
 
         gradients = (ops.zeros((num_chunks, 2, size, hidden_size), x.dtype), ops.zeros_like(weight, "float32"))
         start = (0, ops.zeros(2, "float32"), *gradients)

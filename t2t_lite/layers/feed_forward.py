@@ -146,13 +146,8 @@ class ParameterAttention(Layer):
             for part in (self.keys, self.values)
         )
         # All positions of all sentences query the same pairs: [heads, positions, size].
-        mixed, _ = attend(
-            ops.transpose(queries, (1, 0, 2)),
-            keys,
-            values,
-            ops.ones((1, 1, self.num_pairs), "bool"),
-            lambda weights: self._drop(weights, seeds),
-        )
+        queries, mask = ops.transpose(queries, (1, 0, 2)), ops.ones((1, 1, self.num_pairs), "bool")
+        mixed, _ = attend(queries, keys, values, mask, lambda weights: self._drop(weights, seeds))
         joined = ops.reshape(ops.transpose(mixed, (1, 0, 2)), (-1, width))
         return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
 

@@ -147,12 +147,7 @@ class NoPositions(PositionEncoding):
     (2, 5, 8)
     """
 
-    def call(self, x: Array, length: int | Array | None = None) -> Array:
-        """Returns x."""
-        return x
-
-    def step(self, x: Array, position: int | Array) -> Array:
-        """Returns x."""
+    def _add(self, x: Array, positions: Array) -> Array:
         return x
 
 

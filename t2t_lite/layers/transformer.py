@@ -133,7 +133,7 @@ class EncoderLayer(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Creates the weights; the last dimension of `input_shape` is the width."""
-        for part in (*self.sublayers, *self.residuals):
+        for part in (self.self_attention, self.feed_forward, *self.residuals):
             part.build(input_shape)
 
     def call(self, x: Array, padding_mask: Array, seeds: Seeds | None = None) -> Array:
@@ -142,11 +142,6 @@ class EncoderLayer(Layer):
         x = self.self_attention_residual(x, y, seeds=seeds)
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)
         return self.feed_forward_residual(x, y, seeds=seeds)
-
-    @property
-    def sublayers(self) -> list[keras.layers.Layer]:
-        """Self-attention and feed-forward network."""
-        return [self.self_attention, self.feed_forward]
 
 
 class Stepping(NamedTuple):
@@ -231,7 +226,7 @@ class DecoderLayer(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Creates the weights; the last dimension of `input_shape` is the width."""
-        for part in (*self.sublayers, *self.residuals):
+        for part in (self.self_attention, self.cross_attention, self.feed_forward, *self.residuals):
             part.build(input_shape)
 
     def cross_keys_values(self, encoded: Array) -> tuple[Array, Array]:
@@ -256,11 +251,6 @@ class DecoderLayer(Layer):
         x = self.cross_attention_residual(x, y, seeds=seeds)
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)
         return DecoderOutput(self.feed_forward_residual(x, y, seeds=seeds), cache, attention)
-
-    @property
-    def sublayers(self) -> list[keras.layers.Layer]:
-        """Self-attention, cross-attention and feed-forward network."""
-        return [self.self_attention, self.cross_attention, self.feed_forward]
 
     def after_self_attention(
         self, x: Array, stepping: Stepping | None = None, seeds: Seeds | None = None

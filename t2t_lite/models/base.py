@@ -51,7 +51,8 @@ class Seq2SeqModel(keras.Model):
     ) -> None:
         hparams = _with_precision(hparams, dtype)
         # Variables are stored by path, so the name must not depend on the number of models created in the process.
-        options = {"name": type(self).__name__.lower(), "dtype": hparams.precision} | kwargs
+        name = vars(type(self)).get("_stored_name", type(self).__name__.lower())
+        options = {"name": name, "dtype": hparams.precision} | kwargs
         super().__init__(**cast(dict[str, Any], options))
         if hasattr(self, "grow_caches"):
             raise UserError(

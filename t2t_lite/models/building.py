@@ -54,9 +54,7 @@ def make_model(
       random_seed: fixes the initial weights; None: they do not matter, because others are loaded.
     """
     with building(random_seed):
-        model = _new_model(hparams, vocab_size, inputs_vocab_size)
-        model.build()
-    return model
+        return _new_model(hparams, vocab_size, inputs_vocab_size)
 
 
 def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None) -> Seq2SeqModel:
@@ -70,9 +68,7 @@ def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | N
 
     def build() -> Seq2SeqModel:
         with keras.StatelessScope(initialize_variables=False):
-            model = _new_model(hparams, vocab_size, inputs_vocab_size)
-            model.build()
-        return model
+            return _new_model(hparams, vocab_size, inputs_vocab_size)
 
     # Keras keeps a thread-local list of uninitialized variables, and would allocate all of them at the end of the next
     # StatelessScope. Running in a separate thread discards the list with the thread.
@@ -81,7 +77,7 @@ def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | N
 
 
 def _new_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None) -> Seq2SeqModel:
-    """Returns an unbuilt model, and checks it, because plug-ins may return anything."""
+    """Returns a built model. Checks it first, because plug-ins may return anything."""
     kind = MODELS[hparams.model]
     if kind is Transformer and hparams.hard_alignment_token:
         kind = HardAlignmentTransformer
@@ -90,6 +86,7 @@ def _new_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None)
         raise UserError(
             f"model '{hparams.model}' returns {type(model).__name__}, which is not derived from Seq2SeqModel"
         )
+    model.build()
     return model
 
 

@@ -1,11 +1,10 @@
 """The Transformer with hard monotonic alignment: the decoder sees the encoder's output for the next source word."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 
 from t2t_lite.arrays import Array, State
-from t2t_lite.config import HParams
 from t2t_lite.layers.beam_ancestry import BeamAncestry, Cache, gather_parents
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.embedding import Embedding
@@ -53,18 +52,7 @@ class HardAlignmentTransformer(Transformer):
 
     has_hard_alignment = True
     costs_like_transformer = True  # the alignment adds little
-
-    def __init__(
-        self,
-        hparams: HParams,
-        vocab_size: int,
-        inputs_vocab_size: int | None = None,
-        dtype: keras.DTypePolicy | str | None = None,
-        **kwargs: object,
-    ) -> None:
-        if type(self) is HardAlignmentTransformer:
-            kwargs = {"name": "transformer"} | kwargs  # checkpoints store its variables under this name
-        super().__init__(hparams, vocab_size, inputs_vocab_size, dtype, **kwargs)
+    _stored_name = "transformer"  # checkpoints store its variables under this name; not inherited
 
     def _make_embeddings(self, policy: keras.DTypePolicy) -> None:
         super()._make_embeddings(policy)
@@ -73,12 +61,9 @@ class HardAlignmentTransformer(Transformer):
         if labels := hparams.bracket_labels:
             self.brackets = BracketIds(hparams.hard_alignment_token + hparams.hard_alignment_count, labels)
             # label 0: no open bracket
-            self.bracket_embedding = self._make_embedding(labels + 1, "bracket_embedding", policy)
-            self.depth_embedding = self._make_embedding(MAX_DEPTH + 1, "depth_embedding", policy)
-
-    def _make_embedding(self, size: int, name: str, policy: keras.DTypePolicy) -> Embedding:
-        hparams = self.hparams
-        return Embedding(size, hparams.hidden_size, scaled=hparams.scaled_embeddings, name=name, dtype=policy)
+            how: dict[str, Any] = {"scaled": hparams.scaled_embeddings, "dtype": policy}
+            self.bracket_embedding = Embedding(labels + 1, hparams.hidden_size, name="bracket_embedding", **how)
+            self.depth_embedding = Embedding(MAX_DEPTH + 1, hparams.hidden_size, name="depth_embedding", **how)
 
     def build(self, input_shape: object = None) -> None:
         """See `Transformer`."""

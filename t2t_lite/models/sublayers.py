@@ -8,21 +8,15 @@ import keras
 
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.layers import positions
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.convolution import Convolution
 from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward, ParameterAttention
 from t2t_lite.layers.local_attention import LocalSelfAttention
-from t2t_lite.layers.positions import (
-    LearnedPositions,
-    NoPositions,
-    PositionEncoding,
-    SinusoidalHalves,
-    SinusoidalPositions,
-)
 from t2t_lite.layers.recurrent import Recurrent
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual, SelfAttentionInterface
-from t2t_lite.registry import FEED_FORWARD_TYPES, POSITION_ENCODINGS, SELF_ATTENTION_TYPES, Registry
+from t2t_lite.registry import REGISTRIES_OF_SETTINGS
 
 
 def encoder_layer(
@@ -61,28 +55,17 @@ def decoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> De
 def self_attention(hparams: HParams, causal: bool, index: int, policy: keras.DTypePolicy) -> SelfAttentionInterface:
     """Returns the self-attention of layer number `index`, or its replacement, one of `SELF_ATTENTION_TYPES`."""
     methods = ("start_cache", "grow_cache", "step") if causal else ()
-    return _made(
-        SELF_ATTENTION_TYPES,
-        hparams.self_attention_type,
-        hparams,
-        "self_attention",
-        policy,
-        causal,
-        index,
-        methods=methods,
-    )
+    return _made("self_attention_type", hparams, "self_attention", policy, causal, index, methods=methods)
 
 
 def feed_forward(hparams: HParams, policy: keras.DTypePolicy) -> keras.layers.Layer:
     """Returns the feed-forward network or its replacement, one of `FEED_FORWARD_TYPES`."""
-    return _made(FEED_FORWARD_TYPES, hparams.feed_forward_type, hparams, "feed_forward", policy)
+    return _made("feed_forward_type", hparams, "feed_forward", policy)
 
 
-def position_encoding(hparams: HParams, side: str, policy: keras.DTypePolicy) -> PositionEncoding:
+def position_encoding(hparams: HParams, side: str, policy: keras.DTypePolicy) -> positions.PositionEncoding:
     """Returns the position encoding for a side, "inputs" or "targets", one of `POSITION_ENCODINGS`."""
-    layer = _made(
-        POSITION_ENCODINGS, hparams.position_encoding, hparams, f"{side}_positions", policy, methods=("step",)
-    )
+    layer = _made("position_encoding", hparams, f"{side}_positions", policy, methods=("step",))
     if getattr(layer, "max_length", None) is not None and hparams.max_positions is None:
         raise UserError(
             f"position encoding '{hparams.position_encoding}' has a limited number of positions; register it with "
@@ -92,15 +75,15 @@ def position_encoding(hparams: HParams, side: str, policy: keras.DTypePolicy) ->
 
 
 def _made(
-    registry: Registry,
-    entry: str,
+    setting: str,
     hparams: HParams,
     name: str,
     policy: keras.DTypePolicy,
     *arguments: object,
     methods: Sequence[str] = (),
 ) -> Any:  # noqa: ANN401  a layer of the kind that the registry has
-    """Returns the layer `name` that an entry makes. Checks it first, because plug-ins may return anything."""
+    """Returns the layer `name` that a setting selects. Checks it first, because plug-ins may return anything."""
+    registry, entry = REGISTRIES_OF_SETTINGS[setting], getattr(hparams, setting)
     layer = registry[entry](hparams, *arguments, name=name, dtype=policy)
     what = f"{registry.kind} '{entry}'"
     if not isinstance(layer, keras.layers.Layer):
@@ -109,7 +92,7 @@ def _made(
         raise UserError(f"{what} must pass name and dtype (**options) to its layer")
     if missing := [method for method in methods if not hasattr(layer, method)]:
         raise UserError(f"{what}: {type(layer).__name__} has no method {' or '.join(missing)}, which searches need")
-    if "seeds" not in inspect.signature(layer.call).parameters and registry is not POSITION_ENCODINGS:
+    if "seeds" not in inspect.signature(layer.call).parameters and setting != "position_encoding":
         raise UserError(f"{what}: {type(layer).__name__}.call must take `seeds` for dropout")
     return layer
 
@@ -174,29 +157,29 @@ def parameter_attention(hparams: HParams, **options: Any) -> ParameterAttention:
 # Registered position encodings: functions of (hparams, name and dtype).
 
 
-def sinusoidal(hparams: HParams, **options: Any) -> PositionEncoding:
+def sinusoidal(hparams: HParams, **options: Any) -> positions.PositionEncoding:
     """Returns the paper's encoding."""
-    return SinusoidalPositions(hparams.hidden_size, **options)
+    return positions.SinusoidalPositions(hparams.hidden_size, **options)
 
 
-def sinusoidal_halves(hparams: HParams, **options: Any) -> PositionEncoding:
+def sinusoidal_halves(hparams: HParams, **options: Any) -> positions.PositionEncoding:
     """Returns tensor2tensor's encoding."""
-    return SinusoidalHalves(hparams.hidden_size, **options)
+    return positions.SinusoidalHalves(hparams.hidden_size, **options)
 
 
-def sinusoidal_halves_from_1(hparams: HParams, **options: Any) -> PositionEncoding:
+def sinusoidal_halves_from_1(hparams: HParams, **options: Any) -> positions.PositionEncoding:
     """Returns OpenNMT-tf's encoding."""
     return sinusoidal_halves(hparams, first=1, **options)
 
 
-def learned_positions(hparams: HParams, **options: Any) -> PositionEncoding:
+def learned_positions(hparams: HParams, **options: Any) -> positions.PositionEncoding:
     """Returns a trainable vector for each of max_length positions."""
-    return LearnedPositions(hparams.max_length, hparams.hidden_size, **options)
+    return positions.LearnedPositions(hparams.max_length, hparams.hidden_size, **options)
 
 
-def no_positions(hparams: HParams, **options: Any) -> PositionEncoding:
+def no_positions(hparams: HParams, **options: Any) -> positions.PositionEncoding:
     """Returns an encoding that adds nothing, because positions are part of attention."""
-    return NoPositions(hparams.hidden_size, **options)
+    return positions.NoPositions(hparams.hidden_size, **options)
 
 
 def heads(hparams: HParams) -> dict[str, Any]:

@@ -64,12 +64,10 @@ class Transformer(Seq2SeqModel):
         self.encoder_layers = [encoder_layer(hparams, i, policy) for i in range(hparams.num_encoder_layers)]
         self.decoder_layers = [decoder_layer(hparams, i, policy) for i in range(hparams.num_decoder_layers)]
         # With pre-norm, the last layer's output is not normalized.
-        self.final_norms = {}
-        if hparams.norm_position == "pre":
-            self.final_norms = {
-                side: make_norm(hparams.norm_type, hparams.norm_epsilon, name=f"{side}_norm", dtype=policy)
-                for side in ("encoder", "decoder")
-            }
+        self.final_norms = {
+            side: make_norm(hparams.norm_type, hparams.norm_epsilon, name=f"{side}_norm", dtype=policy)
+            for side in (("encoder", "decoder") if hparams.norm_position == "pre" else ())
+        }
 
     def _make_embeddings(self, policy: keras.DTypePolicy) -> None:
         hparams = self.hparams
@@ -101,14 +99,9 @@ class Transformer(Seq2SeqModel):
         """Creates all weights. They do not depend on `input_shape`."""
         for part in dict.fromkeys((self.embedding, self.inputs_embedding, self.projection)):
             part.build((None, None))
-        for layer in (
-            self.token_dropout,
-            self.embedding_dropout,
-            *self.position_encodings.values(),
-            *self.encoder_layers,
-            *self.decoder_layers,
-            *self.final_norms.values(),
-        ):
+        dropouts = (self.token_dropout, self.embedding_dropout)
+        layers = (*self.position_encodings.values(), *self.encoder_layers, *self.decoder_layers)
+        for layer in (*dropouts, *layers, *self.final_norms.values()):
             layer.build((None, None, self.hparams.hidden_size))
         self.built = True
 
@@ -165,8 +158,7 @@ class Transformer(Seq2SeqModel):
     def compact_state(self, state: State, kept: Array) -> State:
         """Returns the state with only some cache entries, see `Seq2SeqModel`."""
         layers: list[Any] = [layer.self_attention for layer in self.decoder_layers]
-        caches = [layer.compact_cache(cache, kept) for layer, cache in zip(layers, state.caches)]
-        return state._replace(caches=caches)
+        return state._replace(caches=[layer.compact_cache(cache, kept) for layer, cache in zip(layers, state.caches)])
 
     def decode_step(
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
@@ -203,14 +195,10 @@ class Transformer(Seq2SeqModel):
         """Returns the number of layers by kind of attention, see `Seq2SeqModel`."""
         sides = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
         having = {
-            kind: len(layers)
-            for kind, layers in sides.items()
-            if layers and all(hasattr(layer.self_attention, "attention") for layer in layers)
+            side: [hasattr(each.self_attention, "attention") for each in layers] for side, layers in sides.items()
         }
-        has_cross = bool(self.decoder_layers) and all(
-            hasattr(layer, "cross_attention") for layer in self.decoder_layers
-        )
-        return having | ({"cross": len(self.decoder_layers)} if has_cross else {})
+        having["cross"] = [hasattr(layer, "cross_attention") for layer in self.decoder_layers]
+        return {kind: len(layers) for kind, layers in having.items() if layers and all(layers)}
 
     def encode(self, inputs: Array, mask: Array, seeds: Seeds | None = None) -> Array:
         """Returns the encoder's output, float [batch, source, hidden].
@@ -242,13 +230,8 @@ class Transformer(Seq2SeqModel):
         return EncodedSource(caches, self._source_mask(inputs))
 
     def _step(
-        self,
-        x: Array,
-        position: int | Array,
-        encoded_source: EncodedSource,
-        state: DecoderState,
-        ancestry: BeamAncestry,
-    ) -> tuple[Array, DecoderState, Array]:
+        self, x: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
+    ) -> tuple[Array, State, Array]:
         """Runs the decoder layers on the newest position, float [batch, beam, hidden]. Returns: see `decode_step`."""
         outputs, position = [], ops.convert_to_tensor(position, "int32")
         for layer, cross_cache, cache in zip(self.decoder_layers, encoded_source.caches, state.caches):

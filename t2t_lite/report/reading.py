@@ -286,11 +286,10 @@ def _examples(scores: SplitScores) -> dict[str, Any]:
     texts = (scores.inputs, scores.hypotheses, scores.references[0])
     attention = stored.get("attention") or {}
     size = len(json.dumps(attention, allow_nan=False, ensure_ascii=False).encode())  # raises ValueError for surrogates
-    is_shown = attention.get("sentences") and size <= _MOST_ATTENTION
     return {
         "label": text(stored.get("label")),
         **{name: [_example(line, texts) for line in stored[name]] for name in ("worst", "best")},
-        "attention": attention if is_shown else None,
+        "attention": attention if attention.get("sentences") and size <= _MOST_ATTENTION else None,
     }
 
 

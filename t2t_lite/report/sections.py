@@ -1,5 +1,6 @@
 """Makes the sections of a report: scores, lines, curves, outputs during training, facts about each run, checkpoints."""
 
+import contextlib
 import dataclasses
 import datetime
 import math
@@ -207,12 +208,11 @@ def _facts_of(run: StoredRun) -> dict[str, object]:
     if run.manifest:
         sizes = dict.fromkeys((entry["file"], entry["size"]) for entry in run.manifest.vocabularies)
         of_data["vocabulary"] = ", ".join(f"{size:,} tokens ({text(file)})" for file, size in sizes)
-        try:
+        # The manifest's check is not complete.
+        with contextlib.suppress(KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError):
             means = [run.manifest.mean_length("train", side) for side in ("inputs", "targets")]
             lengths = f"{means[0]:.1f} and {means[1]:.1f} tokens in the inputs and targets of the training data"
             of_data["mean length"] = lengths
-        except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError):
-            pass  # the manifest's check is not complete
     last = run.reports[-1] if run.reports else {}
     return {
         "run directory": str(run.path.absolute()),
@@ -261,13 +261,10 @@ def _settings(runs: Sequence[StoredRun]) -> list[Table]:
 def _sets(name: str) -> dict[str, Mapping[str, Any]]:
     """Returns the settings of a set and of its parent by name. A set that is not registered, or fails, has none."""
     values = {}
-    for each in (name, HPARAMS.parent(name) or "" if name in HPARAMS else ""):
-        if each not in HPARAMS:
-            break
-        try:
+    names = (name, HPARAMS.parent(name) or "") if name in HPARAMS else ()
+    with contextlib.suppress(Exception):  # plug-in code may raise anything
+        for each in filter(None, names):
             values[each] = dataclasses.asdict(HPARAMS[each]())
-        except Exception:  # plug-in code may raise anything
-            break
     return values
 
 

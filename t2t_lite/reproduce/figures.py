@@ -48,9 +48,7 @@ def draw_figure(
     """
     choices = choices or Choices()
     line, output = encodable(line), encodable(output)
-    layer = choices.layer
-    if layer is None:
-        layer = paper_layer(model.attention_layers.get("encoder", 0))
+    layer = paper_layer(model.attention_layers.get("encoder", 0)) if choices.layer is None else choices.layer
     each = attention_map(model, line, output, "encoder", layer).in_words()
     for head in choices.heads or ():
         if not 0 <= head < each.num_heads:

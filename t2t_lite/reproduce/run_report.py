@@ -12,6 +12,7 @@ from t2t_lite.metric import figure_name
 from t2t_lite.recipes import Recipe
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper import BATCH_TOKENS, PAPER_FIGURES
+from t2t_lite.reproduce.runs import SCALES
 from t2t_lite.reproduce.tables import Column, Grid, training_figures
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.runs.run_dir import RunDir, open_run_dir
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
     from t2t_lite.evaluation.stored import SplitScores
 
 # The paper's test sets by problem: the column of table 2 or the row of table 4.
-_TEST_SETS = {
-    "wmt_ende": "EN-DE",
-    "wmt_enfr": "EN-FR",
-    "wsj_parsing": "WSJ only",
-    "wsj_parsing_semi": "semi-supervised",
-}
+_TEST_SETS = {problem: test_set for test_set, problem in SCALES["paper"].problems.items()}
 _PAPER_METRIC = "paper_bleu"  # the paper's metric for translations
 _OF_TOKENS = "perplexity"  # of the metrics of tokens, only the perplexities per token and per word are reported
 
@@ -102,14 +98,10 @@ def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | 
         steps = average_checkpoints(output_dir, min(wanted, len(checkpoints))).steps
         display.say(f"averaged the last {len(steps)} checkpoints (steps {', '.join(map(str, steps))})")
     display.say(f"evaluating the {recipe.split} split; if interrupted, run the same command again to continue here")
-    scores = evaluate(
-        output_dir,
-        data_dir,
-        split=recipe.split,
-        checkpoint_path="average" if recipe.averages else "last",
-        # Use the paper's settings, not tuned ones. The paper mentions no minimum length.
-        decode_hparams=dataclasses.asdict(run.problem.decode_hparams.replace(min_length=0)),
-    )
+    which = "average" if recipe.averages else "last"
+    # Use the paper's settings, not tuned ones. The paper mentions no minimum length.
+    settings = dataclasses.asdict(run.problem.decode_hparams.replace(min_length=0))
+    scores = evaluate(output_dir, data_dir, split=recipe.split, checkpoint_path=which, decode_hparams=settings)
     training = training_figures(run, data_dir)
     last, _ = checkpoints[-1]
     if training.get("dev_step") != last:  # the training did not evaluate its last checkpoint

@@ -144,7 +144,6 @@ class Run:
         return f"beam_size={settings.beam_size},alpha={settings.alpha},min_length=0"
 
     def training(self) -> Command:
-        hparams = self.hparams
         flags = {
             "problem": self.problem,
             "hparams_set": self.hparams_set,
@@ -153,7 +152,7 @@ class Run:
             **self.data_flags,
             "output_dir": self.directory,
             "schedule": "train",
-            "keep_checkpoint_max": hparams.average_checkpoints,
+            "keep_checkpoint_max": self.hparams.average_checkpoints,
             **self.trainer_flags,
         }
         return Command("trainer", (*_as_flags(flags), "--generate_data"))

@@ -52,10 +52,8 @@ def _measured(name: str, max_length: int) -> dict[str, object]:
 
 
 def read(path: Path) -> dict[str, dict]:
-    if not path.exists():
-        return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}); remove it to measure again") from error
 
@@ -64,9 +62,8 @@ def table_1(scale: str, output_dir: Path) -> Grid:
     measurements = read(output_dir / FILE.format(scale))
     rows = []
     for name, (title, sequential, path) in LAYERS.items():
-        if name not in measurements:
+        if (figures := measurements.get(name)) is None:
             continue
-        figures = measurements[name]
         exponents = [
             figures.get(f"{over} exponent{of}") for over in ("length", "hidden_size") for of in ("", " of the table")
         ]

@@ -145,11 +145,10 @@ def _text(cell: str | float | Mean | None, form: str) -> str:
     return cell if isinstance(cell, str) else f"{cell:{form}}"
 
 
-def _numbers(cell: str | float | Mean | None, wide: bool) -> list[str | float]:
+def _numbers(cell: str | float | Mean | None, wide: bool) -> list[str | float | None]:
     if isinstance(cell, Mean):
-        return [cell.value, "" if cell.margin is None else cell.margin]
-    numbers: list[str | float] = ["" if cell is None else cell]
-    return [*numbers, ""] if wide else numbers
+        return [cell.value, cell.margin]
+    return [cell, None] if wide else [cell]
 
 
 def _is_line(row: Sequence[object]) -> bool:
@@ -203,12 +202,8 @@ def costs(runs: Sequence[Run], scale: Scale, times: Mapping[str, Spent]) -> dict
             sizes[run.row] = sum(cost.parameter_parts().values()), step * run.hparams.train_steps
     trained = {run.name for run in runs if run.is_trained()}
     done = [(sizes[run.row][1], times[run.name].seconds) for run in runs if run.name in trained & times.keys()]
-    seconds = sum(taken for _, taken in done)
-    rate = (
-        sum(flops for flops, _ in done) / seconds
-        if seconds > 0
-        else matmul_gflops(repeats=3) * 1e9 * _USUAL_UTILISATION
-    )
+    flops, seconds = sum(flops for flops, _ in done), sum(taken for _, taken in done)
+    rate = flops / seconds if seconds > 0 else matmul_gflops(repeats=3) * 1e9 * _USUAL_UTILISATION
     return {
         run.name: Cost(
             parameters=(size := sizes[run.row])[0],
@@ -271,11 +266,10 @@ def read_results(runs: Sequence[Run]) -> list[Result]:
 
 def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
     """Returns the `training_figures` of each row, by `row_and_column`. Imports TensorFlow."""
-    trainings: dict[str, Mapping[str, float]] = {}
-    for run in [result.run for result in results]:
-        if (key := row_and_column(run)) not in trainings:
-            trainings[key] = training_figures(open_run_dir(run.directory), Path(run.data_flags["data_dir"]))
-    return trainings
+    # Reversed, so that the first run of a row counts.
+    runs = {row_and_column(result.run): result.run for result in reversed(results)}
+    data = {key: Path(run.data_flags["data_dir"]) for key, run in runs.items()}
+    return {key: training_figures(open_run_dir(run.directory), data[key]) for key, run in runs.items()}
 
 
 def row_and_column(run: Run) -> str:
@@ -345,9 +339,9 @@ def table_3(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
         if name not in by_row:
             continue
         run, figures = by_row[name], PAPER_FIGURES[name]
-        if rows and _part(rows[-1][0]) != _part(figures.row):
+        title = figures.row.removeprefix("table 3").strip(", ")
+        if rows and rows[-1][0][:3] != title[:3]:  # another part of the table
             rows.append([None] * len(columns))
-        title = figures.row.removeprefix("table 3").strip(", ") or "base"
         row: list = [title, short(name), *_sizes(run.hparams), run.hparams.train_steps]
         row += [trainings[row_and_column(run)]["parameters"], perplexity.mean(name), bleu.mean(name)]
         row += [figures.parameters, figures.perplexity, figures.bleu]
@@ -367,16 +361,9 @@ def observations(results: Sequence[Result]) -> Grid | None:
             of_row, of_base = (getattr(PAPER_FIGURES[key], name) for key in (each.row, PAPER_BASE))
             row += [of_row - of_base, difference, judgement]
         rows.append(row)
-    columns = [
-        Column("the paper's observation (section 6.2)"),
-        Column("row"),
-        Column("paper: BLEU", "+.1f"),
-        Column("difference in BLEU", "+.2f"),
-        Column("by BLEU"),
-        Column("paper: PPL", "+.2f"),
-        Column("difference in PPL", "+.2f"),
-        Column("by PPL"),
-    ]
+    columns = [Column("the paper's observation (section 6.2)"), Column("row")]
+    for name, form in (("BLEU", "+.1f"), ("PPL", "+.2f")):
+        columns += [Column(f"paper: {name}", form), Column(f"difference in {name}", "+.2f"), Column(f"by {name}")]
     note = (
         "Differences are the row minus the base model, with 95% intervals if there are several seeds. An observation "
         "holds, or does not hold, if the whole interval agrees. Intervals are not corrected for the number of "
@@ -414,8 +401,7 @@ def judged(observation: Observation, bleu: Seeds, perplexity: Seeds) -> tuple[tu
 def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
     pairs = [pair for pair in ("EN-DE", "EN-FR") if pair in scale.problems]
     forms = {PAPER_BLEU: ".1f", "sacreBLEU": ".1f", "paper": ".2f", "FLOPs": ".2g", "FLOPs, paper": ".2g"}
-    of_pairs = [Column(f"{pair}: {title}", form) for pair in pairs for title, form in forms.items()]
-    columns = [Column("model"), *of_pairs]
+    columns = [Column("model"), *(Column(f"{pair}: {title}", form) for pair in pairs for title, form in forms.items())]
     rows: list[list] = []
     for system in TABLE_2:
         cells = [[None, None, system.bleu.get(pair), None, system.flops.get(pair)] for pair in pairs]
@@ -455,23 +441,17 @@ def table_4(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
 
 
 def _sizes(hparams: HParams) -> list[str]:
-    layers = {hparams.num_encoder_layers, hparams.num_decoder_layers}
-    width = hparams.hidden_size // hparams.num_heads
     ours = (
-        "+".join(map(str, sorted(layers))),
+        "+".join(map(str, sorted({hparams.num_encoder_layers, hparams.num_decoder_layers}))),
         hparams.hidden_size,
         hparams.filter_size if hparams.feed_forward_type == "relu" else hparams.feed_forward_type,
         hparams.num_heads,
-        hparams.attention_key_size or width,
-        hparams.attention_value_size or width,
+        hparams.key_size,
+        hparams.value_size,
         hparams.residual_dropout,
         hparams.label_smoothing,
     )
     return [str(value) for value in ours]
-
-
-def _part(row: str) -> str:
-    return row.removeprefix("table 3").strip(", ")[:3]
 
 
 def _mean(seeds: Seeds, key: str) -> Mean | None:
@@ -479,14 +459,9 @@ def _mean(seeds: Seeds, key: str) -> Mean | None:
 
 
 def _notes(scale: Scale, *figures: Seeds) -> list[str]:
-    notes = [f"Scale: {scale.name}. {scale.note}"]
-    if any(seeds.deviation is not None for seeds in figures):
-        notes.append(
-            "Means over seeds with 95% intervals (Student's t); the spread over seeds is estimated from all rows."
-        )
-    else:
-        notes.append("One seed: no intervals.")
-    return notes
+    means = "Means over seeds with 95% intervals (Student's t); the spread over seeds is estimated from all rows."
+    has_intervals = any(seeds.deviation is not None for seeds in figures)
+    return [f"Scale: {scale.name}. {scale.note}", means if has_intervals else "One seed: no intervals."]
 
 
 TABLES = {2: table_2, 3: table_3, 4: table_4}

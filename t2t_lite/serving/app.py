@@ -34,11 +34,9 @@ _HEADERS = {
 # What the page needs of a model's description.
 _SHOWN = ("name", "kind", "source", "target", "beam_size", "max_beam_size", "alignments", "attention")
 # Settings that requests may have, but the engine refuses or ignores.
-_HIDDEN = {
-    "tensorflow": frozenset[str](),
-    "ctranslate2": frozenset(
-        ("coverage_penalty", "diverse_beam_groups", "diverse_beam_strength", "only_trees", "random_seed")
-    ),
+_HIDDEN: dict[str, set[str]] = {
+    "tensorflow": set(),
+    "ctranslate2": {"coverage_penalty", "diverse_beam_groups", "diverse_beam_strength", "only_trees", "random_seed"},
 }
 
 

@@ -163,11 +163,9 @@ class Batcher:
         """Waits for a batch and takes it from the queue. Returns [] if the batcher is closed and the queue is empty."""
         with self._changed:
             while True:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
                 if not self._waiting:
-                    if self._closing:
-                        return []
-                    self._changed.wait()
-                    continue
+                    return []
                 batch, is_full = self._chosen()
                 left = self._waiting[0].job.arrived + self._batch_delay - time.monotonic()
                 if is_full or left <= 0 or self._closing:

@@ -176,10 +176,9 @@ class Origins:
         """Returns why a request is refused; "" if it is accepted. Header names must be in lower case."""
         texts = [(name, value.decode("latin-1").strip().lower()) for name, value in headers]
         hosts = [value for name, value in texts if name == b"host"]
-        if path not in _OPEN_PATHS:
-            for host in hosts:
-                if not self._has_name(host):
-                    return f"{_PORT.sub('', host)[:100]} is not a name of this server; add it to allowed_hosts"
+        for host in hosts if path not in _OPEN_PATHS else ():
+            if not self._has_name(host):
+                return f"{_PORT.sub('', host)[:100]} is not a name of this server; add it to allowed_hosts"
         if method in ("GET", "HEAD", "OPTIONS"):  # they cost little, and other pages cannot read the response
             return ""
         values = dict(texts)

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 
 from t2t_lite.data.problem import language_pair
@@ -184,11 +184,12 @@ class ModelSet:
             for model in self.translators
             if languages.distance(target, model.target_language) is not None
         }
+        listed = ", ".join(sorted(sources if source and sources else self.targets))
         if source and sources:
-            return f"{source[:20]} to {target[:20]} is not supported; supported sources are {_listed(sources)}"
+            return f"{source[:20]} to {target[:20]} is not supported; supported sources are {listed}"
         if not self.targets:
             return "the languages of the models are unknown; start the server with `languages`, such as en-fr"
-        return f"{target[:20]} is not supported; supported targets are {_listed(self.targets)}"
+        return f"{target[:20]} is not supported; supported targets are {listed}"
 
     @property
     def translators(self) -> list[ServedModel]:
@@ -206,7 +207,3 @@ class ModelSet:
         """Raises NotReady unless all models are loaded."""
         if not self.is_ready:
             raise NotReady
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)) or "none"

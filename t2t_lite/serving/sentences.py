@@ -105,10 +105,8 @@ class SplitText(NamedTuple):
     between: list[str]  # blanks, line breaks and list numbers; one entry more than `sentences`
 
     def joined(self, sentences: Sequence[str]) -> str:
-        parts = [self.between[0]]
-        for sentence, blanks in zip(sentences, self.between[1:], strict=True):
-            parts += (sentence, blanks)
-        return "".join(parts)
+        first, *others = self.between
+        return first + "".join(sentence + blanks for sentence, blanks in zip(sentences, others, strict=True))
 
 
 class _Piece(NamedTuple):

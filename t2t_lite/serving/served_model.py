@@ -199,8 +199,7 @@ class ServedModel:
         is_sampled = settings.sampling_method == "random"
         may_widen = "beam_size" in self._options.request_settings and "beam_size" not in changes
         if may_widen and (is_sampled or num_hypotheses > settings.beam_size):
-            groups = settings.diverse_beam_groups
-            settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % groups)
+            settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % settings.diverse_beam_groups)
         if settings.beam_size > self.max_beam_size:
             raise UserError(f"beam_size={settings.beam_size} exceeds this server's limit of {self.max_beam_size}")
         if num_hypotheses > settings.beam_size:
@@ -272,13 +271,9 @@ class ServedModel:
         if task.attention is not None and sum(text.tokens for text in texts) > MAX_ATTENTION_TOKENS:
             raise TooLong(f"a request with attention weights may have at most {MAX_ATTENTION_TOKENS} tokens")
         task = task._replace(with_phrases=any(text.phrases for text in texts), language=self._language)
-        constraints = task.settings.only_trees
-        self.translator.engine.check(
-            task.settings.replace(only_trees=False) if constraints else task.settings,
-            phrases=task.with_phrases,
-            constraints=constraints,
-            alignment_layer=task.attention.layer if task.attention else None,
-        )
+        trees, layer = task.settings.only_trees, task.attention.layer if task.attention else None
+        settings = task.settings.replace(only_trees=False) if trees else task.settings
+        self.translator.engine.check(settings, phrases=task.with_phrases, constraints=trees, alignment_layer=layer)
         return self.batcher.submit(task, texts)
 
     def description(self) -> dict[str, Any]:
@@ -365,8 +360,7 @@ class ServedModel:
         model = self._parser or translator
         asked = None if attention.layer is None else [attention.layer]
         layers = chosen_layers(model, [attention.kind], asked)[attention.kind]
-        layer = layers[0] if asked else paper_layer(len(layers))
-        return attention_map(model, line, output, attention.kind, layer)
+        return attention_map(model, line, output, attention.kind, layers[0] if asked else paper_layer(len(layers)))
 
 
 def _warn(line: str) -> None:

@@ -14,7 +14,7 @@ from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.monitoring import Record
 from t2t_lite.serving.sentences import SplitText, split_sentences
-from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Text, Weights
+from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Weights
 from t2t_lite.trees.drawing import draw_svg
 from t2t_lite.trees.tokenizer import split_as_treebank
 from t2t_lite.trees.tree import parse_brackets
@@ -43,17 +43,10 @@ def router(answering: Answering) -> APIRouter:
             raise UserError(f"{model.name} is a parser; use /v1/parse")
         text = await _split(answering, asked, model)
         prefixes = _prefixes(asked, text.sentences)
-        given = text.sentences, prefixes, asked.phrases, dict(asked.terms)
-        texts = await without_delay(sum(map(len, text.sentences)), model.texts, *given)
-        task = Task(
-            model.settings(asked.settings, asked.num_hypotheses),
-            asked.num_hypotheses,
-            asked.scores,
-            with_prefixes=prefixes is not None,
-            alignments=asked.alignments,
-            attention=asked.attention and Attention(asked.attention.kind, asked.attention.layer),
-        )
-        return await _answer(answering, request, model, asked, task, texts, text)
+        attention = asked.attention and Attention(asked.attention.kind, asked.attention.layer)
+        wanted = {"with_prefixes": prefixes is not None, "alignments": asked.alignments, "attention": attention}
+        given = prefixes, asked.phrases, dict(asked.terms)
+        return await _answer(answering, request, model, asked, text, *given, **wanted)
 
     @api.post("/parse", response_model=schemas.Answer, response_model_exclude_none=True)
     async def parse(request: Request, asked: schemas.ParseRequest) -> JSONResponse:
@@ -66,9 +59,7 @@ def router(answering: Answering) -> APIRouter:
             text = await run_in_threadpool(
                 lambda: text._replace(sentences=[" ".join(split_as_treebank(line)) for line in text.sentences])
             )
-        texts = await without_delay(sum(map(len, text.sentences)), model.texts, text.sentences)
-        task = Task(model.settings(asked.settings, asked.num_hypotheses), asked.num_hypotheses, asked.scores)
-        return await _answer(answering, request, model, asked, task, texts, text)
+        return await _answer(answering, request, model, asked, text)
 
     @api.post("/attention", response_model=schemas.MapAnswer, response_model_exclude_none=True)
     async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
@@ -121,10 +112,12 @@ async def _answer(
     request: Request,
     model: ServedModel,
     asked: schemas.Request,
-    task: Task,
-    texts: Sequence[Text],
     split: SplitText,
+    *given: Any,  # more arguments of `ServedModel.texts`
+    **wanted: Any,  # more fields of the task
 ) -> JSONResponse:
+    texts = await without_delay(sum(map(len, split.sentences)), model.texts, split.sentences, *given)
+    task = Task(model.settings(asked.settings, asked.num_hypotheses), asked.num_hypotheses, asked.scores, **wanted)
     results = await answering.results(request, model, task, texts)
     job = Record.of(request).job
     assert job is not None

@@ -22,7 +22,6 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 @contextlib.contextmanager
 def training_in(directory: Path) -> Iterator[None]:
     """Holds the training lock of a run directory inside the block. Creates the directory if it does not exist."""
-    directory = Path(directory)
     is_new = not directory.exists()
     make_folder(directory, "`output_dir`")
     try:

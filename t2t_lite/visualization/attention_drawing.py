@@ -95,8 +95,7 @@ def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure
     rows, columns = (max(len(axis) for axis in axes) for axes in zip(*((each.queries, each.keys) for each in maps)))
     letters = max(len(label) for each in maps for axis in (each.queries, each.keys) for label in axis.labels)
     margin = letters * _LETTER
-    size = (columns * _ROW + margin + 0.3) * len(heads), (rows * _ROW + margin + 0.5) * len(maps)
-    figure = make_figure(*size)
+    figure = make_figure((columns * _ROW + margin + 0.3) * len(heads), (rows * _ROW + margin + 0.5) * len(maps))
     for row, each in zip(figure.subplots(len(maps), len(heads), squeeze=False), maps):
         places = [(key, query, 1.0, 1.0) for query in range(len(each.queries)) for key in range(len(each.keys))]
         for panel, head in zip(row, heads):

@@ -76,9 +76,8 @@ class AttentionMap:
 
     def uniform(self) -> "AttentionMap":
         """Returns the map of one head that attends equally to all allowed keys, the baseline for all measures."""
-        allowed = np.ones(self.weights.shape[1:])
-        if self.kind == "decoder":
-            allowed = np.tril(allowed)
+        every = np.ones(self.weights.shape[1:])
+        allowed = np.tril(every) if self.kind == "decoder" else every
         return dataclasses.replace(self, weights=(allowed / allowed.sum(-1, keepdims=True))[None])
 
 
@@ -215,10 +214,9 @@ class HeadStatistics(NamedTuple):
 
 def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:
     """Returns the measures of a layer's heads over all queries in its maps, except those of the end symbol."""
-    first = maps[0]
-    heads = _measures(maps)
+    first, queries = maps[0], sum(each.queries.special.count(False) for each in maps)
     uniform = {name: values[0] for name, values in _measures([each.uniform() for each in maps]).items()}
-    return HeadStatistics(first.kind, first.layer, heads, uniform, sum(_queries(each).sum() for each in maps))
+    return HeadStatistics(first.kind, first.layer, _measures(maps), uniform, queries)
 
 
 def _measures(maps: Sequence[AttentionMap]) -> dict[str, list[float]]:
@@ -234,7 +232,7 @@ def _measures(maps: Sequence[AttentionMap]) -> dict[str, list[float]]:
 
 def _sums(each: AttentionMap) -> dict[str, np.ndarray]:
     """Returns sums over the queries of a map, each [heads], for `_measures`."""
-    chosen = _queries(each)
+    chosen = ~np.asarray(each.queries.special)  # bool [queries]: all except the end symbol
     weights = each.weights[:, chosen].astype(np.float64)  # [heads, queries, keys]
     # How many tokens each key is after each query, int [queries, keys].
     first_key = -1 if each.kind == "decoder" else 0  # the start symbol precedes the first token
@@ -252,11 +250,6 @@ def _sums(each: AttentionMap) -> dict[str, np.ndarray]:
         "entropy": -(weights * np.log2(np.maximum(weights, _TINY))).sum((1, 2)),
         "end": (weights * ~ordinary).sum((1, 2)),
     }
-
-
-def _queries(each: AttentionMap) -> np.ndarray:
-    """Returns which queries count, bool [queries]: all except the end symbol."""
-    return ~np.asarray(each.queries.special)
 
 
 # JSON.
@@ -326,7 +319,7 @@ def statistics_json(statistics: HeadStatistics) -> dict[str, Any]:
         "layer": statistics.layer,
         "heads": {name: [round(value, DIGITS) for value in values] for name, values in statistics.heads.items()},
         "uniform": {name: round(value, DIGITS) for name, value in statistics.uniform.items()},
-        "queries": int(statistics.queries),
+        "queries": statistics.queries,
     }
 
 

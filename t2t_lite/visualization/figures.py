@@ -4,8 +4,8 @@ import functools
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +53,11 @@ def save(figure: "Figure", file: Path) -> None:
         figure.savefig(partial, format=kind, dpi=144, metadata={"Date": None} if kind == "svg" else None)
 
 
-@contextmanager
-def html_style() -> Iterator[None]:
+def html_style() -> AbstractContextManager[None]:
     """Gives figures made inside the block the style for `figure_svg`."""
     import matplotlib as mpl
 
-    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        yield
+    return mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
 
 
 def figure_svg(figure: "Figure", name: str) -> str:
@@ -71,12 +69,10 @@ def figure_svg(figure: "Figure", name: str) -> str:
     return _IDS.sub("", re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL))
 
 
-@contextmanager
-def _svg_settings(name: str) -> Iterator[None]:
+def _svg_settings(name: str) -> AbstractContextManager[None]:
     import matplotlib as mpl
 
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        yield
+    return mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name})
 
 
 def check_html(argument: str) -> None:
