@@ -16,11 +16,4 @@ from t2t_lite.bin.cli.flags import (
     truth,
     whole_number,
 )
-from t2t_lite.bin.cli.run import (
-    CommandParser,
-    add_problem_flags,
-    end_at_second_signal,
-    parse_with_problem,
-    program,
-    run,
-)
+from t2t_lite.bin.cli.run import CommandParser, end_at_second_signal, parse_with_problem, program, run

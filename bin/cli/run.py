@@ -318,6 +318,16 @@ class CommandParser(argparse.ArgumentParser):
         message = printed.getvalue().strip().removeprefix(f"{self.prog}: error: ").removesuffix(_MORE)
         raise UserError(re.sub("^argument .*?: ", "", message))
 
+    def add_problem_flags(self, name: str) -> Collection[str]:
+        """Adds the flags of a problem, and returns their names."""
+        problem = PROBLEMS[name]
+        group = self.add_argument_group(f"data of {name}") if problem.flags else self
+        for flag, text in problem.flags.items():
+            nargs, const = ("?", "True") if flag in problem.switches else (None, None)
+            kind = joined_paths if problem.file_lists & {flag, "*"} else str
+            group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
+        return problem.flags
+
     def check_repeated(self, args: Sequence[str]) -> None:
         """Exits with status 2 if a known flag is given twice, unless it is a list, which may be given in parts."""
         for flag, count in collections.Counter(argument.split("=")[0] for argument in args).items():
@@ -377,21 +387,10 @@ def parse_with_problem(parser: CommandParser, argv: Sequence[str]) -> argparse.N
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
     if name and _early_value(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
         PROBLEMS.check(name)  # report an unknown problem before its unknown flags
-    flags = add_problem_flags(parser, name) if name in PROBLEMS else ()
+    flags = parser.add_problem_flags(name) if name in PROBLEMS else ()
     arguments = parser.parse_args(argv)
     arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments
-
-
-def add_problem_flags(parser: CommandParser, name: str) -> Collection[str]:
-    """Adds the flags of a problem, and returns their names."""
-    problem = PROBLEMS[name]
-    group = parser.add_argument_group(f"data of {name}") if problem.flags else parser
-    for flag, text in problem.flags.items():
-        nargs, const = ("?", "True") if flag in problem.switches else (None, None)
-        kind = joined_paths if problem.file_lists & {flag, "*"} else str
-        group.add_argument(f"--{flag}", type=kind, metavar="VALUE", help=text, nargs=nargs, const=const)
-    return problem.flags
 
 
 def _early_value(args: Sequence[str], flag: str) -> str | None:

@@ -66,49 +66,70 @@ def _run(flags: Sequence[str]) -> int:
 
 def _make(arguments: argparse.Namespace, file: Path, more: Sequence[str]) -> int:
     recipe = Recipe(Path(file.name))
-    steps = list(steps_of(recipe))
-    for flag, asked in (("until", arguments.until), ("redo", arguments.redo)):
-        if asked and asked not in (names := [step.name for step in steps]):
-            raise UserError(f"`{flag}={asked}`: {file.name} has no such step; it has {', '.join(dict.fromkeys(names))}")
-    last = max((place for place, step in enumerate(steps) if step.name == arguments.until), default=len(steps))
-    steps = steps[: last + 1]
+    steps, redone = _asked_steps([*steps_of(recipe)], arguments.until, arguments.redo, file.name)
     if arguments.dry_run:
-        print("\n".join([f"cd {shlex.quote(str(file.parent))}", *(step.line for step in steps)]))
+        print(f"cd {shlex.quote(str(file.parent))}")
+        for step in steps:
+            is_done = False
+            with contextlib.suppress(UserError):  # what is there is of something else
+                is_done = step not in redone and step.is_done()
+            print(f"# {step.title}{': already done' if is_done else ''}\n{step.line}")
         return 0
     if steps[-1].name == "report":  # not only after the training
         check_packages()
-    redone = [step for step in steps if step.name == arguments.redo]
-    if redone and arguments.redo not in ("evaluate", "export", "report"):
-        redone = steps[steps.index(redone[0]) :]  # all later ones depend on it
-    for path in (path for step in redone for path in step.results):
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     for step in steps:
         how, started = "already done", time.monotonic()
+        if step in redone:
+            _remove(step)
         if not _is_done(step, recipe.dir):
             if status := _execute(step, recipe.dir / "logs", more):
                 return status
             how = f"done in {format_duration(time.monotonic() - started)}"
-        cli.say(f"{step.title}: {how}: {', '.join(map(str, step.outcome() or step.results))}")
+        cli.say(f"{step.title}: {how}: {', '.join(map(str, step.outcome() if step.outcome else step.results))}")
+    if not arguments.until and (served := [step for step in steps if "--format=ctranslate2" in step.flags]):
+        cli.say_next("serve", f"--export_dir={served[0].results[0].absolute()}")
     return 0
 
 
+def _asked_steps(steps: list[Step], until: str | None, redo: str | None, file: str) -> tuple[list[Step], list[Step]]:
+    """Returns the steps to do, and those to do again."""
+    names = [step.name for step in steps]
+    for flag, asked in (("until", until), ("redo", redo)):
+        if asked and asked not in names:
+            raise UserError(f"`{flag}={asked}`: {file} has no such step; it has {', '.join(dict.fromkeys(names))}")
+    if until:
+        steps = steps[: len(names) - names[::-1].index(until)]
+    redone = [step for step in steps if step.name == redo]
+    if redone and redo not in ("evaluate", "export", "report"):
+        redone = steps[steps.index(redone[0]) :]  # all later ones depend on it
+    return steps, redone
+
+
 def _is_done(step: Step, folder: Path) -> bool:
-    """Returns whether a step is done. What was made with other settings or from other sources is removed.
+    """Returns whether a step is done. Data that was made with other settings or from other sources is removed.
 
     Raises UserError if a training depends on it, which would be lost.
     """
     try:
         return step.is_done()
     except UserError as error:
-        if step.name != "data":  # the command says what is wrong, or makes it again
-            return False
-        if runs := [str(file.parent) for file in sorted(folder.rglob("run.json")) if list_checkpoints(file.parent)]:
-            raise UserError(
-                f"{error}. To make it again, and to lose the training in {', '.join(runs)}, pass `redo=data`"
-            ) from error
-        for path in step.results:
-            shutil.rmtree(path)
+        if step.name == "data":  # the other commands make it again, or say what is wrong
+            step.check()
+            runs = [str(file.parent) for file in sorted(folder.rglob("run.json")) if list_checkpoints(file.parent)]
+            if runs:
+                raise UserError(
+                    f"{str(error).partition('; ')[0]}. Use another `dir`; or pass `redo=data` to make it again, and to "
+                    f"lose the training in {', '.join(runs)}"
+                ) from error
+            _remove(step)
         return False
+
+
+def _remove(step: Step) -> None:
+    step.check()
+    for path in filter(Path.exists, step.results):
+        cli.say(f"{step.title}: removing {path}")
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _execute(step: Step, logs: Path, more: Sequence[str]) -> int:
@@ -124,8 +145,10 @@ def _execute(step: Step, logs: Path, more: Sequence[str]) -> int:
             stderr=subprocess.STDOUT,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            process_group=0,  # gets signals from here only
         )
-    before = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: process.send_signal(number))
     is_terminal, started = sys.stdout.isatty(), time.monotonic()
     shown = started
     try:
@@ -141,15 +164,17 @@ def _execute(step: Step, logs: Path, more: Sequence[str]) -> int:
                 elif time.monotonic() >= shown + Display.LINE_SECONDS:
                     shown = time.monotonic()
                     cli.say(line)
-            except KeyboardInterrupt:  # the command has got it, too
-                continue
     finally:
-        signal.signal(signal.SIGTERM, before)
         if is_terminal:
             print("\r\x1b[K", end="", flush=True)
     if process.returncode:
+        advice = "the same command goes on"
+        if 0 < process.returncode < 128:  # not stopped by a signal
+            advice = "after that is mended, the same command goes on"
+            if step.name == "train" and list_checkpoints(step.results[0]):
+                advice += f"; --redo=train trains again, and removes what is in {step.results[0]}"
         cli.warn(_last_line(log, start))
-        cli.warn(f"{title}: stopped; all it printed is in {log}. The same command goes on")
+        cli.warn(f"{title}: stopped; all it printed is in {log}; {advice}")
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 

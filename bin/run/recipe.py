@@ -61,33 +61,19 @@ class _BackTranslation(cli.Flags):  # other keys are search settings
     weight: float | None = option(None, above=0)
 
 
-# The tables of flags: their parser, the options that it fills, and the flags that are not for the file.
-_TABLES: dict[str, tuple[Callable[[], cli.CommandParser], type[Options], str]] = {
-    "": (lambda: cli.CommandParser("run", "", _Top), Options, ""),
-    "data": (
-        datagen.make_parser,
-        GenerateOptions,
-        "problem data_dir from t2t_problem inspect plot_file languages mixture",
-    ),
-    "train": (
-        trainer.make_parser,
-        TrainOptions,
-        "problem hparams_set hparams data_dir output_dir generate_data tmp_dir random_seed schedule recipe "
-        "make_tf_config",
-    ),
-    "evaluate": (
-        lambda: cli.CommandParser("eval", "", _Evaluate),
-        EvalOptions,
-        "output_dir split decode_hparams heads tune json",
-    ),
-    "export": (
-        lambda: cli.CommandParser("export", "", _Export),
-        ExportOptions,
-        "output_dir export_dir format decode_hparams overwrite",
-    ),
-    "back_translation": (lambda: cli.CommandParser("decoder", "", _BackTranslation), Options, ""),
+# The tables of flags: their parser, and the options that it fills.
+_TABLES: dict[str, tuple[Callable[[], cli.CommandParser], type[Options]]] = {
+    "": (lambda: cli.CommandParser("run", "", _Top), Options),
+    "data": (datagen.make_parser, GenerateOptions),
+    "train": (trainer.make_parser, TrainOptions),
+    "evaluate": (lambda: cli.CommandParser("eval", "", _Evaluate), EvalOptions),
+    "export": (lambda: cli.CommandParser("export", "", _Export), ExportOptions),
+    "back_translation": (lambda: cli.CommandParser("decoder", "", _BackTranslation), Options),
 }
-_OF_NO_TABLE = "debug registry_help t2t_usr_dir trust_plugins version help"
+# Flags that are not for tables: t2t-lite-run chooses their values, or they are for people.
+_CHOSEN = """problem hparams_set hparams languages mixture data_dir output_dir export_dir random_seed schedule recipe
+generate_data split format overwrite decode_hparams from t2t_problem inspect plot_file heads tune json make_tf_config
+debug registry_help t2t_usr_dir trust_plugins"""
 
 
 class Recipe:
@@ -108,6 +94,7 @@ class Recipe:
         except ValueError as error:
             raise UserError(f"{file} is not a TOML file: {error}") from error
         self.file, self._lines, self._mistakes = file, text.splitlines(), list[tuple[int, str]]()
+        self.hparams = HParams()
         self.flags, self.values = dict[str, list[str]](), dict[str, argparse.Namespace]()
         self._read(content)
         if self._mistakes:
@@ -115,9 +102,9 @@ class Recipe:
 
     def _read(self, content: dict[str, Any]) -> None:
         tables = {name: dict(value) for name, value in content.items() if isinstance(value, dict)}
-        known = (*_TABLES, "decode")
-        for name in tables.keys() - {*known}:
-            self._wrong(name, "", f"unknown table{nearest(name, known[1:])}")
+        known = [*_TABLES][1:]
+        for name in tables.keys() - {*known, "decode"}:
+            self._wrong(name, "", f"unknown table{nearest(name, [*known, 'decode', 'train.hparams'])}")
         top = self._parse("", {name: value for name, value in content.items() if name not in tables})
         self.parts = tables.get("data", {}).pop("parts", None)
         settings = tables.get("train", {}).pop("hparams", {})
@@ -132,37 +119,46 @@ class Recipe:
         own = {name: value for name, value in back.items() if name in _BackTranslation.names()}
         self.search = tables.get("decode", {})
         self.back_search = {name: value for name, value in back.items() if name not in own}
-        for table in [*_TABLES][1:]:
+        for table in known:
             self._parse(table, own if table == "back_translation" else tables.get(table, {}))
-        if self.is_back_translated and not own.get("target_texts"):
-            self._wrong("back_translation", "", "lacks target_texts, a file of sentences in the target language")
+        if not isinstance(content.get("seeds", []), list):
+            self._wrong("", "seeds", "takes a list, such as [1, 2]")
+        if self.is_back_translated and not Path(own.get("target_texts", "")).is_file():
+            self._wrong("back_translation", "", "needs target_texts, a file of sentences in the target language")
         for table, given in (("decode", self.search), ("back_translation", self.back_search)):
             self._check_settings(table, given, lambda given: DecodeHParams().replace(**given))
+        self._check_training(settings)
+        self.flags["data"] += [f"--languages={top.languages}"] if top.languages else []
+        if not self._mistakes:
+            with self._checking("data", "" if self.parts is None else "parts"):
+                self._check_data(bool(own.get("weight")))
+
+    def _check_training(self, settings: object) -> None:
         if not isinstance(settings, dict):
             self._wrong("train", "hparams", "takes a table, [train.hparams]")
-        else:
-            chosen = self.values["train"]
-            more = {"train_steps": chosen.train_steps} if chosen.train_steps else {}
-            self._check_settings("train.hparams", settings, lambda given: self._settings(given | more, chosen.model))
-            self.flags["train"] += listed("hparams", settings)
-        self.flags["data"] += [f"--languages={top.languages}"] if top.languages else []
-        if not self._mistakes and self.parts is not None:
-            with self._checking("data", "parts"):
-                weights = {part.weight > 0 for part in read_parts(self.file, self.parts)}
-                if self.is_back_translated and weights != {bool(own.get("weight"))}:
-                    raise UserError("the parts and [back_translation] need a weight, or none of them")
-        elif not self._mistakes:
-            with self._checking("data"):
-                get_problem(self.problem, **self.problem_options).check_options()
+            return
+        chosen = self.values["train"]
+        more = {"train_steps": chosen.train_steps} if chosen.train_steps else {}
+
+        def resolve(given: dict[str, Any]) -> None:
+            self.hparams = resolve_hparams(self.hparams_set, given | more, chosen.model)
+
+        self._check_settings("train.hparams", settings, resolve)
+        self.flags["train"] += listed("hparams", settings)
+
+    def _check_data(self, has_weight: bool) -> None:
+        if self.parts is None:
+            get_problem(self.problem, **self.problem_options).check_options()
+            return
+        weights = {part.weight > 0 for part in read_parts(self.file, self.parts)}
+        if self.is_back_translated and weights != {has_weight}:
+            raise UserError("the parts and [back_translation] need a weight, or none of them")
 
     @property
     def problem_options(self) -> dict[str, str]:
         """The values of the problem's own flags."""
         flags, given = PROBLEMS[self.problem.removesuffix(REVERSED_SUFFIX)].flags, vars(self.values["data"])
         return {name: given[name] for name in flags if given.get(name)}
-
-    def _settings(self, given: Mapping[str, Any], model: str | None) -> None:
-        self.hparams: HParams = resolve_hparams(self.hparams_set, given, model)
 
     def _wrong(self, table: str, key: str, why: str) -> None:
         """Notes a mistake in a table ("": outside of tables), or in one of its keys, with its line.
@@ -192,17 +188,20 @@ class Recipe:
 
     def _parse(self, table: str, given: Mapping[str, Any]) -> argparse.Namespace:
         """Has the parser of a table's command check and parse each of its keys."""
-        make_parser, kind, others = _TABLES[table]
+        make_parser, kind = _TABLES[table]
         parser, flags, before = make_parser(), self.flags.setdefault(table, []), len(self._mistakes)
         if table == "data":
-            cli.add_problem_flags(parser, self.problem.removesuffix(REVERSED_SUFFIX))
-        known = [flag for flag in parser.flag_names if flag not in (*others.split(), *_OF_NO_TABLE.split())]
+            parser.add_problem_flags(self.problem.removesuffix(REVERSED_SUFFIX))
+        chosen = _CHOSEN.split() if table else cli.Flags.names()
+        known = [flag for flag in parser.flag_names if flag not in (*chosen, "help", "version")]
         for name, value in given.items():
             with self._checking(table, name):
                 values = value if isinstance(value, list) else [value]
                 if name not in known:
-                    hint = "; each step has its own" if name in others.split() else nearest(name, known)
-                    raise UserError(f"unknown key{hint}")
+                    places = {"at the top": _Top, "in [train.hparams]": HParams, "in [decode]": DecodeHParams}
+                    here = [f"; write it {place}" for place, kind in places.items() if name in kind.names()]
+                    other = "; t2t-lite-run chooses it" if name in parser.flag_names else nearest(name, known)
+                    raise UserError(f"unknown key{[*here, other][0]}")
                 if any(isinstance(each, list | dict) for each in values):
                     raise UserError(f"takes a value or a list of values, not {value!r}")
                 if parser.is_switch(name) and type(value) is not bool:

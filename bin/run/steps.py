@@ -1,5 +1,6 @@
 """The steps of a run: the commands, what they make, and whether what is there already is what they would make."""
 
+import argparse
 import json
 import os
 import shlex
@@ -12,9 +13,9 @@ from t2t_lite.bin.datagen import make_parser as datagen_parser
 from t2t_lite.bin.run.recipe import Recipe, listed
 from t2t_lite.config import AUTO_BATCH_BY
 from t2t_lite.data.generation.options import GenerateOptions
-from t2t_lite.data.generation.sources import check_unchanged, source_digests
+from t2t_lite.data.generation.sources import check_obtainable, check_unchanged, source_digests
 from t2t_lite.data.manifest import read_manifest
-from t2t_lite.data.problem import REVERSED_SUFFIX, OwnFile, get_problem
+from t2t_lite.data.problem import REVERSED_SUFFIX, OwnFile, Problem, get_problem
 from t2t_lite.decoding.export_dir import read_export
 from t2t_lite.evaluation.stored import stored_evaluations
 from t2t_lite.files import split_paths, write_text
@@ -36,7 +37,8 @@ class Step(NamedTuple):
     flags: list[str]
     results: list[Path]  # files and folders
     is_done: Callable[[], bool]  # may raise UserError, if what is there is of something else
-    outcome: Callable[[], Iterable[Any]] = list  # what to name at its end; nothing: the results
+    outcome: Callable[[], Iterable[Any]] | None = None  # what to name at its end; None: the results
+    check: Callable[[], object] = lambda: None  # raises UserError if it cannot be made again
 
     @property
     def title(self) -> str:
@@ -60,11 +62,10 @@ class _Model(NamedTuple):
 def steps_of(recipe: Recipe) -> Iterator[Step]:
     """Yields all steps in order. All paths are relative to the current folder, that of the recipe's file."""
     folder, is_both = recipe.dir, recipe.values[""].reverse
-    names = {seed: "run" if len(recipe.seeds) == 1 else f"seed-{seed}" for seed in recipe.seeds}
-    forward = _Model("", recipe.problem, folder / "data", {seed: folder / name for seed, name in names.items()})
+    forward = _Model("", recipe.problem, folder / "data", {seed: folder / f"seed-{seed}" for seed in recipe.seeds})
     used = recipe.seeds if is_both else recipe.seeds[:1]
     reverse = _Model("reverse", f"{recipe.problem}{REVERSED_SUFFIX}", forward.data_dir,
-                     {seed: folder / "reverse" / names[seed] for seed in used})  # fmt: skip
+                     {seed: folder / f"reverse/seed-{seed}" for seed in used})  # fmt: skip
     flags = recipe.flags["data"]
     if recipe.parts:
         flags = [f"--mixture={_write_mixture(folder / 'mixture.toml', recipe.parts)}", *flags]
@@ -104,9 +105,9 @@ def _is_newer(path: Path, others: Iterable[Path]) -> bool:
     return path.exists() and all(path.stat().st_mtime_ns >= other.stat().st_mtime_ns for other in others)
 
 
-def _chosen(run: Path) -> Path:
+def _chosen(run: Path, checkpoint_path: str | None = None) -> Path:
     """Returns the checkpoint that a run decodes with."""
-    return select(run, warn=lambda line: None).path
+    return select(run, checkpoint_path, warn=lambda line: None).path
 
 
 def _search(recipe: Recipe, run: Path) -> dict[str, Any]:
@@ -121,10 +122,17 @@ def _about(*parts: str) -> str:
 def _data(model: _Model, flags: list[str], about: str = "") -> Step:
     arguments = [f"--problem={model.problem}", f"--data_dir={model.data_dir}", *flags]
 
-    def is_done() -> bool:
+    def parse() -> tuple[argparse.Namespace, GenerateOptions, Problem]:
         parsed = cli.parse_with_problem(datagen_parser(), arguments)
         options = GenerateOptions(**cli.given(parsed, GenerateOptions))
-        made = options.applied_to(get_problem(model.problem, **parsed.problem_options))
+        return parsed, options, options.applied_to(get_problem(model.problem, **parsed.problem_options))
+
+    def check() -> None:
+        parsed, _, problem = parse()
+        check_obtainable(problem, Path(parsed.tmp_dir or model.data_dir / "downloads"))
+
+    def is_done() -> bool:
+        _, options, made = parse()
         if (manifest := read_manifest(model.data_dir, made)) is None or not manifest.is_complete(made, model.data_dir):
             return False
         files = {each.name: each.path for each in made.sources if isinstance(each, OwnFile) and each.path.exists()}
@@ -140,7 +148,7 @@ def _data(model: _Model, flags: list[str], about: str = "") -> Step:
             check_unchanged(files, there, model.data_dir)
         return True
 
-    return Step("data", about, "datagen", arguments, [model.data_dir], is_done)
+    return Step("data", about, "datagen", arguments, [model.data_dir], is_done, check=check)
 
 
 def _training(recipe: Recipe, model: _Model) -> Iterator[Step]:
@@ -166,8 +174,9 @@ def _train(recipe: Recipe, model: _Model, seed: int, about: str) -> Step:
         # The trainer chooses these itself, or lets them change.
         free = [name for name in ("batch_by", "precision") if getattr(wanted, name) == AUTO_BATCH_BY]
         same = {name: getattr(stored.hparams, name) for name in (*free, "train_steps", "average_checkpoints")}
-        manifest = read_manifest(model.data_dir, stored.problem)
-        if wanted.replace(**same).difference(stored.hparams) or manifest is None:
+        of_seed = json.loads((run / "run.json").read_text(encoding="utf-8")).get("random_seed", seed)
+        is_same = of_seed == seed and not wanted.replace(**same).difference(stored.hparams)
+        if not is_same or (manifest := read_manifest(model.data_dir, stored.problem)) is None:
             return False
         patience = recipe.values["train"].early_stopping_patience or 0
         without_gain = evaluations_without_gain(read_evaluations(run), recorded(run, "eval_metric") or "loss")
@@ -187,16 +196,16 @@ def _average(recipe: Recipe, run: Path, about: str) -> Step:
 
 
 def _evaluate(recipe: Recipe, model: _Model, split: str) -> Step:
-    runs, metrics = [*model.runs.values()], {*recipe.values["evaluate"].metrics}
+    runs, asked = [*model.runs.values()], recipe.values["evaluate"]
     flags = [f"--output_dir={','.join(map(str, runs))}", f"--split={split}", *recipe.flags["evaluate"]]
     flags += listed("decode_hparams", recipe.search)
 
     def scores() -> list[str]:
         found = []
         for run in runs:
-            for each in stored_evaluations(open_run_dir(run), split, _chosen(run)):
+            for each in stored_evaluations(open_run_dir(run), split, _chosen(run, asked.checkpoint_path)):
                 figures = [figure.metric for figure in each.figures]
-                if each.decode_hparams == _search(recipe, run) and metrics <= {*figures}:
+                if each.decode_hparams == _search(recipe, run) and {*asked.metrics} <= {*figures}:
                     found.append(f"{each.path} ({each.figures[0].label} {each.figures[0].score:.2f})")
                     break
         return found
@@ -211,14 +220,15 @@ def _export(recipe: Recipe, model: _Model, form: str) -> Step:
     own = [flag for flag in recipe.flags["export"] if form == "ctranslate2" or "--quantization=" not in flag]
     flags = [f"--output_dir={run}", f"--export_dir={folder}", f"--format={form}", "--overwrite", *own]
     flags += listed("decode_hparams", recipe.search)
-    quantization = recipe.values["export"].quantization if form == "ctranslate2" else None
+    asked = recipe.values["export"]
+    quantization = asked.quantization if form == "ctranslate2" else None
 
     def is_done() -> bool:
         if not folder.exists():
             return False
         content = read_export(folder).content
         made_with = content["checkpoint"]["sha256"], content["quantization"], content["decode_hparams"]
-        return made_with == (checkpoint_digest(_chosen(run)), quantization, _search(recipe, run))
+        return made_with == (checkpoint_digest(_chosen(run, asked.checkpoint_path)), quantization, _search(recipe, run))
 
     return Step("export", _about(model.label, form), "export", flags, [folder], is_done)
 

@@ -89,7 +89,7 @@ RUN_PAGES = ("docs/plugins.md", "docs/tutorial-layer.md", "docs/tutorial-parser.
 def test_commands_of_the_pages_have_flags_names_and_settings_that_exist(page):
     for block in contents(page, "sh"):
         for line in command_lines(block):
-            for command in re.findall(r"\bt2t-lite-[a-z]+(?: [^|;&]*)?", line):
+            for command in re.findall(r"\bt2t-lite-[a-z]+(?: [^|;&>]*)?", line):
                 if not any(text in command for text in NOT_PARSED):
                     check_command(shlex.split(command))
 

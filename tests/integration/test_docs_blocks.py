@@ -121,7 +121,7 @@ RUNS = {
     ],
     "docs/run.md": [
         Run(
-            "t2t-lite-run --example > en-de.toml",
+            "t2t-lite-run --example=text > en-de.toml",
             {"--config=en-de.toml": "--config=en-de.toml --dry_run"},
             ("en-de.toml",),
             ("t2t-lite-trainer --problem=text_pairs",),
