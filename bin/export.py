@@ -31,5 +31,5 @@ def _run(flags: Sequence[str]) -> None:
     exported = t2t.export(arguments.output_dir, arguments.export_dir, warn=cli.warn, **options)
     size = sum(entry["bytes"] for entry in exported.content["files"].values())
     print(f"{exported.path}: {exported.format}, {size / 2**20:,.1f} MiB; how to use it: {exported.path / 'README.md'}")
-    if exported.format != "saved_model":  # which other programs serve
+    if exported.format not in ("saved_model", "argos"):  # which other programs serve
         cli.say_next("serve", f"--export_dir={arguments.export_dir}")

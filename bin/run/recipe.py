@@ -210,8 +210,8 @@ class Recipe:
                 parser.checked([flag])
                 flags += [flag] if value is not False or not parser.is_switch(name) else []
         self.values[table] = parsed = parser.checked(flags)
-        if table == "export" and "ctranslate2" in parsed.formats:
-            parsed.format = "ctranslate2"
+        if table == "export":
+            parsed.format = min(parsed.formats)  # argos and ctranslate2, which take the most flags, are the first ones
         if len(self._mistakes) == before:
             with self._checking(table):
                 kind(**cli.given(parsed, kind))

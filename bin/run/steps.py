@@ -217,11 +217,13 @@ def _evaluate(recipe: Recipe, model: _Model, split: str) -> Step:
 
 def _export(recipe: Recipe, model: _Model, form: str) -> Step:
     run, folder = model.runs[recipe.seeds[0]], recipe.dir / model.label / "exports" / form
-    own = [flag for flag in recipe.flags["export"] if form == "ctranslate2" or "--quantization=" not in flag]
+    of_form = {"ctranslate2": ("quantization",), "argos": ("quantization", "package_version")}.get(form, ())
+    known = {"checkpoint_path", "license", "trust_plugins", *of_form}
+    own = [flag for flag in recipe.flags["export"] if flag[2:].partition("=")[0] in known]
     flags = [f"--output_dir={run}", f"--export_dir={folder}", f"--format={form}", "--overwrite", *own]
     flags += listed("decode_hparams", recipe.search)
     asked = recipe.values["export"]
-    quantization = asked.quantization if form == "ctranslate2" else None
+    quantization = (asked.quantization if of_form else None) or ("int8" if form == "argos" else None)
 
     def is_done() -> bool:
         if not folder.exists():

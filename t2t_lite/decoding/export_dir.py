@@ -3,7 +3,8 @@
 export.json         its format, problem, search settings and vocabularies, and the checksums of all other files
 README.md           the model card, for people
 vocab.*             the vocabulary, or those of both sides
-the model           saved_model.pb and variables/; or model.bin, config.json and *_vocabulary.json; or model.keras
+the model           saved_model.pb and variables/; or model.bin, config.json and *_vocabulary.json; or model.keras;
+                    or NAME.argosmodel
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import file_sha256, written_folder
 
 MANIFEST, MODEL_CARD = "export.json", "README.md"
-FORMATS = ("saved_model", "ctranslate2", "keras")
+FORMATS = ("saved_model", "ctranslate2", "keras", "argos")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +97,12 @@ def check_files(export: ExportDir) -> ExportDir:
 def check_loadable(export: ExportDir) -> ExportDir:
     """Does what `check_files` does. Raises UserError also for a SavedModel, which has its own search."""
     export = check_files(export)
-    if export.format == "saved_model":
+    if export.format in ("saved_model", "argos"):
+        kind, program = {"saved_model": ("a SavedModel", "TensorFlow")}.get(
+            export.format, ("an Argos package", "Argos Translate")
+        )
         raise UserError(
-            f"{export.path} is a SavedModel, which t2t-lite does not load; load it with TensorFlow (see "
+            f"{export.path} is {kind}, which t2t-lite does not load; load it with {program} (see "
             f"{export.path / MODEL_CARD}), or export the run with --format=ctranslate2 or keras"
         )
     return export

@@ -66,6 +66,7 @@ def write(
     folder: Path,
     quantization: str | None,
     unknown_id: int | None = UNKNOWN_ID,
+    add_source_eos: bool = False,
 ) -> None:
     """Writes a model into an existing folder: model.bin, config.json and the token lists.
 
@@ -74,6 +75,7 @@ def write(
       tokens, inputs_tokens: the token names of targets and inputs, by id.
       quantization: "int8", "int16", "float16" or "bfloat16"; None: float32.
       unknown_id: the id of the targets' unknown token; None: it has none, and searches allow any token.
+      add_source_eos: whether CTranslate2 appends the end symbol to inputs; our engine does that itself.
     """
     from ctranslate2.specs import TransformerSpec
 
@@ -90,6 +92,7 @@ def write(
     spec.register_target_vocabulary(list(tokens))
     spec.config.decoder_start_token = spec.config.bos_token = tokens[PAD_ID]
     spec.config.eos_token, spec.config.unk_token = tokens[EOS_ID], tokens[unknown_id or UNKNOWN_ID]
+    spec.config.add_source_eos = add_source_eos
     spec.config.layer_norm_epsilon = model.encoder_layers[0].self_attention_residual.norm.epsilon
     spec.validate()
     if quantization in ("int8", "bfloat16"):

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.data.manifest import read_manifest
 from t2t_lite.decoding.ctranslate2_engine import check_settings
 from t2t_lite.decoding.export_dir import MODEL_CARD, ExportDir, check_target, open_export, write_export
 from t2t_lite.decoding.loading import ModelSource, open_model
@@ -20,10 +21,14 @@ from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.files import is_pattern
 from t2t_lite.runs.checkpoint_files import checkpoint_digest, checkpoint_step, list_checkpoints
 from t2t_lite.runs.evaluations import read_evaluations
+from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.runs.selection import AVERAGE
 from t2t_lite.system.tensorflow import tensorflow_job
 
-_PACKAGES = {"saved_model": ("tensorflow", "tensorflow-text"), "ctranslate2": ("ctranslate2",), "keras": ("keras",)}
+_PACKAGES = {
+    **{"saved_model": ("tensorflow", "tensorflow-text"), "ctranslate2": ("ctranslate2",), "keras": ("keras",)},
+    "argos": ("ctranslate2", "sentencepiece"),
+}
 # `str.format` replaces the placeholders here and in `_USE`.
 _WITH_T2T_LITE = """\
 ```
@@ -66,6 +71,17 @@ With CTranslate2 alone, `ctranslate2.Translator({{quoted}})` takes and returns t
 {_WITH_T2T_LITE}
 
 `t2t.load_model({{quoted}} + "/model.keras")` loads the Keras model itself, which takes a pair (inputs, targets).""",
+    "argos": """\
+For Argos Translate and LibreTranslate, in their environment:
+
+```
+python -c "from argostranslate import package; package.install_from_path('{argos[package]}')"
+argos-translate --from-lang {argos[from_code]} --to-lang {argos[to_code]} {example}
+```
+
+These programs have their own sentence splitter, a beam of 4, a length penalty of 0.2 and at most 256 tokens. They
+replace unknown tokens by words of the source, allow `<pad>` and `<unk>` in outputs, and turn "_" into a blank.
+{argos[scores]}""",
 }
 
 
@@ -104,7 +120,7 @@ def export(
             f"exporting {source.checkpoint}{losses[0]}, which decoder, eval and export use by default; "
             f"`checkpoint_path=last` asks for {last.name}{losses[1]}"
         )
-    return _write(source, checked.format, checked.quantization, export_dir)
+    return _write(source, checked, export_dir, warn)
 
 
 def exported_run(source: ModelSource, warn: Callable[[str], None] = LOG.warning) -> ModelSource:
@@ -123,11 +139,12 @@ def exported_run(source: ModelSource, warn: Callable[[str], None] = LOG.warning)
         export = open_export(path)
     if export is None or export.content["checkpoint"].get("sha256") != checkpoint_digest(checkpoint):
         warn(f"exporting {checkpoint} to {path}")
-        export = _write(source, "ctranslate2", None, path)
+        export = _write(source, ExportOptions(format="ctranslate2"), path, warn)
     return dataclasses.replace(source, export=export, checkpoint_remarks=(), settings_remarks=())
 
 
-def _write(source: ModelSource, format: str, quantization: str | None, path: Path) -> ExportDir:
+def _write(source: ModelSource, options: ExportOptions, path: Path, warn: Callable[[str], None]) -> ExportDir:
+    format, quantization = options.format, options.quantization or ("int8" if options.format == "argos" else None)
 
     def write_files(folder: Path) -> dict[str, Any]:
         """Writes all files except export.json. Returns the content of export.json without checksums."""
@@ -137,13 +154,21 @@ def _write(source: ModelSource, format: str, quantization: str | None, path: Pat
 
         run_dir, checkpoint, settings = source.run_dir, source.selection.path, source.settings
         targets, inputs = source.vocabularies
+        stored = [each for split in ("test", "dev") for each in stored_evaluations(run_dir, split, checkpoint)]
+        scores = [each for each in stored if each.decode_hparams == vars(settings)]
         (model,) = source.models("float32")  # the weights are float32, whatever precision the training used
-        max_positions = model.max_positions
-        if format == "ctranslate2":
-            from t2t_lite.exporting import ctranslate2_model
+        about, max_positions = {}, model.max_positions
+        if format in ("ctranslate2", "argos"):
+            from t2t_lite.exporting import argos, ctranslate2_model
 
             check_settings(settings.replace(only_trees=False))
-            ctranslate2_model.write(model, targets.tokens(), inputs.tokens(), folder, quantization, targets.unknown_id)
+            if format == "argos":
+                about = argos.write(
+                    folder, model, source, quantization or "int8", options.package_version, scores, warn
+                )
+            else:
+                tokens = targets.tokens(), inputs.tokens()
+                ctranslate2_model.write(model, *tokens, folder, quantization, targets.unknown_id)
             max_positions = max_positions or ctranslate2_model.POSITIONS
         elif format == "saved_model":
             from t2t_lite.exporting import saved_model
@@ -182,20 +207,32 @@ def _write(source: ModelSource, format: str, quantization: str | None, path: Pat
             "alignment_layer": alignment_layer,
             "versions": {package: importlib.metadata.version(package) for package in ("t2t-lite", *_PACKAGES[format])},
         }
-        stored = [each for split in ("test", "dev") for each in stored_evaluations(run_dir, split, checkpoint)]
-        scores = [each for each in stored if each.decode_hparams == vars(settings)]
+        content |= {"license": options.license} if options.license else {}
+        content |= {"argos": about} if about else {}
         example = (scores[0].inputs or [""])[0] if scores else "..."
-        (folder / MODEL_CARD).write_text(model_card(content, path.name, scores, example), encoding="utf-8")
+        card = model_card(content, path.name, scores, example, _sources(run_dir))
+        (folder / MODEL_CARD).write_text(card, encoding="utf-8")
+        if format == "argos":
+            argos.pack(folder / Path(about["package"]).stem, card)
         return content
 
     with tensorflow_job():
         return write_export(path, write_files)
 
 
-def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScores], example: str) -> str:
+def _sources(run_dir: RunDir) -> list[str]:
+    """Returns the names of the files that the training data was made from; [] if that data is gone."""
+    manifest = read_manifest(run_dir.data_dir, run_dir.problem) if run_dir.data_dir else None
+    return [Path(name).name for name in manifest.sources] if manifest else []
+
+
+def model_card(
+    content: Mapping[str, Any], name: str, scores: Sequence[SplitScores], example: str, sources: Sequence[str] = ()
+) -> str:
     """Returns the text of the model card from the content of export.json and the name of the export directory.
 
-    `scores` are the stored evaluations of the checkpoint with its search settings. `example` is an input.
+    `scores` are the stored evaluations of the checkpoint with its search settings. `example` is an input. `sources` are
+    the names of the files with the training data.
     """
     settings, checkpoint = content["decode_hparams"], content["checkpoint"]
     members = checkpoint["members"]
@@ -219,6 +256,8 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
         "",
         f"- model: {content['hparams']['model']}, {content['parameters']:,} parameters, trained with t2t-lite",
         *([f"- languages: {languages}"] if languages else []),
+        *([f"- licence: {content['license']}"] if content.get("license") else []),
+        *([f"- trained on: {', '.join(sources)}"] if sources else []),
         f"- checkpoint: {checkpoint['name']}{average}",
         f"- format: {content['format']}, weights in {precision}",
         f"- search: beam_size={settings['beam_size']}, alpha={settings['alpha']:g}{penalty}; all settings are in "
@@ -234,6 +273,7 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
             beam_size=settings["beam_size"],
             ending="end with" if content["hparams"].get("source_end_symbol", True) else "not have",
             front_door="Parser" if content["writes_trees"] else "Translator",
+            argos=content.get("argos"),
         ),
         "",
         "## Limits",

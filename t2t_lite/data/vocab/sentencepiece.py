@@ -32,7 +32,7 @@ sentencepiece.set_min_log_level(2)
 
 
 class SentencePieceVocabulary(Vocabulary):
-    """A SentencePiece model whose ids 0, 1, 2 are padding, end and unknown."""
+    """A SentencePiece model, `model`, whose ids 0, 1, 2 are padding, end and unknown."""
 
     starts_with_blank = True  # SentencePiece's own decode drops all spaces at the start of a text
 
@@ -45,7 +45,7 @@ class SentencePieceVocabulary(Vocabulary):
         self._set_tokens(processor.id_to_piece(list(range(processor.get_piece_size()))))
 
     def _set_model(self, model: bytes) -> None:
-        self._model = model
+        self.model = model
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
@@ -62,12 +62,12 @@ class SentencePieceVocabulary(Vocabulary):
 
     @functools.cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
-        return self.in_graph.sentencepiece_tokenizer(self._model)
+        return self.in_graph.sentencepiece_tokenizer(self.model)
 
     @functools.cached_property
     def _denormalizes(self) -> bool:
         """Whether the model has rules that change decoded texts, which an imported one may have."""
-        rules = dict(_fields(self._model)).get(_DENORMALIZER, b"")
+        rules = dict(_fields(self.model)).get(_DENORMALIZER, b"")
         return bool(dict(_fields(rules)).get(_CHARACTER_MAP))
 
     def decode(self, ids: np.ndarray | Sequence[Sequence[int]]) -> list[str]:
@@ -92,11 +92,11 @@ class SentencePieceVocabulary(Vocabulary):
 
     @property
     def is_bpe(self) -> bool:
-        return parsed_model(self._model).trainer_spec.model_type == _BYTE_PAIRS
+        return parsed_model(self.model).trainer_spec.model_type == _BYTE_PAIRS
 
     def merge_scores(self) -> dict[int, float]:
         """Returns the score of each ordinary token by id: of two possible merges, the higher-scoring one is made."""
-        pieces = enumerate(parsed_model(self._model).pieces)
+        pieces = enumerate(parsed_model(self.model).pieces)
         return {id: piece.score for id, piece in pieces if piece.type in (_UNSET, _ORDINARY)}
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
@@ -176,7 +176,7 @@ class PieceListVocabulary(SentencePieceVocabulary):
 
     @functools.cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
-        return self.in_graph.PieceList(self._model, self._ids)
+        return self.in_graph.PieceList(self.model, self._ids)
 
     def resources(self) -> list[object]:
         return [self._tokenizer.tokenizer, self._tokenizer.table]
