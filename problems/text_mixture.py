@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.mixture import Mixture, Part
-from t2t_lite.data.problem import LANGUAGES_OPTION, SPLITS, AnySource, OwnFile, get_problem
+from t2t_lite.data.problem import LANGUAGES_OPTION, SPLITS, AnySource, Corpus, OwnFile, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 
@@ -20,10 +20,13 @@ class TextMixture(Mixture):
 
     flags = {
         **Mixture.flags,
+        "drop_duplicates": "drop repeated training pairs, also of different parts, and training pairs whose source is "
+        "in dev or test of any part",
         "mixture": "a TOML file with the parts; each [[parts]] has flags of text_pairs, or of another problem, and "
         "problem, weight, tag, train_only or name",
         **LANGUAGES_OPTION,
     }
+    switches = Mixture.switches | {"drop_duplicates"}
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         if "mixture" in options:  # absolute, because the manifest records it and workers read it
@@ -57,13 +60,12 @@ class TextMixture(Mixture):
         return (OwnFile(Path(self._file)), *super().sources) if self._file else ()
 
 
-def read_parts(file: Path, tables: object) -> tuple[Part, ...]:
-    """Returns the parts that tables of a file describe. Raises UserError if one is wrong."""
+def read_parts(file: Path, tables: object, first: int = 1) -> tuple[Part, ...]:
+    """Returns the parts that tables of a file describe, counted from `first`. Raises UserError if one is wrong."""
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise UserError(f"{file} must have one table [[parts]] for each part, and nothing else")
-    return tuple(
-        _read_part(f"{file}, part {number}", table, file.parent) for number, table in enumerate(tables, start=1)
-    )
+    numbered = enumerate(tables, start=first)
+    return tuple(_read_part(f"{file}, part {number}", table, file.parent) for number, table in numbered)
 
 
 def _read_part(where: str, table: dict[str, Any], folder: Path) -> Part:
@@ -103,5 +105,5 @@ def _in_folder(file: str, folder: Path) -> str:
     def is_in(place: Path) -> bool:
         return (place / file).exists() or any(place.glob(file))
 
-    is_whole = Path(file).expanduser().is_absolute() or file.startswith("~") or file == "-"
+    is_whole = Path(file).expanduser().is_absolute() or file == "-" or not Corpus(file).is_local
     return file if is_whole or (is_in(Path()) and not is_in(folder)) else str(folder / file)

@@ -1,6 +1,8 @@
 """A problem for the user's own text: one file per side with one sentence per line, or tab-separated files."""
 
 import collections
+import contextlib
+import functools
 import glob
 import heapq
 import itertools
@@ -9,9 +11,20 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
 
-from t2t_lite.data.problem import LANGUAGES_OPTION, SPLITS, Example, OwnFile, Problem, Unusable, joined_languages
+from t2t_lite.data.generation.corpora import FILES
+from t2t_lite.data.problem import (
+    LANGUAGES_OPTION,
+    SPLITS,
+    Corpus,
+    Example,
+    OwnFile,
+    Problem,
+    Unusable,
+    joined_languages,
+)
 from t2t_lite.data.text_files import (
     COMPARED_CHARACTERS,
     REPEATED,
@@ -25,8 +38,15 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import absolute_paths, file_sha256, make_folder, partial_path, split_paths
 from t2t_lite.options import parse_switch
 from t2t_lite.registry import PROBLEMS
+from t2t_lite.system.installed import check_installed
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
+_NUMBERS |= dict.fromkeys(("max_words", "min_words", "first", "sample"), 0)
+_SWITCHES = ("drop_duplicates", "allow_unequal", "drop_identical", "drop_other_numbers")
+_SHARES = ("min_letters", "min_language")
 # ISO 639-1
 _CODES = """aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee
 el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv
@@ -35,7 +55,7 @@ nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si
 te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"""
 _LANGUAGES = frozenset(_CODES.split())
 _SHORT = 40  # the length ratio is checked only if the longer side has more characters than this
-_FILES = [*map("_".join, itertools.product(SPLITS, ("source", "target", "tsv")))]
+_FILES = [*map("_".join, itertools.product(SPLITS, ("source", "target", "tsv", "corpus")))]
 _HELD_OUT_SHARE, _MAX_HELD_OUT = 0.05, 2000
 _FILE_FLAGS = {}
 for _split in SPLITS:
@@ -46,6 +66,8 @@ for _split in SPLITS:
         f"{_split}_target": f"the translations of the {_split} sources, in the same order and the same number of files",
         f"{_split}_tsv": f"a {_split} file with SOURCE<tab>TRANSLATION on each line, instead of two files; - for "
         f"standard input",
+        f"{_split}_corpus": f"a {_split} corpus, instead of files: a folder, .tmx, .tsv, .zip or .argosdata, a path or "
+        f"https:// address; opus://CORPUS[/VERSION]; or mtdata:ID",
     }
 
 
@@ -68,6 +90,15 @@ class TextPairs(Problem):
         "max_characters": f"drop training pairs with more characters than this on a side "
         f"(default: {_NUMBERS['max_characters']})",
         "max_ratio": f"drop training pairs with a higher length ratio than this (default: {_NUMBERS['max_ratio']})",
+        "max_words": "drop training pairs with more words than this on a side (default: no limit)",
+        "min_words": "drop training pairs with fewer words than this on a side",
+        "min_letters": "drop training pairs with a smaller share of letters than this on a side, 0 to 1",
+        "min_language": "drop training pairs with a side that is in its language with a lower probability than this, 0 "
+        "to 1, by py3langid",
+        "drop_identical": "drop training pairs whose sides are the same",
+        "drop_other_numbers": "drop training pairs whose sides have different numbers",
+        "first": "use only this many training pairs, the first ones (default: all)",
+        "sample": "use only this many training pairs, chosen at random (default: all)",
         "held_out": "number of training pairs, with different sources, to hold out for each split without files "
         "(default: 5%% of all sources, at most 2000)",
         "split_seed": f"seed that selects the held-out pairs (default: {_NUMBERS['split_seed']})",
@@ -76,19 +107,20 @@ class TextPairs(Problem):
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
         "allow_unequal": "drop the last lines of a file that has more lines than the file of its translations",
     }
-    switches = frozenset({"drop_duplicates", "allow_unequal"})
+    switches = frozenset(_SWITCHES)
     file_lists = frozenset(_FILES)
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
-        given = {name: parse_switch(name, options.pop(name, "False")) for name in ("drop_duplicates", "allow_unequal")}
-        self._drops, self._allow_unequal = given.values()
+        given = {name: parse_switch(name, options.pop(name, "False")) for name in _SWITCHES}
+        self._drops, self._allow_unequal, self._drops_identical, self._drops_numbers = given.values()
         super().__init__(is_reversed, **options)
         numbers = {name: options.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
             if not re.fullmatch("[0-9]{1,9}", str(value)):
                 raise UserError(f"`{name}` takes a whole number, not '{value}'", status=2)
         self._numbers = {name: int(value) for name, value in numbers.items()}
+        self._shares = {name: _share(name, options[name]) for name in _SHARES if name in options}
         self.options = {
             name: value for name, value in options.items() if self._numbers.get(name) != _NUMBERS.get(name, "")
         }
@@ -102,6 +134,8 @@ class TextPairs(Problem):
                 raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`; pass both", status=2)
             if source and tsv:
                 raise UserError(f"`{split}_tsv` has both sides; remove `{split}_source` and `{split}_target`", status=2)
+            if f"{split}_corpus" in self.options and (source or tsv):
+                raise UserError(f"`{split}_corpus` has both sides; remove the other files of {split}", status=2)
 
     def usual_languages(self) -> str:
         """Returns the languages by the endings of the training files, such as "en-de" for train.en and train.de."""
@@ -121,14 +155,21 @@ class TextPairs(Problem):
 
     def check_options(self) -> None:
         """Raises UserError if there is no training text."""
-        if not {"train_source", "train_tsv"} & self.options.keys():
+        if not {"train_source", "train_tsv", "train_corpus"} & self.options.keys():
             raise _needs_text()
 
     @property
-    def sources(self) -> tuple[OwnFile, ...]:
-        """The files given by flags."""
-        files = dict.fromkeys(file for name in _FILES if name in self.options for file in self._files(name))
-        return tuple(OwnFile(file) for file in files)
+    def sources(self) -> tuple[OwnFile | Corpus, ...]:
+        """The files and corpora given by flags."""
+        given = [name for name in _FILES if name in self.options and not name.endswith("_corpus")]
+        files = dict.fromkeys(file for name in given for file in self._files(name))
+        corpora = (corpus for split in SPLITS for corpus in self._corpora(split))
+        return (*map(OwnFile, files), *dict.fromkeys(corpora))
+
+    def _corpora(self, split: str) -> list[Corpus]:
+        addresses = split_paths(self.options.get(f"{split}_corpus", ""))
+        languages = self.options.get("languages") or joined_languages(self.source_language, self.target_language)
+        return [Corpus(address, languages) for address in addresses if address]
 
     def separate_splits(self) -> tuple[str, ...]:
         """Returns the splits that have their own files."""
@@ -136,7 +177,7 @@ class TextPairs(Problem):
 
     def keep_streams(self, tmp_dir: Path) -> None:
         """Copies standard input and pipes to files in `tmp_dir`."""
-        for name in (name for name in _FILES if name in self.options):
+        for name in (name for name in _FILES if name in self.options and not name.endswith("_corpus")):
             stream = Path(self.options[name])
             if not os.path.exists(stream) or stream.is_dir():  # the path of a long list is too long
                 continue
@@ -205,14 +246,34 @@ class TextPairs(Problem):
             return f"a side of more than {self._numbers['max_characters']} characters"
         if longer > _SHORT and longer > self._numbers["max_ratio"] * shorter:
             return f"one side more than {self._numbers['max_ratio']} times as long as the other"
-        return None
+        return self._filtered(example)
 
-    def _read(self, split: str) -> Iterator[Example]:
-        """Yields the pairs in a split's files.
+    def _filtered(self, pair: Example) -> str | None:
+        """Returns why a filter drops a training pair, or None."""
+        fewest, most = sorted(len(side.split()) for side in pair)
+        least_words, most_words = self._numbers["min_words"], self._numbers["max_words"] or most
+        letters, language = (self._shares.get(name, 0.0) for name in _SHARES)
+        numbers = [sorted(re.findall(r"\d+", side)) for side in pair] if self._drops_numbers else []
+        reasons = {
+            f"a side of fewer than {least_words} words": fewest < least_words,
+            f"a side of more than {most_words} words": most > most_words,
+            "both sides are the same": self._drops_identical and pair.inputs.strip() == pair.targets.strip(),
+            "different numbers on the two sides": numbers[:1] != numbers[1:],
+            f"a side with less than {letters:.0%} letters": letters and min(map(_letters, pair)) < letters,
+            f"a side that is less likely than {language:g} to be in its language": language
+            and min(map(_likelihood, pair, (self.source_language, self.target_language))) < language,
+        }
+        return next((reason for reason, is_so in reasons.items() if is_so), None)
+
+    def _read(self, split: str, is_whole: bool = False) -> Iterator[Example]:
+        """Yields the pairs in a split's files; if `is_whole`, also those that `first` and `sample` leave out.
 
         With --drop_duplicates, repeated training pairs and those with a source in dev or test are `Unusable`.
         """
-        if f"{split}_tsv" in self.options:
+        if corpora := self._corpora(split):
+            folders = [(self.tmp_dir or Path()) / corpus.name for corpus in corpora]
+            parts = [read_any_parallel(folder / FILES[0], folder / FILES[1], self._allow_unequal) for folder in folders]
+        elif f"{split}_tsv" in self.options:
             parts = [read_tsv(file) for file in self._files(f"{split}_tsv")]
         elif f"{split}_source" not in self.options:
             raise _needs_text()
@@ -225,7 +286,24 @@ class TextPairs(Problem):
                 )
             parts = [read_any_parallel(*files, self._allow_unequal) for files in zip(sources, targets)]
         pairs = itertools.chain.from_iterable(parts)
-        return self._without_repeated(pairs) if split == "train" and self._drops else pairs
+        if split == "train" and not is_whole:
+            pairs = self._chosen(pairs)
+        return self._without_repeated(pairs) if split == "train" and self._drops and not is_whole else pairs
+
+    def _chosen(self, pairs: Iterator[Example]) -> Iterator[Example]:
+        """Yields the pairs that `first` and `sample` leave."""
+        first, sample = self._numbers["first"] or None, self._numbers["sample"]
+        if not sample:
+            yield from itertools.islice(pairs, first)
+            return
+        left = sum(1 for _ in itertools.islice(self._read("train", is_whole=True), first))
+        random, wanted = Random(self._numbers["split_seed"]), min(sample, left)
+        for pair in itertools.islice(pairs, first):
+            # Selection sampling (Knuth, volume 2, algorithm S).
+            if random.random() * left < wanted:
+                wanted -= 1
+                yield pair
+            left -= 1
 
     def _files(self, name: str) -> list[Path]:
         """Returns the files that match the comma-separated paths and patterns of a flag."""
@@ -259,7 +337,8 @@ class TextPairs(Problem):
         """Returns the splits without files, which are held out from the training text."""
         if self.train_only:
             return []
-        return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.options.keys()]
+        kinds = ("source", "tsv", "corpus")
+        return [split for split in SPLITS[1:] if not {f"{split}_{kind}" for kind in kinds} & self.options.keys()]
 
     def _hash(self, pair: Example) -> int:
         """Returns a hash of a pair's source, because all pairs with the same source must be in one split."""
@@ -326,14 +405,43 @@ class TextPairs(Problem):
 
 def _needs_text() -> UserError:
     return UserError(
-        "problem 'text_pairs' needs your text; pass `train_source=FILE` and `train_target=FILE`, or `train_tsv=FILE`",
+        "problem 'text_pairs' needs your text; pass `train_source=FILE` and `train_target=FILE`, `train_tsv=FILE` or "
+        "`train_corpus=ADDRESS`",
         status=2,
     )
 
 
 def _whole_paths(value: str) -> str:
-    """Returns comma-separated paths or patterns as absolute ones; "-" becomes standard input.
+    """Returns comma-separated paths, patterns or addresses, with absolute paths; "-" becomes standard input.
 
     They must be absolute, because the manifest records them and workers on other machines read them.
     """
-    return "/dev/stdin" if value == "-" else absolute_paths(value)
+    parts = [each if not Corpus(each).is_local else absolute_paths(each) for each in split_paths(value)]
+    return "/dev/stdin" if value == "-" else ",".join(parts)
+
+
+def _share(name: str, text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 <= (share := float(text)) <= 1:
+            if name == "min_language":
+                check_installed("`min_language`", {"py3langid": "py3langid"}, "corpora")
+            return share
+    raise UserError(f"`{name}` takes a number from 0 to 1, not '{text}'", status=2)
+
+
+def _letters(text: str) -> float:
+    """Returns the share of letters among the characters of a text, without blanks."""
+    characters = "".join(text.split())
+    return sum(map(str.isalpha, characters)) / max(1, len(characters))
+
+
+def _likelihood(text: str, language: str) -> float:
+    """Returns how likely a text is in a language, by py3langid; 1.0 if that does not know the language."""
+    return dict(_identifier().rank(text)).get(language.partition("-")[0].lower(), 1.0)
+
+
+@functools.cache
+def _identifier() -> "LanguageIdentifier":
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

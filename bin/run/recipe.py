@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,12 @@ def _words(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
     return lambda text: tuple(map(cli.choice_type(known, ""), text.split(",")))
 
 
+def _folder(text: str) -> str:
+    if "," in text or Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"takes a folder without commas, not {text}")
+    return cli.path(text)
+
+
 def _seeds(text: str) -> tuple[int, ...]:
     seeds = tuple(map(cli.whole_number(0), text.split(",")))
     if len({*seeds}) < len(seeds):
@@ -39,7 +46,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 
 class _Top(cli.Flags):  # the keys outside of tables
-    dir: PathLike | None = option(None)
+    dir: PathLike | None = option(None, parse=_folder)
     problem: str | None = option(None, parse=_known(PROBLEMS))
     hparams_set: str = option("transformer_base", parse=_known(HPARAMS))
     languages: str | None = option(None, parse=lambda text: language_pair(text) and text)
@@ -74,6 +81,19 @@ _TABLES: dict[str, tuple[Callable[[], cli.CommandParser], type[Options]]] = {
 _CHOSEN = """problem hparams_set hparams languages mixture data_dir output_dir export_dir random_seed schedule recipe
 generate_data split format overwrite decode_hparams from t2t_problem inspect plot_file heads tune json make_tf_config
 debug registry_help t2t_usr_dir trust_plugins"""
+
+
+def _hint(table: str, name: str, known: Sequence[str]) -> str:
+    """Returns where an unknown key belongs, or the nearest known ones."""
+    places = {"at the top": _Top, "in [train.hparams]": HParams, "in [decode]": DecodeHParams}
+    found = [f"; write it {place}" for place, kind in places.items() if name in kind.names()]
+    if not table and name in (*_TABLES, "decode"):
+        return f"; it is a table, [{name}]"
+    if name == "random_seed":
+        return "; write seeds at the top"
+    if name in cli.Flags.names() or (name in _CHOSEN.split() and name not in _Top.names()):
+        return "; t2t-lite-run chooses it"
+    return found[0] if found else nearest(name, known)
 
 
 class Recipe:
@@ -123,14 +143,16 @@ class Recipe:
             self._parse(table, own if table == "back_translation" else tables.get(table, {}))
         if not isinstance(content.get("seeds", []), list):
             self._wrong("", "seeds", "takes a list, such as [1, 2]")
-        if self.is_back_translated and not Path(own.get("target_texts", "")).is_file():
-            self._wrong("back_translation", "", "needs target_texts, a file of sentences in the target language")
+        self.target_texts = Path(self.values["back_translation"].target_texts or "")
+        if self.is_back_translated and not self.target_texts.is_file():
+            key = "target_texts" if "target_texts" in own else ""
+            self._wrong("back_translation", key, "needs target_texts, a file of sentences in the target language")
         for table, given in (("decode", self.search), ("back_translation", self.back_search)):
             self._check_settings(table, given, lambda given: DecodeHParams().replace(**given))
         self._check_training(settings)
         self.flags["data"] += [f"--languages={top.languages}"] if top.languages else []
         if not self._mistakes:
-            with self._checking("data", "" if self.parts is None else "parts"):
+            with self._checking("data"):
                 self._check_data(bool(own.get("weight")))
 
     def _check_training(self, settings: object) -> None:
@@ -145,12 +167,26 @@ class Recipe:
 
         self._check_settings("train.hparams", settings, resolve)
         self.flags["train"] += listed("hparams", settings)
+        for table in ("evaluate", "export"):
+            if self.hparams.average_checkpoints <= 1 and not self.values[table].checkpoint_path:
+                self.values[table].checkpoint_path = "last"  # not the average of an earlier file
+                self.flags[table].append("--checkpoint_path=last")
+        if missing := [file for file in self.values["evaluate"].references if not Path(file).is_file()]:
+            self._wrong("evaluate", "references", f"there is no {missing[0]}")
 
     def _check_data(self, has_weight: bool) -> None:
         if self.parts is None:
             get_problem(self.problem, **self.problem_options).check_options()
             return
-        weights = {part.weight > 0 for part in read_parts(self.file, self.parts)}
+            return
+        weights = set[bool]()
+        tables = self.parts if isinstance(self.parts, list) and self.parts else [self.parts]
+        for number, table in enumerate(tables, start=1):
+            with self._checking("data.parts", nth=number):
+                (part,) = read_parts(self.file, [table], number)
+                if not part.weight < math.inf:
+                    raise UserError(f"weight must be a finite number, not {part.weight}")
+                weights.add(part.weight > 0)
         if self.is_back_translated and weights != {has_weight}:
             raise UserError("the parts and [back_translation] need a weight, or none of them")
 
@@ -160,8 +196,8 @@ class Recipe:
         flags, given = PROBLEMS[self.problem.removesuffix(REVERSED_SUFFIX)].flags, vars(self.values["data"])
         return {name: given[name] for name in flags if given.get(name)}
 
-    def _wrong(self, table: str, key: str, why: str) -> None:
-        """Notes a mistake in a table ("": outside of tables), or in one of its keys, with its line.
+    def _wrong(self, table: str, key: str, why: str, nth: int = 1) -> None:
+        """Notes a mistake in a table ("": outside of tables; or the nth of this name), or in a key, with its line.
 
         The line is that of a plain `key =`, else of the table's head, else none; tomllib tells no positions.
         """
@@ -169,22 +205,26 @@ class Recipe:
         for number, text in enumerate(self._lines, start=1):
             if match := re.match(r"\s*\[+\s*([\w.-]+)\s*\]", text):
                 place = match[1]
-                head = head or (number if place == table else 0)
+                nth -= place == table
+                head = head or (number if place == table and not nth else 0)
             elif key and place == table and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", text):
                 line = line or number
         line = line or head
+        why = re.sub("^`[a-z_]+`: | [(]`[a-z_]+`[)]", "", why)
+        why = why.removeprefix(f"{self.file}, ")
+        why = re.sub("`([^`]+)`", r"\1", why)  # they are keys here, not flags
         where = f"{self.file}{f', line {line}' if line else ''}: {f'[{table}] ' if table else ''}"
         self._mistakes.append(
             (line, f"{where}{f'{key}: ' if key else ''}{re.sub('^`[a-z_]+`: | [(]`[a-z_]+`[)]', '', why)}")
         )
 
     @contextlib.contextmanager
-    def _checking(self, table: str, key: str = "") -> Iterator[None]:
+    def _checking(self, table: str, key: str = "", nth: int = 1) -> Iterator[None]:
         """Notes a UserError inside the block as a mistake."""
         try:
             yield
         except UserError as error:
-            self._wrong(table, key, str(error))
+            self._wrong(table, key, str(error), nth)
 
     def _parse(self, table: str, given: Mapping[str, Any]) -> argparse.Namespace:
         """Has the parser of a table's command check and parse each of its keys."""
@@ -198,10 +238,7 @@ class Recipe:
             with self._checking(table, name):
                 values = value if isinstance(value, list) else [value]
                 if name not in known:
-                    places = {"at the top": _Top, "in [train.hparams]": HParams, "in [decode]": DecodeHParams}
-                    here = [f"; write it {place}" for place, kind in places.items() if name in kind.names()]
-                    other = "; t2t-lite-run chooses it" if name in parser.flag_names else nearest(name, known)
-                    raise UserError(f"unknown key{[*here, other][0]}")
+                    raise UserError(f"unknown key{_hint(table, name, known)}")
                 if any(isinstance(each, list | dict) for each in values):
                     raise UserError(f"takes a value or a list of values, not {value!r}")
                 if parser.is_switch(name) and type(value) is not bool:

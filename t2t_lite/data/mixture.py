@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from t2t_lite.data.problem import SPLITS, AnySource, Example, Problem, get_problem
+from t2t_lite.data.text_files import REPEATED, in_split, text_hash, without_tags
 from t2t_lite.errors import UserError
+from t2t_lite.files import one_line
 from t2t_lite.options import parse_switch
 
+_EXAMPLES = 10  # number of dropped pairs to report for each reason
 _BLOCK = 1000  # number of pairs within which the parts are interleaved
 # Weights that exceed one of these are refused: how often a part is repeated, and the ratio of an epoch's pairs to those
 # that there are. Such weights are usually a mistake, and the data would take hours and fill the disk.
@@ -68,7 +71,13 @@ class Mixture(Problem):
         weights = [part.weight for part in self.parts]
         if len(set(map(bool, weights))) > 1 or not all(0 <= weight <= sys.float_info.max for weight in weights):
             raise UserError(f"'{self.data_name}': set a weight above 0 for all parts or for none")
+        self._drops = parse_switch("drop_duplicates", self.options.get("drop_duplicates", "False"))
         self._sizes: dict[int, int] = {}
+        # What was dropped of each part: by reason, the number of pairs and the first of them.
+        self.dropped: dict[int, dict[str, tuple[int, list[Example]]]] = {}
+        self._seen: set[int] = set()  # hashes of all training pairs
+        self._repeated: dict[int, set[int]] = {}  # by part, the places of pairs that `drop_duplicates` drops
+        self._held: dict[int, str] = {}  # the hash of each source in dev and test, with the split
         self._problems: dict[Part, Problem] = {}
 
     @property
@@ -87,7 +96,7 @@ class Mixture(Problem):
                 yield from self._pairs(number, split, files)
             return
         sizes, wanted = self._train_counts(parts, files)
-        streams = [self._repeated(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
+        streams = [self._times(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
         total, taken = sum(wanted), [0] * len(wanted)
         for done in range(0, total, _BLOCK):
             share = min(1.0, (done + _BLOCK) / total)
@@ -117,6 +126,9 @@ class Mixture(Problem):
         for name, size, count, times in zip(names, sizes, wanted, repeats):
             how = "each once" if count == size else f"each {times:,.1f} times, {count:,} in all"
             say(f"{name}: {size:,} train pairs, {how}")
+        for number, dropped in self.dropped.items():
+            if counts := ", ".join(f"{count:,} ({why})" for why, (count, _) in dropped.items()):
+                say(f"{self._name(number)}: dropped: {counts}")
         total, growth = sum(wanted), sum(wanted) / sum(sizes)
         if any(self.parts[number].weight for number in parts):
             say(f"an epoch has {total:,} pairs, {growth:,.1f} times as many as the parts")
@@ -128,6 +140,14 @@ class Mixture(Problem):
             f"times, in an epoch of {total:,} pairs, {growth:,.1f} times as many as the parts; use weights that are "
             f"less different (at most {_MAX_REPEATS} and {_MAX_GROWTH} times), or allow it with {allow}"
         )
+
+    def drop_report(self) -> str:
+        lines = [f"# {self.data_name}: what was dropped of the training text"]
+        for number, dropped in self.dropped.items():
+            lines += ["", f"## {self._name(number)}", "", f"{self._sizes.get(number, 0):,} pairs are left."]
+            for why, (count, first) in dropped.items():
+                lines += ["", f"{count:,}: {why}", "", *("    " + " | ".join(map(one_line, pair)) for pair in first)]
+        return "\n".join(lines) + "\n" if any(self.dropped.values()) else ""
 
     def check_options(self) -> None:
         super().check_options()
@@ -166,24 +186,58 @@ class Mixture(Problem):
         return self._problems[part]
 
     def _size(self, number: int, files: Mapping[str, Path]) -> int:
+        """Returns how many training pairs a part has. Notes what is dropped of it."""
         if number not in self._sizes:
-            self._sizes[number] = sum(1 for _ in self._pairs(number, "train", files))
-            if not self._sizes[number]:
+            self._note_held(files)
+            dropped, size = self.dropped.setdefault(number, {}), 0
+            repeated = self._repeated[number] = set[int]()
+            for place, (pair, why) in enumerate(self._judged(number, "train", files)):
+                if not why and self._drops and (why := self._repeated_before(pair)):
+                    repeated.add(place)
+                size += not why
+                if why:
+                    count, first = dropped.get(why, (0, []))
+                    dropped[why] = count + 1, [*first, pair] if len(first) < _EXAMPLES else first
+            self._sizes[number] = size
+            if not size:
                 raise UserError(
                     f"'{self.data_name}': the part '{self._name(number)}' has no train examples; check its sources"
                 )
         return self._sizes[number]
 
-    def _pairs(self, number: int, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
+    def _note_held(self, files: Mapping[str, Path]) -> None:
+        for split in SPLITS[:0:-1] if self._drops and not self._held else ():
+            for number, part in enumerate(self.parts):
+                if split in part.splits:
+                    for pair, why in self._judged(number, split, files):
+                        if not why:
+                            self._held[text_hash(without_tags(pair.inputs, self.symbols))] = split
+
+    def _repeated_before(self, pair: Example) -> str:
+        if split := self._held.get(text_hash(without_tags(pair.inputs, self.symbols))):
+            return in_split(split)
+        number = text_hash(f"{pair.inputs}\x1f{pair.targets}")
+        is_repeated = number in self._seen
+        self._seen.add(number)
+        return REPEATED if is_repeated else ""
+
+    def _judged(self, number: int, split: str, files: Mapping[str, Path]) -> Iterator[tuple[Example, str]]:
+        """Yields the pairs of a part, each with the reason why the part drops it, or ""."""
         part = self.parts[number]
         problem = self._problem(part)
         before = f"{part.tag} " if part.tag else ""
         for pair in problem.examples(split, files):
-            if not problem.drop_reason(split, pair):
-                inputs, targets = problem.in_direction(pair)
-                yield Example(before + inputs, targets)
+            why = problem.drop_reason(split, pair)
+            inputs, targets = problem.in_direction(pair)
+            yield Example(before + inputs, targets) if not why else pair, why or ""
 
-    def _repeated(self, number: int, wanted: int, size: int, files: Mapping[str, Path]) -> Iterator[Example]:
+    def _pairs(self, number: int, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
+        left_out = self._repeated.get(number, ()) if split == "train" else ()
+        for place, (pair, why) in enumerate(self._judged(number, split, files)):
+            if not why and place not in left_out:
+                yield pair
+
+    def _times(self, number: int, wanted: int, size: int, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields `wanted` pairs of a part: full passes over all pairs, then a random subset for the rest."""
         for _ in range(wanted // size):
             yield from self._pairs(number, "train", files)

@@ -1,5 +1,6 @@
 """The base class of problems, which define their pairs and vocabularies, and how outputs are searched and scored."""
 
+import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -105,7 +106,33 @@ class TfdsSource:
     url: str = ""
 
 
-AnySource: TypeAlias = Source | OwnFile | TfdsSource
+@dataclass(frozen=True)
+class Corpus:
+    """A parallel corpus at an address, see `corpora`. In `--tmp_dir`, it becomes a folder with two text files.
+
+    Args:
+      address: an absolute path, http(s)://, opus://CORPUS[/VERSION] or mtdata:ID.
+      languages: as `language_pair` reads them; "": unknown.
+    """
+
+    address: str
+    languages: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the address is a path."""
+        return re.match("(https?|opus)://|mtdata:", self.address) is None
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        start = re.sub("^.*/(?=[^/]*/[^/]+$)", "", self.address) if self.is_local else self.address
+        start = re.sub("[^A-Za-z0-9.]+", "-", start.removeprefix("https://"))[-80:].strip("-.")
+        digest = hashlib.sha256(f"{self.address} {self.languages}".encode()).hexdigest()[:6]
+        return f"corpus.{start}.{self.languages.replace(':', '-') or 'any'}.{digest}"
+
+
+AnySource: TypeAlias = Source | OwnFile | TfdsSource | Corpus
 _T = TypeVar("_T")
 
 
@@ -326,6 +353,10 @@ class Problem:
 
         Raises UserError if it should not be read.
         """
+
+    def drop_report(self) -> str:
+        """Returns a report about dropped pairs, in Markdown, after the training text was read; "": there is none."""
+        return ""
 
     def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields all pairs in the training files, including pairs that are dropped or go to other splits."""

@@ -212,24 +212,24 @@ def read_any_parallel(inputs: Path, targets: Path, allow_unequal: bool = True) -
         )
 
 
-def read_tsv(path: Path) -> Iterator[Example]:
-    """Yields the pairs in a file that has inputs, a tab and targets on each line.
+def read_tsv(path: Path, columns: tuple[int, int] = (0, 1)) -> Iterator[Example]:
+    """Yields the pairs in a file that has inputs, a tab and targets on each line, or has them in other columns.
 
-    If a line has more columns, the first two are used and the targets become `WithMore`. A line that has only one
-    column or is not UTF-8 becomes a pair with an `Unusable`, which contains the reason. If no line has a tab, the end
-    is a UserError.
+    If a line has more columns, the targets become `WithMore`. A line that has too few columns or is not UTF-8 becomes a
+    pair with an `Unusable`, which contains the reason. If no line has a tab, the end is a UserError.
     """
     first, has_pairs = "", False
     for line in _any_lines(path):
-        columns = line.split("\t")
+        cells = line.split("\t")
         if isinstance(line, Unusable):
             yield Example(line, line)
-        elif len(columns) < 2:
+        elif len(cells) <= max(columns):
             first = first or line
             yield Example(line, Unusable("a line without a tab"))
         else:
             has_pairs = True
-            yield Example(columns[0], columns[1] if len(columns) == 2 else WithMore(columns[1]))
+            inputs, targets = (cells[column] for column in columns)
+            yield Example(inputs, targets if len(cells) == 2 else WithMore(targets))
     if first and not has_pairs:
         is_json = re.match(r"\[?\s*\{", first)
         advice = f"it looks like JSON: {_JSON[1]}" if is_json else f"if it is CSV, {_CSV[1]}"

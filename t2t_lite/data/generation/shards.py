@@ -51,7 +51,7 @@ from t2t_lite.data.text_files import read_lines, without_tags
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.files import file_sha256, partial_path, split_paths, written_whole
+from t2t_lite.files import file_sha256, partial_path, split_paths, write_text, written_whole
 from t2t_lite.system.machine import num_cores
 
 ENCODE_BATCH = 8192
@@ -542,6 +542,8 @@ def write_data(
     if not names or not all((data_dir / name).exists() for name in names):
         statistics = examine_corpus(problem, files, say, options.report)
         first_pairs["train"] = statistics.first_pairs
+        if text := problem.drop_report():
+            write_text(data_dir / f"dropped.{problem.data_name}.md", text)
         names = make_vocabularies(problem, statistics, data_dir, say, manifest)
     by_name = {name: open_vocabulary(data_dir / name) for name in dict.fromkeys(names)}
     vocabularies = by_name[names[0]], by_name[names[1]]

@@ -1,16 +1,16 @@
 """Finds or downloads the sources of a problem, checks them, and reads data sets from tensorflow-datasets."""
 
 import hashlib
-import os
 import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.problem import Example, OwnFile, Problem, Source, TfdsSource
+from t2t_lite.data.generation.corpora import download, fetch_corpus
+from t2t_lite.data.problem import Corpus, Example, OwnFile, Problem, Source, TfdsSource
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, file_sha256
+from t2t_lite.files import file_sha256
 
 SECONDS = 3.0  # timeout for name lookup and connection together
 # Of data sets from tensorflow-datasets: their names of splits; how many pairs, and bytes, are read at once.
@@ -30,6 +30,8 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
             paths |= _find_text_files(source, tmp_dir) or {source.name: _prepared(source, tmp_dir)}
         elif isinstance(source, OwnFile):
             paths[source.name] = source.path
+        elif isinstance(source, Corpus):
+            paths[source.name] = fetch_corpus(source, tmp_dir)
         else:
             paths[source.name] = path = tmp_dir / source.name
             if path.exists():
@@ -47,6 +49,8 @@ def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
             raise UserError(f"{source.path} is a directory; pass the files in it")
         if isinstance(source, OwnFile) and not source.path.is_file():
             raise UserError(f"no such file: {source.path}")
+        if isinstance(source, Corpus) and source.is_local and not Path(source.address).exists():
+            raise UserError(f"no such file or folder: {source.address}")
     if lacking := _lacking(problem, tmp_dir):
         for source in problem.sources:
             if isinstance(source, Source) and source not in lacking:
@@ -190,22 +194,14 @@ def _check_published(source: Source, path: Path) -> None:
 
 
 def _fetch(source: Source, path: Path, problem: Problem) -> None:
-    import keras  # imported only if the file is missing
-
-    part_name = f"{source.name}.{INCOMPLETE}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = keras.utils.get_file(
-            part_name, source.url, file_hash=source.sha256, cache_dir=str(path.parent), cache_subdir=""
-        )
-    except Exception as error:  # urllib, checksum and permission errors have the same remedy
-        path.with_name(part_name).unlink(missing_ok=True)
-        reason = str(error).split("\n")[0]
+        download(source.url, path, source.sha256)
+    except (OSError, UserError) as error:
+        reason = str(error).removeprefix(f"cannot download {source.url}: ").partition("; ")[0]
         raise UserError(
             f"cannot fetch {source.name} from {source.url} to {path.parent} ({reason}); "
             f"{_by_hand(_lacking(problem, path.parent), path.parent)}"
         ) from error
-    os.replace(part, path)
 
 
 def why_unreachable(url: str, seconds: float = SECONDS) -> str:
