@@ -55,7 +55,8 @@ nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si
 te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"""
 _LANGUAGES = frozenset(_CODES.split())
 _SHORT = 40  # the length ratio is checked only if the longer side has more characters than this
-_FILES = [*map("_".join, itertools.product(SPLITS, ("source", "target", "tsv", "corpus")))]
+_KINDS = ("source", "target", "tsv", "corpus")
+_FILES = [*map("_".join, itertools.product(SPLITS, _KINDS))]
 _HELD_OUT_SHARE, _MAX_HELD_OUT = 0.05, 2000
 _FILE_FLAGS = {}
 for _split in SPLITS:
@@ -173,7 +174,8 @@ class TextPairs(Problem):
 
     def separate_splits(self) -> tuple[str, ...]:
         """Returns the splits that have their own files."""
-        return tuple(split for split in SPLITS[1:] if split not in self._split_off())
+        own = {split for split, kind in itertools.product(SPLITS, _KINDS) if f"{split}_{kind}" in self.options}
+        return tuple(split for split in SPLITS[1:] if split in own)
 
     def keep_streams(self, tmp_dir: Path) -> None:
         """Copies standard input and pipes to files in `tmp_dir`."""
@@ -335,10 +337,7 @@ class TextPairs(Problem):
 
     def _split_off(self) -> list[str]:
         """Returns the splits without files, which are held out from the training text."""
-        if self.train_only:
-            return []
-        kinds = ("source", "tsv", "corpus")
-        return [split for split in SPLITS[1:] if not {f"{split}_{kind}" for kind in kinds} & self.options.keys()]
+        return [] if self.train_only else [split for split in SPLITS[1:] if split not in self.separate_splits()]
 
     def _hash(self, pair: Example) -> int:
         """Returns a hash of a pair's source, because all pairs with the same source must be in one split."""

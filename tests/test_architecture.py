@@ -63,6 +63,7 @@ LOADED = {
 # The packages of others that modules of a room import at their top; all else is imported inside functions.
 PACKAGES = {
     "data": {"pyarrow", "sentencepiece"},
+    "exporting": {"sentencepiece"},
     "importing": {"safetensors", "sentencepiece", "yaml"},
     "scoring": {"sacrebleu"},
     "serving": {

@@ -206,7 +206,7 @@ class Mixture(Problem):
         return self._sizes[number]
 
     def _note_held(self, files: Mapping[str, Path]) -> None:
-        for split in SPLITS[:0:-1] if self._drops and not self._held else ():
+        for split in SPLITS[1:] if self._drops and not self._held else ():
             for number, part in enumerate(self.parts):
                 if split in part.splits:
                     for pair, why in self._judged(number, split, files):

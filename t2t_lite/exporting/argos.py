@@ -77,9 +77,8 @@ def write(
         model, *tokens, package / "model", quantization, targets.unknown_id, model.hparams.source_end_symbol
     )
     found = ""
-    if scores and "bleu" in scores[0].scores:
+    if scores and (ours := scores[0].bleu) is not None:
         bleu = _score(package, scores[0], source.target_language)
-        ours = scores[0].scores["bleu"]
         found = f"With these settings, the BLEU on {scores[0].split} is {bleu:.2f}; with those of t2t-lite, {ours:.2f}."
     return about | {"package": f"{name}.argosmodel", "scores": found}
 

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 
 import pytest
 from support.vocabularies import vocabulary_paths
@@ -126,3 +127,63 @@ def test_symbols_of_own_text_are_single_tokens(tmp_path, command, write):
     assert {"<2de>", "<2fr>"} <= set(vocabulary.tokens())
     (ids,) = vocabulary.ids_of(["<2de>"])
     assert "<2de>" in vocabulary.tokens_of(ids)
+
+
+def test_each_source_has_its_filters_and_says_what_they_drop(command, tmp_path):
+    pytest.importorskip("py3langid")
+    english = [f"The {word} dog number {number} sleeps in it." for number in range(40) for word in ("old", "red")]
+    german = [f"Der alte Hund mit der Nummer {line.split()[4]} schläft im großen Garten." for line in english]
+    pairs = [*zip(english, german)]
+    sources = {
+        "same": [*pairs[:10], ("Berlin", "Berlin"), ("x y", " x y ")],
+        "short": [*pairs[10:20], ("Yes.", "Ja."), ("a " * 60 + ".", "b " * 60 + ".")],
+        "numbers": [*pairs[20:30], ("It is 5 or 6.", "Es ist 6 oder 5."), ("It is 7.", "Es ist 8.")],
+        "signs": [*pairs[30:40], ("-- 12 / 34 --", "-- 12 / 34 +")],
+        "tongue": [
+            *pairs[40:50],
+            ("This is an English sentence on both sides.", "This is an English sentence as well, my friend."),
+        ],
+        "cut": [*pairs[50:], *pairs[:5]],
+    }
+    for name, content in sources.items():
+        text = "".join(f"{left}\t{right}\n" for left, right in content)
+        (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
+    options = {
+        "same": "drop_identical = true",
+        "short": "min_words = 2\nmax_words = 50",
+        "numbers": "drop_other_numbers = true",
+        "signs": "min_letters = 0.5",
+        "tongue": "min_language = 0.1",
+        "cut": "first = 33\nsample = 12",
+    }
+    tables = [
+        f'[[parts]]\nname = "{name}"\ntrain_only = true\ntrain_corpus = "{name}.tsv"\n{each}\n'
+        for name, each in options.items()
+    ]
+    held = [("A held sentence.", "Ein Satz."), pairs[0], ("Another one.", "Noch einer.")]
+    for split in ("dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text("".join(f"{left}\t{right}\n" for left, right in held))
+    tables.append('[[parts]]\nname = "own"\ntrain_corpus = "same.tsv"\ndev_tsv = "dev.tsv"\ntest_tsv = "test.tsv"\n')
+    (tmp_path / "mixture.toml").write_text("\n".join(tables), encoding="utf-8")
+    flags = f"--mixture={tmp_path}/mixture.toml", f"--data_dir={tmp_path}/data", f"--tmp_dir={tmp_path}/tmp"
+    done = command(
+        "datagen", "--problem=text_mixture", *flags, "--vocab_size=400", "--languages=en-de", "--drop_duplicates"
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.partition("): dropped: ") for line in done.stdout.splitlines()]
+    said = {before.rpartition("(")[2]: after for before, middle, after in lines if middle}
+    reasons = {
+        "same": "1 (its source is also in test), 2 (both sides are the same)",
+        "short": "1 (a side of fewer than 2 words), 1 (a side of more than 50 words)",
+        "numbers": "1 (different numbers on the two sides)",
+        "signs": "1 (a side with less than 50% letters)",
+        "tongue": "1 (a side that is less likely than 0.1 to be in its language)",
+        "own": "1 (its source is also in test), 9 (a repeated pair)",
+    }
+    assert {name: said[name] for name in reasons} == reasons
+    manifest = json.loads((tmp_path / "data/manifest.text_mixture.json").read_text())
+    # 49 of the first five, one more of "numbers", two of the last one, and those of the sample that no other part has.
+    repeated = sum(map(int, re.findall(r"(\d+) \(", said.get("cut", ""))))
+    assert manifest["splits"]["train"]["examples"] == 49 + 1 + 2 + 12 - repeated
+    report = (tmp_path / "data/dropped.text_mixture.md").read_text()
+    assert "It is 7. | Es ist 8." in report and report.count("## ") == 7
