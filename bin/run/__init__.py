@@ -26,7 +26,7 @@ from t2t_lite.report.writing import check_packages
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.system.locks import locked
 
-_EXAMPLES = ("text", "multi30k", "wmt_ende", "parsing", "grammar")  # files in examples/
+_EXAMPLES = ("text", "libretranslate", "multi30k", "wmt_ende", "parsing", "grammar")  # files in examples/
 
 
 def main(argv: Sequence[str] | None = None) -> int:

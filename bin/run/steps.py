@@ -155,7 +155,7 @@ def _data(model: _Model, flags: list[str], trainings: list[Path], about: str = "
         return [path for each in (f"{name}-*", f"vocab.{name}.*", f"*.{name}.json", f"*.{name}.md")
                 for path in sorted(folder.glob(each))]  # fmt: skip
 
-    results = lambda: [folder]  # noqa: E731
+    results = lambda: [folder, *folder.glob("dropped.*.md")]  # noqa: E731
     return Step("data", about, "datagen", arguments, results, is_done, [*needs], trainings, stale, check)
 
 

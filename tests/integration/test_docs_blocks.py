@@ -30,6 +30,25 @@ TRAIN = {"t2t-lite-trainer ": f"{FEW}--hparams={TINY},batch_tokens=512 "}
 EVALUATED = {key: value.replace("--schedule=train ", "") for key, value in TRAIN.items()}
 TRAIN_WITH = {"t2t-lite-trainer ": FEW, "--hparams=": f"--hparams={TINY},"}
 GREEDY = {"--decode_to": "--decode_hparams=beam_size=1,extra_length=9 --decode_to"}
+# The example of docs/libretranslate.md with corpora that are here, and a small model.
+MAKE_SMALL = r"""
+python3 - <<'END'
+import zipfile
+words = "one two three four five six seven eight nine ten".split()
+pairs = [("The " + a + " dog sees " + b + " cats.", "Mbwa " + b + " anaona paka " + a) for a in words for b in words]
+with zipfile.ZipFile("one.zip", "w") as archive:
+    for side, name in enumerate(("C.en-sw.en", "C.en-sw.sw")):
+        archive.writestr(name, "".join(pair[side] + chr(10) for pair in pairs))
+units = [("A small dog is there.", "Mbwa mdogo yupo hapa."), ("It is the same.", "It is the same.")]
+form = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="sw"><seg>{}</seg></tuv></tu>'
+with open("two.tmx", "w") as file:
+    file.write("<tmx><body>" + "".join(form.format(*unit) for unit in units) + "</body></tmx>")
+END
+sed -e 's,opus://Tatoeba,one.zip,; s,opus://wikimedia,two.tmx,; s/transformer_base/transformer_tiny/' \
+  -e 's/vocab_size = 8000/vocab_size = 400/; s/^min_language.*//; s/train_steps = 50000/train_steps = 2/' \
+  -e 's/^save_checkpoints_steps.*/hparams = {hidden_size = 32, num_heads = 2, batch_tokens = 512}/' \
+  -e 's/^dir/"dir"/' < EXAMPLE > small.toml
+""".replace("EXAMPLE", str(Path(__file__).parents[2] / "bin/run/examples/libretranslate.toml"))
 # The files of the plug-in in docs/plugins.md, each with a text of its block. The constraint has a folder of its own:
 # if a folder has an __init__.py, its other files are not loaded.
 PLUG_IN = {
@@ -125,6 +144,23 @@ RUNS = {
             {"--config=en-de.toml": "--config=en-de.toml --dry_run"},
             ("en-de.toml",),
             ("t2t-lite-trainer --problem=text_pairs",),
+        ),
+    ],
+    "docs/libretranslate.md": [
+        Run(
+            "t2t-lite-run --example=libretranslate",
+            {"--config=en-sw.toml": "--config=small.toml"},
+            (
+                "en-sw/exports/argos/translate-en_sw-1_0.argosmodel",
+                "en-sw/exports/ctranslate2/model.bin",
+                "en-sw/data/dropped.text_mixture.md",
+            ),
+            ("data: done in", "en-sw/data/dropped.text_mixture.md"),
+            before=MAKE_SMALL,
+        ),
+        Run(
+            "t2t-lite-export --output_dir=en-sw/seed-1",
+            writes=("package/translate-en_sw-1_1.argosmodel",),
         ),
     ],
     "docs/from-opennmt-tf.md": [

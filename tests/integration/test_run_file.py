@@ -110,7 +110,7 @@ def test_all_mistakes_are_told_at_once(command, tmp_path):
     assert "is not a TOML file" in command("run", f"--config={tmp_path}/mine.toml").stderr
 
 
-@pytest.mark.parametrize("name", ["text", "multi30k", "wmt_ende", "parsing", "grammar"])
+@pytest.mark.parametrize("name", ["text", "libretranslate", "multi30k", "wmt_ende", "parsing", "grammar"])
 def test_the_examples_are_correct(command, tmp_path, name):
     text = command("run", f"--example={name}").stdout
     (tmp_path / "example.toml").write_text(text)

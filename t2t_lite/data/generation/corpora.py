@@ -208,7 +208,8 @@ def _archive(path: Path) -> Iterator[dict[str, Callable[[], Any]]]:
                 _check_archive(path, [(each.name, each.size) for each in members])
                 yield {each.name: functools.partial(tar.extractfile, each) for each in members}
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"{path} is a damaged or encrypted archive ({one_line(str(error))[:80]}); download it again") from error
+        why = one_line(str(error))[:80]
+        raise UserError(f"{path} is a damaged or encrypted archive ({why}); download it again") from error
 
 
 def _check_archive(path: Path, members: Sequence[tuple[str, int]]) -> None:
