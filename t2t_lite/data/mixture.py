@@ -173,7 +173,7 @@ class Mixture(Problem):
 
     def _problem(self, part: Part) -> Problem:
         if part not in self._problems:
-            flags = get_problem(part.problem).flags
+            flags = get_problem(part.problem).flags.keys() - {"drop_duplicates"}  # the mixture itself does that
             options = {name: value for name, value in self.options.items() if name in flags} | dict(part.options)
             problem = self._problems[part] = get_problem(part.problem, **options)
             problem.train_only = part.splits == SPLITS[:1]

@@ -17,6 +17,7 @@ import pytest
 
 from t2t_lite.data.generation.corpora import FILES, download, fetch_corpus
 from t2t_lite.data.problem import Corpus
+from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 
 PAIRS = [("A man sleeps.", "Un homme dort."), ("Two dogs & <b>.", "Deux chiens & <b>."), ("No.", "Non.")]
@@ -60,6 +61,7 @@ MOSES = zipped({"README": b"x", "C.en-fr.ids": b"1", "C.en-fr.en": LEFT, "C.en-f
 FORMATS = {
     "x.zip": MOSES,
     "x.argosdata": zipped({"data/source": LEFT, "data/target": RIGHT, "data/metadata.json": b"{}"}),
+    "z.zip": zipped({"C.en.gz": gzip.compress(LEFT), "C.fr.gz": gzip.compress(RIGHT)}),
     "a.tar.gz": tarred({"train.en": LEFT, "train.fr": RIGHT, "LICENSE": b"x"}),
     "x.tmx": tmx(),
     "x.tmx.gz": gzip.compress(tmx()),
@@ -70,7 +72,7 @@ FORMATS = {
 
 
 def texts(folder):
-    return tuple((folder / name).read_bytes() for name in FILES)
+    return tuple("".join(f"{line}\n" for line in read_lines(folder / name)).encode() for name in FILES)
 
 
 @pytest.mark.parametrize("name", FORMATS)

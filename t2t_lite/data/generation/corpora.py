@@ -229,8 +229,8 @@ def _chosen(names: Sequence[str], patterns: Sequence[str], corpus: Corpus, is_sw
             found = [each[0] for each in of_patterns]
             return found[::-1] if is_swapped else found
     sides = language_pair(corpus.languages) if corpus.languages else ("", "")
-    endings = [rf"[._-]{re.escape(side)}(\.txt)?$" if side else "^$" for side in sides]
-    plain = [r"(^|/)source(\.txt)?$", r"(^|/)target(\.txt)?$"]
+    endings = [rf"[._-]{re.escape(side)}(\.txt)?(\.(gz|xz|bz2))?$" if side else "^$" for side in sides]
+    plain = [rf"(^|/){side}(\.txt)?(\.(gz|xz|bz2))?$" for side in ("source", "target")]
     for of_sides in (plain, endings):
         left, right = ([name for name in names if re.search(each, name)] for each in of_sides)
         if len(left) == len(right) == 1:
