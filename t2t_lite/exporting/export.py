@@ -223,7 +223,8 @@ def _write(source: ModelSource, options: ExportOptions, path: Path, warn: Callab
 def _sources(run_dir: RunDir) -> list[str]:
     """Returns the names of the files that the training data was made from; [] if that data is gone."""
     manifest = read_manifest(run_dir.data_dir, run_dir.problem) if run_dir.data_dir else None
-    return [Path(name).name for name in manifest.sources] if manifest else []
+    names = [Path(name).name for name in manifest.sources] if manifest else []
+    return [name for name in names if not name.endswith(".toml")]  # a mixture is no text
 
 
 def model_card(

@@ -108,7 +108,7 @@ WRONG = [
     ("datagen --inspect", "--problem is required"),
     (f"{PAIRS} --held_out=5 --held_out=6", "--held_out is given twice"),
     (f"{PAIRS} --inspect=trian", "neither a file nor a split (train, dev, test)"),
-    (PAIRS, "pass --train_source=FILE and --train_target=FILE, or"),
+    (PAIRS, "pass --train_source=FILE and --train_target=FILE, --train_tsv"),
     (f"{PAIRS} --train_source=x", "--train_source needs --train_target"),
     (f"{PAIRS} --train_sorce=x", "did you mean '--train_source'"),
     ("avg --output_dir=r --n=0", "--n: takes a whole number from 1 "),
