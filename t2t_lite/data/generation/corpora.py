@@ -153,7 +153,8 @@ def download(url: str, path: Path, sha256: str = "") -> None:
             elif error.code < 500:
                 raise UserError(f"cannot download {url}: {why}; check the address") from error
         except (OSError, ValueError) as error:
-            why = str(getattr(error, "reason", None) or error or type(error).__name__)
+            cause = getattr(error, "reason", error)
+            why = str(getattr(cause, "strerror", None) or cause or type(cause).__name__)
         if not left:
             raise UserError(f"cannot download {url}: {why}; run the same command again, which goes on, or place the "
                             f"file by hand as {path}")  # fmt: skip
