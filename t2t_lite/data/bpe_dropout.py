@@ -120,7 +120,7 @@ class NewTokens:
         """
         import tensorflow as tf
 
-        from t2t_lite.data.batching import call_numpy
+        from t2t_lite.data.batching import RaggedTensor, call_numpy
 
         sides = []
         for side, (split, texts) in enumerate(zip(self._sides, (inputs, targets))):
@@ -129,9 +129,7 @@ class NewTokens:
                 flat, lengths = call_numpy(functools.partial(self._split, split), arguments, [tf.int32, tf.int64])
                 flat.set_shape([None])
                 lengths.set_shape([None])
-                texts = tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
-                    flat, lengths, validate=False
-                )
+                texts = RaggedTensor.from_row_lengths(flat, lengths, validate=False)
             sides.append(texts)
         return tuple(sides)
 

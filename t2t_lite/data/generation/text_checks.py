@@ -231,7 +231,7 @@ class TextChecks:
             dropped=False,
             count=max(0, kept - self._distinct.estimate()),
             lines=self._distinct.repeated_lines,
-            is_estimate=not self._distinct.is_exact,
+            is_estimate=self._distinct.mask > 0,
         )
         findings = [*self._dropped.values()]
         if REPEATED not in self._dropped:  # otherwise duplicates are dropped and already listed
@@ -280,16 +280,12 @@ class _DistinctCount:
 
     def __init__(self) -> None:
         self._hashes: set[int] = set()
-        self._mask = 0
+        self.mask = 0  # the bits that are 0 in the hashes of the pairs that count; 0: all of them count
         self.repeated_lines: list[int] = []
-
-    @property
-    def is_exact(self) -> bool:
-        return self._mask == 0
 
     def add(self, line: int, pair: Example) -> None:
         number = pair_hash(pair)
-        if number & self._mask:
+        if number & self.mask:
             return
         if number in self._hashes:
             if len(self.repeated_lines) < _LINES:
@@ -297,11 +293,11 @@ class _DistinctCount:
             return
         self._hashes.add(number)
         while len(self._hashes) > MAX_HASHES:
-            self._mask = 2 * self._mask + 1
-            self._hashes = {each for each in self._hashes if not each & self._mask}
+            self.mask = 2 * self.mask + 1
+            self._hashes = {each for each in self._hashes if not each & self.mask}
 
     def estimate(self) -> int:
-        return len(self._hashes) * (self._mask + 1)
+        return len(self._hashes) * (self.mask + 1)
 
 
 def pair_hash(pair: Example) -> int:
@@ -391,8 +387,7 @@ class CorpusStatistics:
     # (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones
     sample: list[tuple[int, Example]]
 
-    def texts(self, sides: Iterable[str]) -> list[str]:
-        sides = list(sides)
+    def texts(self, sides: Sequence[str]) -> list[str]:
         return [getattr(pair, side) for _, pair in self.sample for side in sides]
 
 
