@@ -12,10 +12,13 @@ import tensorflow as tf
 
 from t2t_lite.config import WIDE_BEAM, DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
+from t2t_lite.decoding import search_requests
 from t2t_lite.decoding.engine import (
     LEARNED_POSITIONS,
     Engine,
     EngineHypothesis,
+    LineConstraint,
+    LineTerm,
     Outcome,
     Pairs,
     Request,
@@ -31,15 +34,6 @@ from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import MISSING
 from t2t_lite.decoding.search.searcher import AdaptiveSearcher, Searcher, tokens_of_batch
-from t2t_lite.decoding.search_requests import (
-    LineConstraint,
-    LineTerm,
-    PhraseVocabulary,
-    make_beam_search,
-    make_constraints,
-    make_score_terms,
-    search_inputs,
-)
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import load_model_file, make_model
@@ -81,7 +75,7 @@ class TensorFlowEngine:
         self._options = options
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the most recently used one at the end
         self._lock = threading.Lock()
-        self._phrases: PhraseVocabulary | None = None  # of the target vocabulary, made for the first phrases
+        self._phrases: search_requests.PhraseVocabulary | None = None  # made for the first phrases
         self._graphs: dict[Hashable, Callable[..., tf.Tensor]] = {}  # of scores and attention, by name
         self._graphs_lock = threading.Lock()  # tracing takes a second, in which searches can start
 
@@ -111,7 +105,7 @@ class TensorFlowEngine:
 
         def search_batch(batch: _Batch) -> None:
             rows, searcher, rules = batch
-            inputs = search_inputs(request, rows, rules, self.max_positions)
+            inputs = search_requests.search_inputs(request, rows, rules, self.max_positions)
             search = searcher.compile if request.compiles_now and isinstance(searcher, AdaptiveSearcher) else searcher
             result = search(padded([sources[row] for row in rows]), inputs, request.check)
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
@@ -194,7 +188,7 @@ class TensorFlowEngine:
 
     def _batches(self, request: Request) -> list[_Batch]:
         """Divides lines into batches of similar length that are small enough for each thread to get one."""
-        terms = make_score_terms(request)
+        terms = search_requests.make_score_terms(request)
         lengths = [len(source) for source in request.sources]
         phrases = request.phrases or [()] * len(lengths)
         batches: list[_Batch] = []
@@ -203,8 +197,8 @@ class TensorFlowEngine:
             if not rows and (with_phrases or request.rows):
                 continue
             if with_phrases and self._phrases is None:
-                self._phrases = PhraseVocabulary(request.vocabulary)  # reads all tokens, so once
-            constraints = make_constraints(request, self._phrases if with_phrases else None)
+                self._phrases = search_requests.PhraseVocabulary(request.vocabulary)  # reads all tokens, so once
+            constraints = search_requests.make_constraints(request, self._phrases if with_phrases else None)
             searcher = self._searcher(request, constraints, terms)
             share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
             parts = by_length(rows, lengths, searcher.batch_size_of, share)
@@ -221,7 +215,7 @@ class TensorFlowEngine:
                 f"beam_size={settings.beam_size} is larger than the {vocabulary.size:,} tokens of "
                 f"{vocabulary.path.name}; use a smaller one: 4 is common, and more than 100 rarely helps"
             )
-        search = make_beam_search(settings, vocabulary, request.num_wanted, constraints, terms)
+        search = search_requests.make_beam_search(settings, vocabulary, request.num_wanted, constraints, terms)
         key = search, settings.batch_tokens
         with self._lock:
             if key not in self._searchers:
