@@ -392,18 +392,14 @@ class CorpusStatistics:
 
 
 def corpus_statistics(
-    problem: Problem,
-    pairs: Iterable[Example],
-    checks: TextChecks | None,
-    count_pair: Callable[[int], None],
-    size: int = SAMPLE_PAIRS,
+    problem: Problem, pairs: Iterable[Example], checks: TextChecks | None, count_pair: Callable[[int], None]
 ) -> CorpusStatistics:
-    """Reads `pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
+    """Reads `pairs` once and returns their statistics, with a deterministic sample of at most SAMPLE_PAIRS pairs.
 
     For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair. Raises a UserError if an
     element of `pairs` is not an `Example`.
     """
-    generator = random.Random(size)
+    generator = random.Random(SAMPLE_PAIRS)
     sample: list[tuple[int, Example, Example]] = []  # number, pair, the pair as the model sees it
     first_pairs: list[Example] = []
     count = kept = 0
@@ -428,9 +424,9 @@ def corpus_statistics(
             continue
         kept += 1
         # Reservoir sampling: a uniform sample without knowing the number of pairs (Vitter 1985, algorithm R).
-        if kept <= size:
+        if kept <= SAMPLE_PAIRS:
             sample.append((count, *_kept(problem, pair)))
-        elif (place := int(generator.random() * kept)) < size:
+        elif (place := int(generator.random() * kept)) < SAMPLE_PAIRS:
             sample[place] = (count, *_kept(problem, pair))
     if checks is not None:
         checks.judge_directions([(number, pair) for number, pair, _ in sample])
