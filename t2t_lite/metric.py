@@ -244,9 +244,7 @@ def options_taken(metric: str, options: Mapping[str, T]) -> dict[str, T]:
 
 def with_companions(metrics: Iterable[str]) -> list[str]:
     """Returns metrics without duplicates, each followed by the metric that is always reported next to it, if any."""
-    metrics = list(metrics)
-    companions = {name: METRICS.fact(name, "beside", "") for name in metrics}
-    with_duplicates = [each for name in metrics for each in (name, companions[name]) if each]
+    with_duplicates = [each for name in metrics for each in (name, METRICS.fact(name, "beside", "")) if each]
     return list(dict.fromkeys(with_duplicates))
 
 
