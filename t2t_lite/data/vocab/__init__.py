@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.vocab import sentencepiece, t2t, wordpiece
+from t2t_lite.data.vocab import sentencepiece, wordpiece
+from t2t_lite.data.vocab import t2t as tensor2tensor
 from t2t_lite.data.vocab.symbols import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT
 from t2t_lite.data.vocab.vocabulary import Vocabulary
 from t2t_lite.errors import UserError
@@ -29,9 +30,9 @@ _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
     "bytes": wordpiece.TokenListVocabulary,
     "characters": wordpiece.TokenListVocabulary,
     "sentencepiece_list": sentencepiece.PieceListVocabulary,
-    "subwords": t2t.SubwordVocabulary,
-    "t2t_bytes": t2t.T2tByteVocabulary,
-    "t2t_tokens": t2t.T2tTokenVocabulary,
+    "subwords": tensor2tensor.SubwordVocabulary,
+    "t2t_bytes": tensor2tensor.T2tByteVocabulary,
+    "t2t_tokens": tensor2tensor.T2tTokenVocabulary,
     "wordpiece": wordpiece.TokenListVocabulary,
     "wordpiece_list": wordpiece.PlainListVocabulary,
     "words": wordpiece.WordVocabulary,
@@ -104,10 +105,10 @@ def import_vocabulary(source: Path, path: Path) -> None:
     try:
         if content.startswith(b"{"):
             open_vocabulary(source)
-        elif t2t.is_token_list(content):
-            content = t2t.token_list(content)
-        elif t2t.is_subword_list(content):
-            content = t2t.subword_list(content)
+        elif tensor2tensor.is_token_list(content):
+            content = tensor2tensor.token_list(content)
+        elif tensor2tensor.is_subword_list(content):
+            content = tensor2tensor.subword_list(content)
         elif sentencepiece.is_plain_list(content):
             content = wordpiece.plain_list(content)
         else:
