@@ -12,21 +12,8 @@ import tensorflow as tf
 
 from t2t_lite.config import WIDE_BEAM, DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding import search_requests
-from t2t_lite.decoding.engine import (
-    LEARNED_POSITIONS,
-    Engine,
-    EngineHypothesis,
-    LineConstraint,
-    LineTerm,
-    Outcome,
-    Pairs,
-    Request,
-    by_length,
-    check_process,
-    output_scores,
-    padded,
-)
+from t2t_lite.decoding import engine, search_requests
+from t2t_lite.decoding.engine import EngineHypothesis, LineConstraint, LineTerm, Outcome, Pairs, Request
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.export_dir import ExportDir
 from t2t_lite.decoding.options import EngineOptions
@@ -58,7 +45,7 @@ class TensorFlowEngine:
     """
 
     name = "tensorflow"
-    positions_limit = LEARNED_POSITIONS
+    positions_limit = engine.LEARNED_POSITIONS
     _first_process: int | None = None  # the process in which TensorFlow started its threads, which a fork does not copy
 
     def __init__(
@@ -83,7 +70,7 @@ class TensorFlowEngine:
     def check_first_process(cls) -> None:
         """Raises UserError in a process that was forked from one that has used TensorFlow, see `check_process`."""
         cls._first_process = cls._first_process or os.getpid()
-        check_process(cls._first_process)
+        engine.check_process(cls._first_process)
 
     def check(
         self,
@@ -107,7 +94,7 @@ class TensorFlowEngine:
             rows, searcher, rules = batch
             inputs = search_requests.search_inputs(request, rows, rules, self.max_positions)
             search = searcher.compile if request.compiles_now and isinstance(searcher, AdaptiveSearcher) else searcher
-            result = search(padded([sources[row] for row in rows]), inputs, request.check)
+            result = search(engine.padded([sources[row] for row in rows]), inputs, request.check)
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))
@@ -138,7 +125,7 @@ class TensorFlowEngine:
 
         positions = max(1, min(settings.batch_tokens, _LOGITS // self.model.vocab_size))
         graph = self._graph("score", log_probs)
-        return output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings)
+        return engine.output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings)
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         model, layer = self._model_of_layer(layer)
@@ -201,7 +188,7 @@ class TensorFlowEngine:
             constraints = search_requests.make_constraints(request, self._phrases if with_phrases else None)
             searcher = self._searcher(request, constraints, terms)
             share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
-            parts = by_length(rows, lengths, searcher.batch_size_of, share)
+            parts = engine.by_length(rows, lengths, searcher.batch_size_of, share)
             batches += [(part, searcher, [*constraints, *terms]) for part in parts]
         return batches
 
@@ -268,7 +255,7 @@ def restored_model(
 
 def keras_engine(
     export: ExportDir, vocabularies: tuple[Vocabulary, Vocabulary], settings: DecodeHParams, options: EngineOptions
-) -> Engine:
+) -> engine.Engine:
     file = export.path / "model.keras"
     model = load_model_file(file)
     if settings.precision != model.hparams.precision:
@@ -287,7 +274,7 @@ def _by_pair(
     """Returns the result of `function` for each pair, computed in batches of at most `batch_tokens` positions."""
     results = [np.zeros(0)] * len(pairs.sources)
     lengths = [max(len(source), len(output)) for source, output in zip(*pairs, strict=True)]
-    for rows in by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
-        for row, result in zip(rows, function(*(padded([side[row] for row in rows]) for side in pairs))):
+    for rows in engine.by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
+        for row, result in zip(rows, function(*(engine.padded([side[row] for row in rows]) for side in pairs))):
             results[row] = result
     return results
