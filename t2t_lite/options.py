@@ -186,13 +186,13 @@ class Settings(Options):
         Raises:
           UserError: on an unknown name (with the nearest names) or an invalid value.
         """
-        kind = self.class_for(vars(self) | changes)
+        kind = self.class_for(self._values() | changes)
         changes = {kind.current_name(name): value for name, value in changes.items()}
         for name in changes:
             if name not in kind.names():
                 raise UserError(f"unknown setting '{name}'{kind.hint(name)}", status=2)
         # Another class may have a different setting with the same name.
-        values = {name: value for name, value in vars(self).items() if kind.owner(name) is self.owner(name)}
+        values = {name: value for name, value in self._values().items() if kind.owner(name) is self.owner(name)}
         return kind(**(values | changes))
 
     def changed(self, changes: Mapping[str, SettingValue] | str | None) -> Self:
@@ -213,7 +213,7 @@ class Settings(Options):
             if name in texts:
                 raise UserError(f"`{self.FLAG}`: {name} is given twice", status=2)
             texts[name] = value
-        kind = self.class_for(vars(self) | texts)
+        kind = self.class_for(self._values() | texts)
         for name in [name for name in texts if kind.current_name(name) != name]:
             if kind.current_name(name) in texts:
                 raise UserError(f"`{self.FLAG}`: {kind.current_name(name)} is given twice", status=2)
@@ -234,6 +234,9 @@ class Settings(Options):
     def hint(cls, name: str) -> str:
         """Returns what to write instead of an unknown name, as the end of a message."""
         return alias_hint(cls.FLAG, name) or nearest(name, cls.names())
+
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.names()}
 
     def warnings(self) -> list[str]:
         """Returns one line for each setting that is valid but probably a mistake, with its effect."""
@@ -266,7 +269,7 @@ class Settings(Options):
 
     def difference(self, other: Self) -> list[str]:
         """Returns "name: mine, not theirs" for each setting that differs in `other`."""
-        mine, theirs = vars(self), vars(other)
+        mine, theirs = self._values(), other._values()
         common = [name for name in mine if name in theirs]
         return [f"{name}: {mine[name]}, not {theirs[name]}" for name in common if mine[name] != theirs[name]]
 
