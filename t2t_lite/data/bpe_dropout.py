@@ -126,9 +126,8 @@ class NewTokens:
         for side, (split, texts) in enumerate(zip(self._sides, (inputs, targets))):
             if split is not None:
                 arguments = (texts.flat_values, texts.row_lengths(), tf.concat([seed, [window, side]], axis=0))
-                flat, lengths = batching.call_numpy(
-                    functools.partial(self._split, split), arguments, [tf.int32, tf.int64]
-                )
+                of_side = functools.partial(self._split, split)
+                flat, lengths = batching.call_numpy(of_side, arguments, [tf.int32, tf.int64])
                 flat.set_shape([None])
                 lengths.set_shape([None])
                 texts = batching.RaggedTensor.from_row_lengths(flat, lengths, validate=False)
