@@ -77,7 +77,6 @@ class Metric:
           hypotheses, references: see `score`.
           names: what errors call the hypotheses and the references, such as their files.
         """
-        del hypotheses, references, names
         return []
 
     def remarks(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[str]:
@@ -86,7 +85,6 @@ class Metric:
         Args:
           hypotheses, references: see `score`.
         """
-        del hypotheses, references
         return []
 
     def signature(self, num_references: int = 1) -> str:
@@ -97,7 +95,6 @@ class Metric:
         Args:
           num_references: number of sets of references.
         """
-        del num_references
         return ""
 
     def resampled(self) -> "SummedStatistics | SacrebleuMetric | None":
@@ -113,7 +110,6 @@ class Metric:
         Args:
           hypotheses, references: see `score`.
         """
-        del hypotheses, references
         return None
 
 
@@ -248,9 +244,7 @@ def options_taken(metric: str, options: Mapping[str, T]) -> dict[str, T]:
 
 def with_companions(metrics: Iterable[str]) -> list[str]:
     """Returns metrics without duplicates, each followed by the metric that is always reported next to it, if any."""
-    metrics = list(metrics)
-    companions = {name: METRICS.fact(name, "beside", "") for name in metrics}
-    with_duplicates = [each for name in metrics for each in (name, companions[name]) if each]
+    with_duplicates = [each for name in metrics for each in (name, METRICS.fact(name, "beside", "")) if each]
     return list(dict.fromkeys(with_duplicates))
 
 

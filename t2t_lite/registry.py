@@ -77,17 +77,14 @@ class Registry:
     Args:
       kind: the kind of object, for error messages ("problem").
       flag: the command-line flag that selects a name.
-      load: a function that registers everything else; see `set_loader`.
       facts: names of the facts that a registration may give.
     """
 
-    def __init__(
-        self, kind: str, flag: str, load: Callable[[], None] = lambda: None, facts: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, kind: str, flag: str, facts: tuple[str, ...] = ()) -> None:
         self.kind = kind
         self.known_facts = facts
         self.flag = flag
-        self.load = load
+        self.load: Callable[[], None] = lambda: None  # registers everything else, see `set_loader`
         self._entries: dict[str, _Entry] = {}
 
     @overload
@@ -232,14 +229,11 @@ class SetRegistry(Registry):
 PROBLEMS = Registry("problem", "problem")
 HPARAMS = SetRegistry("hparam set", "hparams_set", facts=("recipe",))
 MODELS = Registry("model", "model", facts=("hparams_class",))
-SELF_ATTENTION_TYPES = Registry(
-    "self-attention type", "hparams=self_attention_type", facts=("requires", "hparams_class")
-)
-FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type", facts=("requires", "hparams_class"))
-POSITION_ENCODINGS = Registry(
-    "position encoding", "hparams=position_encoding", facts=("requires", "is_limited", "hparams_class")
-)
-NORM_TYPES = Registry("norm type", "hparams=norm_type", facts=("requires", "hparams_class"))
+_FACTS = ("requires", "hparams_class")  # of everything that the other settings of models and training select
+SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_type", _FACTS)
+FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type", _FACTS)
+POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding", (*_FACTS, "is_limited"))
+NORM_TYPES = Registry("norm type", "hparams=norm_type", _FACTS)
 METRICS = Registry(
     "metric",
     "eval_metric",
@@ -248,13 +242,9 @@ METRICS = Registry(
         *("evaluated_with", "evaluated_for", "needs_language"),
     ),
 )
-OPTIMIZERS = Registry(
-    "optimizer", "hparams=optimizer", facts=("requires", "moments", "decays_weights", "reads_adam", "hparams_class")
-)
+OPTIMIZERS = Registry("optimizer", "hparams=optimizer", (*_FACTS, "moments", "decays_weights", "reads_adam"))
 LEARNING_RATE_SCHEDULES = Registry(
-    "learning rate schedule",
-    "hparams=learning_rate_schedule",
-    facts=("requires", "needs_decay_steps", "ends_at_0", "hparams_class"),
+    "learning rate schedule", "hparams=learning_rate_schedule", (*_FACTS, "needs_decay_steps", "ends_at_0")
 )
 CONSTRAINTS = Registry("constraint", "decode_hparams=constraints", facts=("setting",))
 SCORERS = Registry("scorer", "decode_hparams=scorers")
@@ -428,13 +418,8 @@ for _name, _function, _summary, _needs_decay_steps in (
     ("linear", "linear", "Falls linearly to 0 at learning_rate_decay_steps.", True),
     ("constant", "constant", "Stays at the peak after warm-up.", False),
 ):
-    LEARNING_RATE_SCHEDULES.register_lazily(
-        _name,
-        f"t2t_lite.schedules:{_function}",
-        _summary,
-        needs_decay_steps=_needs_decay_steps,
-        ends_at_0=_needs_decay_steps,
-    )
+    _facts = {"needs_decay_steps": _needs_decay_steps, "ends_at_0": _needs_decay_steps}
+    LEARNING_RATE_SCHEDULES.register_lazily(_name, f"t2t_lite.schedules:{_function}", _summary, **_facts)
 
 for _name, _function, _summary, _setting in (
     ("min_length", "min_length", "No output is shorter than min_length_ratio times its input.", "min_length_ratio"),

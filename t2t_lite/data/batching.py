@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from t2t_lite.arrays import Array
 
+RaggedTensor: Any = tf.RaggedTensor  # its constructors have no types
 _LONGEST = 2**15  # when sorting by target length, longer texts count as this long
 _DRAWS = 2**24  # upper bound of the random numbers that order pairs of equal length
 # When batching by both lengths, each division gives its first part a random share of the batches in this range.
@@ -87,9 +88,7 @@ def cut_into_batches(
             tf.ensure_shape(tensor, [None])
             for tensor in call_numpy(_divide, [lengths, draws, shares], [tf.int64, tf.int64])
         )
-    rows = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
-        tf.cast(order, tf.int64), batch_of, nrows=number
-    )
+    rows = RaggedTensor.from_value_rowids(tf.cast(order, tf.int64), batch_of, nrows=number)
     rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
     return rows if seed is None else tf.gather(rows, _random_order(rows.nrows(), seed))
 
@@ -106,7 +105,7 @@ def cut_into_shapes(
     order, sizes, shape_of = (
         tf.ensure_shape(tensor, [None]) for tensor in call_numpy(fill_shapes, [lengths, draws, shapes], 3 * [tf.int64])
     )
-    rows = tf.RaggedTensor.from_row_lengths(order, sizes)  # pyright: ignore[reportAttributeAccessIssue]
+    rows = RaggedTensor.from_row_lengths(order, sizes)
     batches = _random_order(rows.nrows(), seed)
     return tf.gather(rows, batches), tf.gather(shapes, tf.gather(shape_of, batches))
 

@@ -120,18 +120,17 @@ class NewTokens:
         """
         import tensorflow as tf
 
-        from t2t_lite.data.batching import call_numpy
+        from t2t_lite.data import batching
 
         sides = []
         for side, (split, texts) in enumerate(zip(self._sides, (inputs, targets))):
             if split is not None:
                 arguments = (texts.flat_values, texts.row_lengths(), tf.concat([seed, [window, side]], axis=0))
-                flat, lengths = call_numpy(functools.partial(self._split, split), arguments, [tf.int32, tf.int64])
+                of_side = functools.partial(self._split, split)
+                flat, lengths = batching.call_numpy(of_side, arguments, [tf.int32, tf.int64])
                 flat.set_shape([None])
                 lengths.set_shape([None])
-                texts = tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
-                    flat, lengths, validate=False
-                )
+                texts = batching.RaggedTensor.from_row_lengths(flat, lengths, validate=False)
             sides.append(texts)
         return tuple(sides)
 

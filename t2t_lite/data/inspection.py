@@ -75,13 +75,12 @@ class Padding(NamedTuple):
 
 
 def padding_of_batches(
-    lengths: tuple[np.ndarray, np.ndarray], batch_tokens: int, max_length: int, batch_by: str
+    lengths: tuple[np.ndarray, np.ndarray], batch_tokens: int, max_length: int
 ) -> tuple[Padding, Padding]:
     """Returns the padding of inputs and targets if examples are batched as in training.
 
     `lengths` has the lengths of inputs and of targets in tokens, including the end symbol, int64 [examples] each.
-    Examples with a side longer than `max_length` are left out. Batches have about `batch_tokens` target tokens; for
-    `batch_by`, see `cut_into_batches`.
+    Examples with a side longer than `max_length` are left out. Batches have about `batch_tokens` target tokens.
     """
     kept = np.maximum(*lengths) <= max_length
     inputs, targets = (side[kept] for side in lengths)
@@ -89,7 +88,7 @@ def padding_of_batches(
     window = max(1, window_size(len(targets)))
     for start in range(0, len(targets), window):
         sides = [tf.constant(side[start : start + window], tf.int64) for side in (inputs, targets)]
-        rows = cut_into_batches(sides[0], sides[1], batch_tokens, None, batch_by)
+        rows = cut_into_batches(sides[0], sides[1], batch_tokens, None, "both")
         batch_statistics.append(
             [
                 np.stack([tf.reduce_max(side, axis=1), tf.reduce_sum(side, axis=1), rows.row_lengths()])
@@ -172,6 +171,6 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
                 inspection.texts.append((of_inputs.tokens_of(inputs), of_targets.tokens_of(targets)))
     inputs, targets = map(np.concatenate, zip(*lengths))
     usual = HParams()
-    paddings = padding_of_batches((inputs, targets), usual.batch_tokens, usual.max_length, "both")
+    paddings = padding_of_batches((inputs, targets), usual.batch_tokens, usual.max_length)
     inspection.padding.update(zip(SIDES, paddings))
     return inspection

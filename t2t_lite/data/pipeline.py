@@ -351,16 +351,7 @@ def batches(
       seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
     """
     manifest = _manifest(problem, data_dir)
-    windows = Windows(
-        shards=_shards(data_dir, manifest, split),
-        size=window_size(manifest.splits[split]["examples"]),
-        is_reversed=problem.is_reversed,
-        max_length=max_length,
-        batch_tokens=batch_tokens,
-        batch_by=batch_by,
-        seed=seed,
-        epoch=epoch,
-    )
+    windows = _windows(problem, data_dir, manifest, split, max_length, batch_tokens, batch_by, seed, epoch)
     # Windows are cut while batches of the window before them are used.
     batches_of_windows = windows.read().prefetch(1).flat_map(lambda *window: _gathered(*window, is_whole=True))
     return batches_of_windows.prefetch(tf.data.AUTOTUNE).with_options(_without_autotune())
@@ -379,6 +370,12 @@ def _gathered(inputs: Array, targets: Array, chosen: Array, sizes: tf.Tensor, is
         return padded if is_whole else padded | {"rows": rows, "tokens": tf.cast(tokens, tf.float32)}
 
     return tf.data.Dataset.from_tensor_slices((chosen, sizes)).map(batch)
+
+
+def _windows(problem: Problem, data_dir: Path, manifest: Manifest, split: str, *settings: Any) -> Windows:
+    """Returns the windows of a split; `settings` are those of `Windows` from `max_length` on."""
+    size = window_size(manifest.splits[split]["examples"])
+    return Windows(_shards(data_dir, manifest, split), size, problem.is_reversed, *settings)
 
 
 def _shards(data_dir: Path, manifest: Manifest, split: str) -> list[str]:
@@ -422,18 +419,9 @@ def epochs(
         tokens) of the whole batch. Reads only these rows if the data has an index and texts are not changed.
     """
     manifest = _manifest(problem, data_dir)
-    windows = Windows(
-        shards=_shards(data_dir, manifest, "train"),
-        size=window_size(manifest.splits["train"]["examples"]),
-        is_reversed=problem.is_reversed,
-        max_length=max_length,
-        batch_tokens=batch_tokens,
-        batch_by=batch_by,
-        seed=seed,
-        epoch=first_epoch,
-        shapes=_shapes(problem, data_dir, manifest, batch_tokens, max_length) if batch_by == "shapes" else None,
-        host=host,
-    )
+    windows = _windows(problem, data_dir, manifest, "train", max_length, batch_tokens, batch_by, seed, first_epoch)
+    shapes = _shapes(problem, data_dir, manifest, batch_tokens, max_length) if batch_by == "shapes" else None
+    windows = dataclasses.replace(windows, shapes=shapes, host=host)
     new_tokens = make_new_tokens(problem, data_dir, manifest, bpe_dropout, max_length) if bpe_dropout else None
     changes = new_tokens is not None or pair_concatenation > 0
     index = None if changes else read_index(data_dir, manifest)

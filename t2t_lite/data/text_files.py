@@ -175,19 +175,14 @@ def unpacked(file: BufferedReader, name: str) -> Iterator[BufferedIOBase]:
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
     """Yields the pairs of two files of equal length, including pairs with an empty side."""
-    left, right = read_lines(inputs), read_lines(targets)
-    count = 0
-    while True:
-        source, target = next(left, None), next(right, None)
+    for count, (source, target) in enumerate(itertools.zip_longest(read_lines(inputs), read_lines(targets))):
         if source is None or target is None:
-            break
-        count += 1
+            longer, shorter = (targets, inputs) if source is None else (inputs, targets)
+            raise UserError(
+                f"{longer} has more lines than {shorter} ({count}); line n of one must correspond to line n of the "
+                f"other"
+            )
         yield Example(source, target)
-    if source is not target:
-        longer, shorter = (targets, inputs) if source is None else (inputs, targets)
-        raise UserError(
-            f"{longer} has more lines than {shorter} ({count}); line n of one must correspond to line n of the other"
-        )
 
 
 def read_any_parallel(inputs: Path, targets: Path, allow_unequal: bool = True) -> Iterator[Example]:

@@ -12,18 +12,8 @@ import tensorflow as tf
 
 from t2t_lite.config import WIDE_BEAM, DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding.engine import (
-    LEARNED_POSITIONS,
-    Engine,
-    EngineHypothesis,
-    Outcome,
-    Pairs,
-    Request,
-    by_length,
-    check_process,
-    output_scores,
-    padded,
-)
+from t2t_lite.decoding import engine, search_requests
+from t2t_lite.decoding.engine import EngineHypothesis, LineConstraint, LineTerm, Outcome, Pairs, Request
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.export_dir import ExportDir
 from t2t_lite.decoding.options import EngineOptions
@@ -31,15 +21,6 @@ from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import MISSING
 from t2t_lite.decoding.search.searcher import AdaptiveSearcher, Searcher, tokens_of_batch
-from t2t_lite.decoding.search_requests import (
-    LineConstraint,
-    LineTerm,
-    PhraseVocabulary,
-    make_beam_search,
-    make_constraints,
-    make_score_terms,
-    search_inputs,
-)
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import load_model_file, make_model
@@ -64,7 +45,7 @@ class TensorFlowEngine:
     """
 
     name = "tensorflow"
-    positions_limit = LEARNED_POSITIONS
+    positions_limit = engine.LEARNED_POSITIONS
     _first_process: int | None = None  # the process in which TensorFlow started its threads, which a fork does not copy
 
     def __init__(
@@ -81,7 +62,7 @@ class TensorFlowEngine:
         self._options = options
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the most recently used one at the end
         self._lock = threading.Lock()
-        self._phrases: PhraseVocabulary | None = None  # of the target vocabulary, made for the first phrases
+        self._phrases: search_requests.PhraseVocabulary | None = None  # made for the first phrases
         self._graphs: dict[Hashable, Callable[..., tf.Tensor]] = {}  # of scores and attention, by name
         self._graphs_lock = threading.Lock()  # tracing takes a second, in which searches can start
 
@@ -89,7 +70,7 @@ class TensorFlowEngine:
     def check_first_process(cls) -> None:
         """Raises UserError in a process that was forked from one that has used TensorFlow, see `check_process`."""
         cls._first_process = cls._first_process or os.getpid()
-        check_process(cls._first_process)
+        engine.check_process(cls._first_process)
 
     def check(
         self,
@@ -111,9 +92,9 @@ class TensorFlowEngine:
 
         def search_batch(batch: _Batch) -> None:
             rows, searcher, rules = batch
-            inputs = search_inputs(request, rows, rules, self.max_positions)
+            inputs = search_requests.search_inputs(request, rows, rules, self.max_positions)
             search = searcher.compile if request.compiles_now and isinstance(searcher, AdaptiveSearcher) else searcher
-            result = search(padded([sources[row] for row in rows]), inputs, request.check)
+            result = search(engine.padded([sources[row] for row in rows]), inputs, request.check)
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))
@@ -144,7 +125,7 @@ class TensorFlowEngine:
 
         positions = max(1, min(settings.batch_tokens, _LOGITS // self.model.vocab_size))
         graph = self._graph("score", log_probs)
-        return output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings)
+        return engine.output_scores(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings)
 
     def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         model, layer = self._model_of_layer(layer)
@@ -194,7 +175,7 @@ class TensorFlowEngine:
 
     def _batches(self, request: Request) -> list[_Batch]:
         """Divides lines into batches of similar length that are small enough for each thread to get one."""
-        terms = make_score_terms(request)
+        terms = search_requests.make_score_terms(request)
         lengths = [len(source) for source in request.sources]
         phrases = request.phrases or [()] * len(lengths)
         batches: list[_Batch] = []
@@ -203,11 +184,11 @@ class TensorFlowEngine:
             if not rows and (with_phrases or request.rows):
                 continue
             if with_phrases and self._phrases is None:
-                self._phrases = PhraseVocabulary(request.vocabulary)  # reads all tokens, so once
-            constraints = make_constraints(request, self._phrases if with_phrases else None)
+                self._phrases = search_requests.PhraseVocabulary(request.vocabulary)  # reads all tokens, so once
+            constraints = search_requests.make_constraints(request, self._phrases if with_phrases else None)
             searcher = self._searcher(request, constraints, terms)
             share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
-            parts = by_length(rows, lengths, searcher.batch_size_of, share)
+            parts = engine.by_length(rows, lengths, searcher.batch_size_of, share)
             batches += [(part, searcher, [*constraints, *terms]) for part in parts]
         return batches
 
@@ -221,7 +202,7 @@ class TensorFlowEngine:
                 f"beam_size={settings.beam_size} is larger than the {vocabulary.size:,} tokens of "
                 f"{vocabulary.path.name}; use a smaller one: 4 is common, and more than 100 rarely helps"
             )
-        search = make_beam_search(settings, vocabulary, request.num_wanted, constraints, terms)
+        search = search_requests.make_beam_search(settings, vocabulary, request.num_wanted, constraints, terms)
         key = search, settings.batch_tokens
         with self._lock:
             if key not in self._searchers:
@@ -274,7 +255,7 @@ def restored_model(
 
 def keras_engine(
     export: ExportDir, vocabularies: tuple[Vocabulary, Vocabulary], settings: DecodeHParams, options: EngineOptions
-) -> Engine:
+) -> engine.Engine:
     file = export.path / "model.keras"
     model = load_model_file(file)
     if settings.precision != model.hparams.precision:
@@ -293,7 +274,7 @@ def _by_pair(
     """Returns the result of `function` for each pair, computed in batches of at most `batch_tokens` positions."""
     results = [np.zeros(0)] * len(pairs.sources)
     lengths = [max(len(source), len(output)) for source, output in zip(*pairs, strict=True)]
-    for rows in by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
-        for row, result in zip(rows, function(*(padded([side[row] for row in rows]) for side in pairs))):
+    for rows in engine.by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
+        for row, result in zip(rows, function(*(engine.padded([side[row] for row in rows]) for side in pairs))):
             results[row] = result
     return results

@@ -341,20 +341,8 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        beams = self._search(
-            lines,
-            settings,
-            num_wanted=1,
-            prefixes=prefixes,
-            first_line=first_line,
-            on_done=on_done,
-            constraints=constraints,
-            phrases=phrases,
-            terms=terms,
-            check=check,
-            copy_letterless=copy_letterless,
-            exact_scores=return_scores,
-        )
+        options = prefixes, first_line, on_done, constraints, phrases, terms, check, copy_letterless
+        beams = self._search(lines, settings, 1, *options, exact_scores=return_scores)
         best = [hypotheses[0] for hypotheses in beams]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -391,18 +379,8 @@ class Translator:
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist or
         some have the same text: then only the best of them is returned.
         """
-        return self._search(
-            lines,
-            settings,
-            num_wanted=0,
-            prefixes=prefixes,
-            first_line=first_line,
-            on_done=on_done,
-            constraints=constraints,
-            phrases=phrases,
-            terms=terms,
-            copy_letterless=copy_letterless,
-        )
+        options = prefixes, first_line, on_done, constraints, phrases, terms, None, copy_letterless
+        return self._search(lines, settings, 0, *options)
 
     @or_a_single_text("lines")
     def sample(

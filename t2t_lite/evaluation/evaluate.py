@@ -23,27 +23,10 @@ from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation import stored
 from t2t_lite.evaluation.examples import EXAMPLES, examples_text, make_examples, read_examples
 from t2t_lite.evaluation.options import EvalOptions
-from t2t_lite.evaluation.stored import (
-    FOLDER,
-    FORMAT,
-    HYPOTHESES,
-    INPUTS,
-    NOTE,
-    REPORT,
-    SCORES,
-    TREES_ONLY,
-    Figure,
-    SplitScores,
-    changed_texts,
-    code_of_outputs,
-    evaluation_report,
-    folder_name,
-    read_scores,
-    reference_names,
-    write_lines,
-)
+from t2t_lite.evaluation.stored import NOTE, Figure, SplitScores
 from t2t_lite.files import as_json, file_sha256, split_paths, write_text, written_folder
 from t2t_lite.metric import (
     TOKENS,
@@ -145,12 +128,12 @@ class EvalRequest:
             settings = ",".join(
                 f"{name}={value:g}" if type(value) is float else f"{name}={value}" for name, value in named.items()
             )
-        name = folder_name(self.options.split, self.source.selection.path, settings)
-        return self.source.run_dir.path / FOLDER / name
+        name = stored.folder_name(self.options.split, self.source.selection.path, settings)
+        return self.source.run_dir.path / stored.FOLDER / name
 
     def decoded_by(self) -> dict[str, Any]:
         """Returns everything that outputs depend on, as JSON data; equal data means equal outputs."""
-        code = code_of_outputs(self.source.run_dir, self.source.settings)
+        code = stored.code_of_outputs(self.source.run_dir, self.source.settings)
         return {
             "problem": self.problem.name,
             "split": self.options.split,
@@ -164,7 +147,7 @@ class EvalRequest:
     def stored(self) -> SplitScores | None:
         """Returns the stored scores of the outputs, whatever their metrics and references; None if there are none."""
         run, checkpoint = self.source.run_dir.path, self.source.selection.path
-        found = None if self.options.again else read_scores(self.folder, run, checkpoint)
+        found = None if self.options.again else stored.read_scores(self.folder, run, checkpoint)
         if found is None or found.content["decoded_by"] != self.decoded_by():
             return None
         # Versions up to 0.9 computed the losses in the precision of the search.
@@ -189,7 +172,7 @@ class EvalRequest:
         }
         digests = depends | {"references": [each["sha256"] for each in depends["references"]]}
         return {
-            "format": FORMAT,
+            "format": stored.FORMAT,
             "version": t2t_lite.__version__,
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "run": str(self.source.run_dir.path.absolute()),
@@ -288,38 +271,38 @@ def score(request: EvalRequest) -> SplitScores:
     """Returns the scores for a request: those that are stored, or new ones of the stored outputs or of a search."""
     options, problem = request.options, request.problem
     wanted = [*usual_metrics(problem), *requested_metrics(options.metrics, problem)] if options.decode else []
-    folder, stored = request.folder, request.stored()
-    known = [figure.metric for figure in stored.figures if figure.metric] if stored else []
+    folder, earlier = request.folder, request.stored()
+    known = [figure.metric for figure in earlier.figures if figure.metric] if earlier else []
     metrics = list(dict.fromkeys([*wanted, *(name for name in known if _can_score(name, problem))]))
     held: list[Figure] = []
     codes: dict[str, str] = {}
     # Scores that cannot be computed now stay, if they are of the same references.
-    if stored and stored.reference_digests == [file_sha256(path) for path in request.references]:
+    if earlier and earlier.reference_digests == [file_sha256(path) for path in request.references]:
         of_tokens = {*map(figure_name, METRICS.having("needs", TOKENS)), PER_WORD}
-        for each in stored.figures:
+        for each in earlier.figures:
             is_known = _can_score(each.metric, problem) if each.metric else each.name in of_tokens
             held += [] if is_known else [each]
-        by = stored.content.get("scored_by", {})
+        by = earlier.content.get("scored_by", {})
         codes = {name: code for name, code in by.items() if not _can_score(name, problem)}
     about = request.about(metrics, codes)
-    if stored and _holds(stored, about) and set(wanted) <= set(known):
-        return stored
+    if earlier and _holds(earlier, about) and set(wanted) <= set(known):
+        return earlier
     inputs, references = request.texts()
-    if stored:
-        sums, seconds = TokenSums(**stored.content["tokens"]), stored.content["seconds"]
-        kept = stored.hypotheses, stored.only_trees
-        outputs = _Outputs(*kept, sums, seconds, stored.members, read_examples(stored.path))
+    if earlier:
+        sums, seconds = TokenSums(**earlier.content["tokens"]), earlier.content["seconds"]
+        kept = earlier.hypotheses, earlier.only_trees
+        outputs = _Outputs(*kept, sums, seconds, earlier.members, read_examples(earlier.path))
     else:
-        for name in [] if options.again else changed_texts(folder):
+        for name in [] if options.again else stored.changed_texts(folder):
             LOG.warning(f"{folder / name} was changed after it was scored; decoding the split again")
         outputs = _outputs_of_model(request, inputs, references[0])
     about["checkpoint"]["members"] = outputs.members
     figures = _figures(problem, metrics, outputs, inputs, references)
     # The problem's own metric is the first one.
     figures = [*(each for each in figures if each.metric), *held, *(each for each in figures if not each.metric)]
-    texts = {INPUTS: inputs, HYPOTHESES: outputs.hypotheses}
-    texts |= {TREES_ONLY: outputs.only_trees} if outputs.only_trees else {}
-    texts |= dict(zip(reference_names(len(references)), references, strict=True))
+    texts = {stored.INPUTS: inputs, stored.HYPOTHESES: outputs.hypotheses}
+    texts |= {stored.TREES_ONLY: outputs.only_trees} if outputs.only_trees else {}
+    texts |= dict(zip(stored.reference_names(len(references)), references, strict=True))
     buckets = None
     if outputs.hypotheses:
         scorer = make_metric(problem.metric, **options_for(problem.metric, problem))
@@ -332,7 +315,7 @@ def score(request: EvalRequest) -> SplitScores:
         )
     with written_folder(folder, "`output_dir`") as partial:
         for name, lines in texts.items():
-            write_lines(partial / name, lines)
+            stored.write_lines(partial / name, lines)
         content = {
             **about,
             "lines": len(inputs),
@@ -343,13 +326,13 @@ def score(request: EvalRequest) -> SplitScores:
             "by_length": buckets,
             "texts": {path.name: file_sha256(path) for path in sorted(partial.iterdir())},
         }
-        write_text(partial / SCORES, as_json(content) + "\n")
+        write_text(partial / stored.SCORES, as_json(content) + "\n")
         if outputs.examples:
             write_text(partial / EXAMPLES, examples_text(outputs.examples))
         run_dir, checkpoint = request.source.run_dir, request.source.selection.path
-        written = read_scores(partial, run_dir.path, checkpoint, decoded_now=stored is None)
+        written = stored.read_scores(partial, run_dir.path, checkpoint, decoded_now=earlier is None)
         assert written is not None
-        write_text(partial / REPORT, evaluation_report(written))
+        write_text(partial / stored.REPORT, stored.evaluation_report(written))
     return dataclasses.replace(written, path=folder, scored_now=True)
 
 
@@ -362,15 +345,15 @@ def _can_score(metric: str, problem: Problem) -> bool:
     return metric in METRICS and knows_language(metric, problem)
 
 
-def _holds(stored: SplitScores, about: Mapping[str, Any]) -> bool:
+def _holds(earlier: SplitScores, about: Mapping[str, Any]) -> bool:
     """Returns whether stored scores depend on the same as `about`, see `EvalRequest.about`."""
-    if "digest" in stored.content:
-        return stored.content["digest"] == about["digest"]
+    if "digest" in earlier.content:
+        return earlier.content["digest"] == about["digest"]
     # Earlier versions stored the code of plug-ins apart from the signatures.
-    codes = stored.content.get("scored_by", {})
-    signatures = {figure.metric: _VERSIONS.sub("", figure.signature) for figure in stored.figures if figure.metric}
+    codes = earlier.content.get("scored_by", {})
+    signatures = {figure.metric: _VERSIONS.sub("", figure.signature) for figure in earlier.figures if figure.metric}
     by = {name: " ".join(filter(None, (codes.get(name), signatures.get(name)))) for name in about["scored_by"]}
-    return by == about["scored_by"] and stored.reference_digests == [each["sha256"] for each in about["references"]]
+    return by == about["scored_by"] and earlier.reference_digests == [each["sha256"] for each in about["references"]]
 
 
 def _outputs_of_model(request: EvalRequest, inputs: Sequence[str], references: Sequence[str]) -> _Outputs:

@@ -13,14 +13,8 @@ from t2t_lite.evaluation.evaluate import make_request
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.evaluation.stored import table
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.visualization.attention_map import (
-    MEASURES,
-    HasAttention,
-    chosen_layers,
-    head_statistics,
-    make_map,
-    statistics_json,
-)
+from t2t_lite.visualization import attention_map
+from t2t_lite.visualization.attention_map import MEASURES
 
 _FORMATS = {measure.name: "{:.1%}" if measure.is_share else "{:.2f}" for measure in MEASURES}
 
@@ -96,13 +90,13 @@ def measure_heads(
         raise UserError("cannot measure heads: no line has text on both sides; check the texts in `data_dir`")
     source = request.source
     translator = Translator.of(source, EngineOptions(lambda line: None))
-    model: HasAttention = Parser(translator) if source.writes_trees else translator
+    model: attention_map.HasAttention = Parser(translator) if source.writes_trees else translator
     measured = []
-    for kind, numbers in chosen_layers(model).items():
+    for kind, numbers in attention_map.chosen_layers(model).items():
         for layer in numbers:
             attentions = model.attention(*map(list, zip(*pairs)), kind, layer)
-            maps = [make_map(kind, layer, *of_line) for of_line in attentions]
-            measured.append(statistics_json(head_statistics(maps)))
+            maps = [attention_map.make_map(kind, layer, *of_line) for of_line in attentions]
+            measured.append(attention_map.statistics_json(attention_map.head_statistics(maps)))
     about = {"run": source.run_dir.path.name, "checkpoint": source.checkpoint, "split": split}
     return HeadsReport({**about, "lines": len(pairs), "layers": measured})
 

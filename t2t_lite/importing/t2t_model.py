@@ -28,21 +28,16 @@ from t2t_lite.models.transformer import Transformer
 # old versions, which lack the setting. Other settings, such as those for training, images or several problems, do not
 # affect the outputs.
 _ALLOWED: dict[str, tuple[Any, ...]] = {
-    "bottom": ({},),
+    **dict.fromkeys(("bottom", "name", "top"), ({},)),
     "causal_decoder_self_attention": (True,),
     "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
     "gumbel_noise_weight": (0.0,),
-    "hard_attention_k": (0,),
-    "name": ({},),
-    "nbr_decoder_problems": (1,),
+    **dict.fromkeys(("hard_attention_k", "num_area_layers"), (0,)),
+    **dict.fromkeys(("nbr_decoder_problems", "vocab_divisor"), (1,)),
     "norm_type": ("layer",),
-    "num_area_layers": (0,),
     "prepend_mode": ("none",),
-    "proximity_bias": (False,),
+    **dict.fromkeys(("proximity_bias", "unidirectional_encoder"), (False,)),
     "self_attention_type": ("dot_product", "dot_product_relative"),
-    "top": ({},),
-    "unidirectional_encoder": (False,),
-    "vocab_divisor": (1,),
     "weight_dtype": ("float32",),  # weights of other types are stored in encoded form
 }
 # The norm position by (layer_preprocess_sequence, layer_postprocess_sequence). Dropout does not affect outputs.

@@ -26,8 +26,8 @@ from t2t_lite.system.locks import locked
 # A group of variables that only averages have.
 _ABOUT_AVERAGE = "average"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
-# Patterns of variable names in version 0.1, and what replaces them now.
-_RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
+# The beginning of names in version 0.1 that have cross_attention now.
+_MEMORY_ATTENTION = re.compile(r"(decoder_\d+[._])memory_attention")
 
 
 def by_name(keras_variables: Collection[keras.Variable]) -> dict[str, tf.Variable]:
@@ -143,9 +143,7 @@ def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) ->
     """
     renamed = {}
     for name, array in arrays.items():
-        new = name
-        for pattern, replacement in _RENAMED:
-            new = pattern.sub(replacement, new)
+        new = _MEMORY_ATTENTION.sub(r"\1cross_attention", name)
         renamed[new if name not in names and new in names else name] = array
     return renamed
 

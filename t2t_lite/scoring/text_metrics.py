@@ -50,7 +50,6 @@ class BySacrebleu(Metric):
     def report(
         self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
-        del names
         return [self.corpus_score(hypotheses, *references).format(signature=self.signature(len(references)))]
 
     def remarks(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[str]:
@@ -173,7 +172,6 @@ class PaperBleu(BySacrebleu):
         self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
         """Returns the line that multi-bleu.perl prints, with our label and a signature. See `Metric.report`."""
-        del names
         score = self.corpus_score(hypotheses, *references)
         assert isinstance(score, BLEUScore)
         precisions = "/".join(f"{precision:.1f}" for precision in score.precisions)

@@ -220,7 +220,6 @@ def cpus_as_devices(number: int) -> Iterator[None]:
     """Makes MultiWorkerMirroredStrategy use `number` CPU devices per worker inside the block; 0: its default, one."""
 
     def local_devices(extended: object, resolver: object, worker: str) -> tuple[tuple[str, ...], str]:
-        del extended, resolver
         return tuple(f"{worker}/device:CPU:{i}" for i in range(number)), "CPU"
 
     original = CollectiveAllReduceExtended._initialize_local_devices

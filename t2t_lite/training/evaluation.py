@@ -30,18 +30,10 @@ from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.evaluations import add_evaluation, best_steps, read_evaluations
 from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
+from t2t_lite.training import micro_batching
 from t2t_lite.training.devices import all_reduce_sum, device_memory, make_strategy
 from t2t_lite.training.loss import evaluation_sums
-from t2t_lite.training.micro_batching import (
-    ElementSpec,
-    MicroBatches,
-    OnMicroBatches,
-    ReplicaBatch,
-    bound_micro_batches,
-    distribute_batches,
-    first_replica,
-    num_micro_batches,
-)
+from t2t_lite.training.micro_batching import ElementSpec, MicroBatches, OnMicroBatches, ReplicaBatch
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.policy import Interruption
 from t2t_lite.training.reports import Progress
@@ -83,10 +75,10 @@ class EvalSums:
         """
         totals = np.zeros(4)
         for batch in batches:
-            size = num_micro_batches(batch)
+            size = micro_batching.num_micro_batches(batch)
             for sums in self._micro_batch_sums(batch):
                 totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
-                on_done(float(first_replica(batch["tokens"])) / size)
+                on_done(float(micro_batching.first_replica(batch["tokens"])) / size)
         return TokenSums(*all_reduce_sum(self._strategy, totals).tolist())
 
 
@@ -109,10 +101,11 @@ class SplitLosses:
         problem, hparams = run_dir.problem, run_dir.hparams
         manifest = manifest_of_file(Path(data_dir) / FILENAME.format(problem.data_name))
         if isinstance(limit, TrainOptions):
-            limit = bound_micro_batches(hparams, manifest, *manifest.vocab_sizes(problem), strategy, limit)
+            sizes = manifest.vocab_sizes(problem)
+            limit = micro_batching.bound_micro_batches(hparams, manifest, *sizes, strategy, limit)
         pairs = batches(problem, data_dir, split, batch_tokens=hparams.batch_tokens)
         self._reading = lambda: reading_shards(problem.data_name, data_dir)
-        self._batches = distribute_batches(strategy, pairs, limit)
+        self._batches = micro_batching.distribute_batches(strategy, pairs, limit)
         self._sums = EvalSums(strategy, model, self._batches.element_spec, limit.num_parallel)
         lengths = manifest.splits[split]["lengths"][problem.in_direction(SIDES)[1]]
         self.num_tokens = sum(int(length) * number for length, number in lengths.items())

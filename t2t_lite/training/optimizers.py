@@ -250,16 +250,9 @@ class FusedAdam(Optimizer):
 OF_ALL_VARIABLES = ("apply", "_backend_update_step", "_apply_weight_decay")
 
 
-def has_schedule(rule: keras.optimizers.Optimizer) -> bool:
-    """Returns whether an optimizer has a learning rate schedule; the public `learning_rate` is only its next value."""
-    return isinstance(rule._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
-
-
 # Arguments of Keras optimizers that the trainer does not use, and the settings that replace them.
 _SETTINGS = {
-    "clipnorm": "clip_norm",
-    "clipvalue": "clip_norm",
-    "global_clipnorm": "clip_norm",
+    **dict.fromkeys(("clipnorm", "clipvalue", "global_clipnorm"), "clip_norm"),
     "use_ema": "ema_decay",
     "gradient_accumulation_steps": "batch_tokens",
     "loss_scale_factor": "precision=mixed_float16",
@@ -274,7 +267,8 @@ def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) 
         raise UserError(
             f"the optimizer '{hparams.optimizer}' ignores weight_decay; pass it weight_decay=hparams.weight_decay"
         )
-    if has_schedule(rule):
+    # The public `learning_rate` is only the next value of a schedule.
+    if isinstance(rule._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
         raise UserError(
             f"the optimizer '{hparams.optimizer}' has its own schedule, which training does not use; register the "
             f"schedule in LEARNING_RATE_SCHEDULES"

@@ -11,16 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.runs import evaluations
 from t2t_lite.runs.checkpoint_files import remove_old
-from t2t_lite.runs.evaluations import (
-    add_evaluation,
-    announce_evaluation,
-    best_steps,
-    end_announcement,
-    evaluations_without_gain,
-    is_evaluation_due,
-    read_evaluations,
-)
 from t2t_lite.training.devices import all_gather, all_reduce_sum, has_workers
 from t2t_lite.training.options import Callbacks, TrainOptions
 
@@ -53,7 +45,6 @@ class StopSignals:
             signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        del frame
         self.number = number
         self._on_signal()
         self.__exit__()
@@ -171,27 +162,27 @@ class Policy:
     def announce_evaluation(self, step: int) -> None:
         """Records that a checkpoint will be evaluated, so that a resumed run does not skip that."""
         if self.evaluates and self._is_chief:
-            announce_evaluation(self._path, step)
+            evaluations.announce_evaluation(self._path, step)
 
     def best_steps(self) -> list[int]:
         """Returns the steps of the best checkpoints, which are kept."""
-        options = self._options
-        return best_steps(read_evaluations(self._path), options.eval_metric, options.keep_best_n)
+        metric, number = self._options.eval_metric, self._options.keep_best_n
+        return evaluations.best_steps(evaluations.read_evaluations(self._path), metric, number)
 
     def misses_evaluation(self, step: int) -> bool:
         """Returns whether the last checkpoint's evaluation is due but missing. All workers must call it together."""
         if not self.evaluates or not step:
             return False
         every = self._options.save_checkpoints_steps
-        is_due = self._is_chief and is_evaluation_due(self._path, step)
+        is_due = self._is_chief and evaluations.is_evaluation_due(self._path, step)
         if self._is_chief and every and step % every == 0:  # earlier versions did not announce evaluations
-            is_due = step not in read_evaluations(self._path)
+            is_due = step not in evaluations.read_evaluations(self._path)
         return bool(all_gather(self._strategy, float(is_due)).any())
 
     def after_evaluation(self, step: int, figures: dict[str, float]) -> None:
         """Records an evaluation, which may have pushed an earlier checkpoint out of the best ones."""
-        add_evaluation(self._path, step, figures)
-        end_announcement(self._path)
+        evaluations.add_evaluation(self._path, step, figures)
+        evaluations.end_announcement(self._path)
         remove_old(self._path, self._options.keep_checkpoint_max, {*self.best_steps(), step})
 
     def is_without_gain(self) -> bool:
@@ -199,12 +190,12 @@ class Policy:
         patience, metric = self._options.early_stopping_patience, self._options.eval_metric
         if not patience:
             return False
-        evaluations = read_evaluations(self._path) if self._is_chief else {}
-        without_gain = evaluations_without_gain(evaluations, metric)
+        figures = evaluations.read_evaluations(self._path) if self._is_chief else {}
+        without_gain = evaluations.evaluations_without_gain(figures, metric)
         # Only the chief reads evaluations; the other workers contribute False.
         if not all_gather(self._strategy, float(without_gain >= patience)).any():
             return False
-        best = ", ".join(f"ckpt-{step}" for step in best_steps(evaluations, metric, 1))
+        best = ", ".join(f"ckpt-{step}" for step in evaluations.best_steps(figures, metric, 1))
         self._say(
             f"stopped early: {without_gain} evaluations without a better {metric} than that of {best}; raise "
             f"`early_stopping_patience` to continue"

@@ -24,6 +24,12 @@ from t2t_lite.training.devices import has_workers, kinds_of_devices, measured_gf
 from t2t_lite.training.step import StepReport
 
 
+class _Silent(Display):
+    """Shows nothing."""
+
+    def say(self, line: str) -> None: ...
+
+
 class Progress:
     """Reports the steps after `first_step`, up to the last one. Use it as a context manager.
 
@@ -36,17 +42,15 @@ class Progress:
     ) -> None:
         self._first_step, self._last_step = first_step, last_step
         self._is_first = True
-        self._display = display
+        self._display = display or _Silent()
         self._log = EventLog(directory) if display else JsonLog(directory / "workers" / f"worker-{worker}.jsonl")
 
     def __enter__(self) -> "Progress":
-        if self._display:
-            self._display.start_training(self._first_step, self._last_step)
+        self._display.start_training(self._first_step, self._last_step)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._display:
-            self._display.end_training()
+        self._display.end_training()
         self._log.close()
 
     def started(self, about: Mapping[str, object]) -> None:
@@ -54,8 +58,7 @@ class Progress:
         self._log.start(self._first_step, about)
 
     def after_step(self, step: int) -> None:
-        if self._display:
-            self._display.after_step(step)
+        self._display.after_step(step)
 
     def report(self, step: int, figures: dict[str, float]) -> None:
         """Shows and records the metrics from a `Throughput`, with the epoch (from 1) and the learning rate."""
@@ -79,8 +82,7 @@ class Progress:
         )
         if figures["skipped_steps"]:
             line += f"  {figures['skipped_steps']:.0f} steps skipped"
-        if self._display:
-            self._display.report(step, self._last_step, line, left)
+        self._display.report(step, self._last_step, line, left)
         self._log.record("train", step, figures)
 
     @contextlib.contextmanager
@@ -92,16 +94,13 @@ class Progress:
             now = time.monotonic()
             seconds = now - start.setdefault(what, now)
             left = f", {format_duration(seconds * (total / done - 1))} left" if done and seconds else ""
-            if self._display:
-                self._display.evaluating(f"step {step}: evaluation, {done:,.0f} of {total:,.0f} {what}{left}")
+            self._display.evaluating(f"step {step}: evaluation, {done:,.0f} of {total:,.0f} {what}{left}")
 
-        if self._display:
-            self._display.start_evaluation()
+        self._display.start_evaluation()
         try:
             yield show
         finally:
-            if self._display:
-                self._display.end_evaluation()
+            self._display.end_evaluation()
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         more = "".join(f", dev {figure_label(name)} {figures[name]:.2f}" for name in figures if is_of_outputs(name))
@@ -111,13 +110,11 @@ class Progress:
             f"token accuracy {figures['accuracy']:.1%}{more}"
         )
         for sample in samples:
-            if self._display:
-                self._display.text("\n".join(f"  {name:<9}  {text}" for name, text in sample._asdict().items()))
+            self._display.text("\n".join(f"  {name:<9}  {text}" for name, text in sample._asdict().items()))
         self._log.record("eval", step, figures, samples)
 
     def say(self, line: str) -> None:
-        if self._display:
-            self._display.say(line)
+        self._display.say(line)
 
 
 def _losses(figures: dict[str, float]) -> str:

@@ -16,17 +16,8 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import one_line
 from t2t_lite.runs.checkpoints import TrainingState
 from t2t_lite.runs.run_dir import RunDir, record_alignment_layer, stored_setting
+from t2t_lite.training import devices
 from t2t_lite.training.cluster import workers_of_environment
-from t2t_lite.training.devices import (
-    all_gather,
-    describe_devices,
-    describe_workers,
-    device_memory,
-    has_workers,
-    make_strategy,
-    resolve_auto,
-    slow_precision,
-)
 from t2t_lite.training.evaluation import best_alignment_layer
 from t2t_lite.training.loop import Training, TrainingLoop
 from t2t_lite.training.micro_batching import bound_micro_batches
@@ -62,15 +53,15 @@ def train(
     display = display or Display()
     worker = workers_of_environment()[1]
     is_chief = worker == 0
-    free_bytes = device_memory(options.virtual_devices)
-    strategy = make_strategy(
+    free_bytes = devices.device_memory(options.virtual_devices)
+    strategy = devices.make_strategy(
         options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile, options.worker_timeout
     )
     with _lost_workers_reported(strategy):
         is_new = not (output_dir / "run.json").exists()
         are_auto = [name for name in ("precision", "batch_by") if getattr(hparams, name) == "auto"]
         stored = {} if is_new else {name: str(stored_setting(output_dir, name)) for name in are_auto}
-        hparams, compiles, why = resolve_auto(strategy, hparams, options.xla_compile, stored)
+        hparams, compiles, why = devices.resolve_auto(strategy, hparams, options.xla_compile, stored)
         if is_chief and why:
             display.say(why)
         options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiles)
@@ -127,11 +118,11 @@ def set_up(
     notes = [
         *hparams.warnings(),
         f"{manifest.problem}: {pairs:,} training pairs{left_out}, {model.count_params():,} parameters, "
-        f"{describe_devices(strategy)}, {hparams.precision}",
+        f"{devices.describe_devices(strategy)}, {hparams.precision}",
     ]
-    if has_workers(strategy):
-        notes.append(f"workers: {describe_workers()}")
-    if slow := slow_precision(hparams.precision):
+    if devices.has_workers(strategy):
+        notes.append(f"workers: {devices.describe_workers()}")
+    if slow := devices.slow_precision(hparams.precision):
         notes.append(slow)
     state = TrainingState(model, optimizer)
     if restored := state.restore(run_dir.path, notes.append):
@@ -139,7 +130,7 @@ def set_up(
     elif options.warm_start_from:
         notes += warm_start(model, Path(options.warm_start_from), run_dir.vocabulary, run_dir.inputs_vocabulary)
         optimizer.restart_averages()
-    if len(set(all_gather(strategy, state.step))) > 1:
+    if len(set(devices.all_gather(strategy, state.step))) > 1:
         raise UserError(f"the workers see different checkpoints in {run_dir.path}; let all workers share `output_dir`")
     is_chief = workers_of_environment()[1] == 0
     return Training(run_dir, data_dir, manifest, strategy, options, model, state, micro_batches, is_chief, notes)
@@ -151,7 +142,7 @@ def _lost_workers_reported(strategy: tf.distribute.Strategy) -> Iterator[None]:
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-        if not has_workers(strategy):
+        if not devices.has_workers(strategy):
             raise
         raise UserError(
             "another worker ended or cannot be reached; restart all workers to resume from the last checkpoint"

@@ -18,15 +18,10 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
+from t2t_lite.training import micro_batching
 from t2t_lite.training.devices import is_one_cpu
 from t2t_lite.training.loss import DropoutSeeds, LossSums, training_loss
-from t2t_lite.training.micro_batching import (
-    DistributedBatch,
-    ElementSpec,
-    OnMicroBatches,
-    ReplicaBatch,
-    batch_signature,
-)
+from t2t_lite.training.micro_batching import DistributedBatch, ElementSpec, OnMicroBatches, ReplicaBatch
 from t2t_lite.training.optimizers import Optimizer, make_optimizer
 
 
@@ -240,7 +235,7 @@ class OneGraph:
         self._packs = GradientPacks([variable.shape for variable in optimizer.variables])
         self._of_micro_batch = SharedGradients(model, random_seed, self._packs, xla_compile)
         self.micro_batches = OnMicroBatches(strategy, self._on_micro_batch, element_spec)
-        signature = batch_signature(strategy, element_spec, tf.TensorSpec([None], tf.float32))
+        signature = micro_batching.batch_signature(strategy, element_spec, tf.TensorSpec([None], tf.float32))
         self._graph = tf.function(self._step, input_signature=signature, autograph=False)
 
     def __call__(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:

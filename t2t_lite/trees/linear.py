@@ -29,13 +29,7 @@ BRACKETS = tuple(map("".join, itertools.product("()", _LABELS.split())))  # all 
 LEAVES = frozenset((WORD, *TAGS))  # all symbols for a word
 # Words with only one tag, mostly punctuation. EVALB recognises punctuation by its tag.
 _PUNCTUATION = {
-    "``": "``",
-    "''": "''",
-    ",": ",",
-    "-LRB-": "-LRB-",
-    "-RRB-": "-RRB-",
-    "$": "$",
-    "#": "#",
+    **{word: word for word in ("``", "''", ",", "-LRB-", "-RRB-", "$", "#")},
     **dict.fromkeys((".", "?", "!"), "."),
     **dict.fromkeys((":", ";", "--", "..."), ":"),
 }

@@ -27,15 +27,9 @@ import numpy as np
 import pyarrow
 import tensorflow as tf
 
+from t2t_lite.data.generation import text_checks
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.data.generation.sources import source_digests
-from t2t_lite.data.generation.text_checks import (
-    FIRST_PAIRS,
-    CorpusStatistics,
-    PairProgress,
-    examine_corpus,
-    no_examples,
-)
 from t2t_lite.data.manifest import (
     WORK,
     Manifest,
@@ -331,7 +325,7 @@ class SplitJob:
         """
         name = self.problem.data_name
         if not statistics.examples:
-            raise no_examples(self.problem, self.name)
+            raise text_checks.no_examples(self.problem, self.name)
         difference = statistics.pairs - self.problem.published_counts.get(self.name, statistics.pairs)
         if not difference:
             return
@@ -360,7 +354,9 @@ def write_split(job: SplitJob, num_workers: int) -> None:
             write_shard(job.plan, job.work, chunks, shard, job.shard_path(shard))
             return shard
 
-        progress = PairProgress(f"{job.problem.data_name}: {job.name}: shuffling", job.say, statistics.examples)
+        progress = text_checks.PairProgress(
+            f"{job.problem.data_name}: {job.name}: shuffling", job.say, statistics.examples
+        )
         per_shard = statistics.examples // job.plan.num_shards
         for done, shard in enumerate(_in_turn(pool, write, missing, workers), start=1):
             job.shard_is_done(shard)
@@ -370,7 +366,7 @@ def write_split(job: SplitJob, num_workers: int) -> None:
 
 def _encode_missing(job: SplitJob, pool: concurrent.futures.Executor, workers: int) -> int:
     job.work.mkdir(parents=True, exist_ok=True)
-    progress = PairProgress(f"{job.problem.data_name}: {job.name}: encoding", job.say, job.total)
+    progress = text_checks.PairProgress(f"{job.problem.data_name}: {job.name}: encoding", job.say, job.total)
     chunks = 0
 
     def missing() -> Iterator[tuple[int, list[Example]]]:
@@ -412,7 +408,7 @@ def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_
         partial = [stack.enter_context(written_whole(path)) for path in paths]
         texts = [stack.enter_context(open(path, "w", encoding="utf-8", newline="")) for path in partial]
         for pair in split_pairs(problem, split, files, 0):
-            if len(first_pairs) < FIRST_PAIRS:
+            if len(first_pairs) < text_checks.FIRST_PAIRS:
                 first_pairs.append(pair)
             if problem.drop_reason(split, pair):
                 continue
@@ -444,7 +440,7 @@ def equal_splits(first_pairs: dict[str, list[Example]], split: str) -> list[str]
 
 def make_vocabularies(
     problem: Problem,
-    statistics: CorpusStatistics,
+    statistics: text_checks.CorpusStatistics,
     data_dir: Path,
     say: Callable[[str], None],
     manifest: Manifest | None,
@@ -540,7 +536,7 @@ def write_data(
     names = [each["file"] for each in manifest.vocabularies] if manifest else []
     statistics = None
     if not names or not all((data_dir / name).exists() for name in names):
-        statistics = examine_corpus(problem, files, say, options.report)
+        statistics = text_checks.examine_corpus(problem, files, say, options.report)
         first_pairs["train"] = statistics.first_pairs
         if text := problem.drop_report():
             write_text(data_dir / f"dropped.{problem.data_name}.md", text)

@@ -231,7 +231,7 @@ class TextChecks:
             dropped=False,
             count=max(0, kept - self._distinct.estimate()),
             lines=self._distinct.repeated_lines,
-            is_estimate=not self._distinct.is_exact,
+            is_estimate=self._distinct.mask > 0,
         )
         findings = [*self._dropped.values()]
         if REPEATED not in self._dropped:  # otherwise duplicates are dropped and already listed
@@ -280,16 +280,12 @@ class _DistinctCount:
 
     def __init__(self) -> None:
         self._hashes: set[int] = set()
-        self._mask = 0
+        self.mask = 0  # the bits that are 0 in the hashes of the pairs that count; 0: all of them count
         self.repeated_lines: list[int] = []
-
-    @property
-    def is_exact(self) -> bool:
-        return self._mask == 0
 
     def add(self, line: int, pair: Example) -> None:
         number = pair_hash(pair)
-        if number & self._mask:
+        if number & self.mask:
             return
         if number in self._hashes:
             if len(self.repeated_lines) < _LINES:
@@ -297,11 +293,11 @@ class _DistinctCount:
             return
         self._hashes.add(number)
         while len(self._hashes) > MAX_HASHES:
-            self._mask = 2 * self._mask + 1
-            self._hashes = {each for each in self._hashes if not each & self._mask}
+            self.mask = 2 * self.mask + 1
+            self._hashes = {each for each in self._hashes if not each & self.mask}
 
     def estimate(self) -> int:
-        return len(self._hashes) * (self._mask + 1)
+        return len(self._hashes) * (self.mask + 1)
 
 
 def pair_hash(pair: Example) -> int:
@@ -391,24 +387,19 @@ class CorpusStatistics:
     # (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones
     sample: list[tuple[int, Example]]
 
-    def texts(self, sides: Iterable[str]) -> list[str]:
-        sides = list(sides)
+    def texts(self, sides: Sequence[str]) -> list[str]:
         return [getattr(pair, side) for _, pair in self.sample for side in sides]
 
 
 def corpus_statistics(
-    problem: Problem,
-    pairs: Iterable[Example],
-    checks: TextChecks | None,
-    count_pair: Callable[[int], None],
-    size: int = SAMPLE_PAIRS,
+    problem: Problem, pairs: Iterable[Example], checks: TextChecks | None, count_pair: Callable[[int], None]
 ) -> CorpusStatistics:
-    """Reads `pairs` once and returns their statistics, with a deterministic sample of at most `size` pairs.
+    """Reads `pairs` once and returns their statistics, with a deterministic sample of at most SAMPLE_PAIRS pairs.
 
     For each pair, `count_pair` receives the number of pairs so far, and `checks` the pair. Raises a UserError if an
     element of `pairs` is not an `Example`.
     """
-    generator = random.Random(size)
+    generator = random.Random(SAMPLE_PAIRS)
     sample: list[tuple[int, Example, Example]] = []  # number, pair, the pair as the model sees it
     first_pairs: list[Example] = []
     count = kept = 0
@@ -433,9 +424,9 @@ def corpus_statistics(
             continue
         kept += 1
         # Reservoir sampling: a uniform sample without knowing the number of pairs (Vitter 1985, algorithm R).
-        if kept <= size:
+        if kept <= SAMPLE_PAIRS:
             sample.append((count, *_kept(problem, pair)))
-        elif (place := int(generator.random() * kept)) < size:
+        elif (place := int(generator.random() * kept)) < SAMPLE_PAIRS:
             sample[place] = (count, *_kept(problem, pair))
     if checks is not None:
         checks.judge_directions([(number, pair) for number, pair, _ in sample])

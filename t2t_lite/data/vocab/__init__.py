@@ -9,16 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.vocab import sentencepiece, wordpiece
+from t2t_lite.data.vocab import t2t as tensor2tensor
 from t2t_lite.data.vocab.symbols import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT
-from t2t_lite.data.vocab.t2t import (
-    SubwordVocabulary,
-    T2tByteVocabulary,
-    T2tTokenVocabulary,
-    is_subword_list,
-    is_token_list,
-    subword_list,
-    token_list,
-)
 from t2t_lite.data.vocab.vocabulary import Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
@@ -38,9 +30,9 @@ _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
     "bytes": wordpiece.TokenListVocabulary,
     "characters": wordpiece.TokenListVocabulary,
     "sentencepiece_list": sentencepiece.PieceListVocabulary,
-    "subwords": SubwordVocabulary,
-    "t2t_bytes": T2tByteVocabulary,
-    "t2t_tokens": T2tTokenVocabulary,
+    "subwords": tensor2tensor.SubwordVocabulary,
+    "t2t_bytes": tensor2tensor.T2tByteVocabulary,
+    "t2t_tokens": tensor2tensor.T2tTokenVocabulary,
     "wordpiece": wordpiece.TokenListVocabulary,
     "wordpiece_list": wordpiece.PlainListVocabulary,
     "words": wordpiece.WordVocabulary,
@@ -113,10 +105,10 @@ def import_vocabulary(source: Path, path: Path) -> None:
     try:
         if content.startswith(b"{"):
             open_vocabulary(source)
-        elif is_token_list(content):
-            content = token_list(content)
-        elif is_subword_list(content):
-            content = subword_list(content)
+        elif tensor2tensor.is_token_list(content):
+            content = tensor2tensor.token_list(content)
+        elif tensor2tensor.is_subword_list(content):
+            content = tensor2tensor.subword_list(content)
         elif sentencepiece.is_plain_list(content):
             content = wordpiece.plain_list(content)
         else:

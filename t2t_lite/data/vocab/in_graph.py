@@ -36,6 +36,7 @@ with stderr_held_back():
 
 # It has no type information, and the types that a checker infers do not fit TensorFlow's.
 tensorflow_text: Any = _tensorflow_text
+RaggedTensor: Any = tf.RaggedTensor  # its constructors have no types
 
 # Limits the learner's time and memory, which grow with the number of distinct words.
 MAX_WORDS = 100_000
@@ -64,9 +65,7 @@ def sentencepiece_tokenizer(model: bytes, **options: Any) -> Any:  # noqa: ANN40
 def with_end_symbol(ids: tf.RaggedTensor) -> tf.RaggedTensor:
     """Appends the end symbol to each row of int32 [batch, (length)]."""
     end = tf.fill([ids.nrows(), 1], EOS_ID)
-    ends = tf.RaggedTensor.from_tensor(  # pyright: ignore[reportAttributeAccessIssue]
-        end, row_splits_dtype=ids.row_splits.dtype
-    )
+    ends = RaggedTensor.from_tensor(end, row_splits_dtype=ids.row_splits.dtype)
     return tf.concat([ids, ends], axis=1)
 
 
@@ -245,7 +244,7 @@ class SubwordOps:
                 no_pretokenization=True,
             )
 
-    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Converts strings [batch] to ids, int32 [batch, (length)]."""
         numbers = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (characters)]
         characters = tf.strings.unicode_split(texts, "UTF-8")
@@ -264,9 +263,7 @@ class SubwordOps:
         is_kept = (joined != " ") | is_first | is_last
         joined, text_of_run = tf.boolean_mask(joined, is_kept) + END_OF_RUN, tf.boolean_mask(text_of_run, is_kept)
         # Escaped runs [batch, (runs)], see `split_runs`.
-        runs = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
-            joined, text_of_run, nrows=numbers.nrows()
-        )
+        runs = RaggedTensor.from_value_rowids(joined, text_of_run, nrows=numbers.nrows())
         ids = self._tokenizer.tokenize(runs.flat_values)
         of_runs = runs.with_flat_values(ids.with_flat_values(tf.gather(self._ids, ids.flat_values)))
         return with_end_symbol(of_runs.merge_dims(1, 2))

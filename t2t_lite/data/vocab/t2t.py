@@ -64,9 +64,6 @@ class SubwordVocabulary(Vocabulary):
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         return [[*(id for run in split_runs(text) for id in self._ids_of_run(run)), EOS_ID] for text in texts]
 
-    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        return self._ops.encode(texts)
-
     def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
         """See `Vocabulary`. Works in Python, twice as fast as in a graph, because most runs in a text repeat."""
         return as_ragged(self.ids_of(texts))

@@ -148,11 +148,10 @@ class Vocabulary(ABC):
 def as_ragged(rows: Sequence[Sequence[int]]) -> "tf.RaggedTensor":
     import tensorflow as tf
 
+    RaggedTensor: Any = tf.RaggedTensor  # its constructors have no types
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     values = np.fromiter(itertools.chain.from_iterable(rows), np.int32, lengths.sum())
-    return tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
-        values, lengths, validate=False
-    )
+    return RaggedTensor.from_row_lengths(values, lengths, validate=False)
 
 
 def json_content(kind: str, tokens: Iterable[str], **more: object) -> bytes:
