@@ -46,8 +46,7 @@ class Flags(cli.Flags):
 
 
 def make_parser() -> cli.CommandParser:
-    about = "Do every step that a file describes: data, training, scores, exports, a report. Run it again to go on."
-    return cli.CommandParser("run", about, Flags)
+    return cli.CommandParser("run", "Do every step that a file describes. Run it again to go on.", Flags)
 
 
 def _run(flags: Sequence[str]) -> int:
@@ -153,6 +152,7 @@ def _execute(step: Step, logs: Path) -> int:
     """Runs the command of a step, and shows the last line of what it prints. Returns its exit status."""
     log, title = logs / f"{re.sub('[^a-z0-9_]+', '-', step.title).strip('-')}.log", step.title
     cli.say(f"{title}: {step.line}")
+    die_with_parent = lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # noqa: E731  PR_SET_PDEATHSIG
     with open(log, "ab") as output:
         start = output.tell()
         process = subprocess.Popen(
@@ -161,7 +161,7 @@ def _execute(step: Step, logs: Path) -> int:
             stdout=output,
             stderr=subprocess.STDOUT,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=die_with_parent if sys.platform == "linux" else None,
             process_group=0,  # gets signals from here only
         )
     _watch(process, title, log, start)
@@ -181,8 +181,7 @@ def _watch(process: subprocess.Popen, title: str, log: Path, start: int) -> None
     """Waits for a command, shows the last line of its log, and passes signals on to it."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, lambda number, _: process.send_signal(number)) for number in numbers]
-    is_terminal, started = sys.stdout.isatty(), time.monotonic()
-    shown = started
+    is_terminal, started, shown = sys.stdout.isatty(), time.monotonic(), time.monotonic()
     try:
         while process.poll() is None:
             try:
@@ -201,10 +200,6 @@ def _watch(process: subprocess.Popen, title: str, log: Path, start: int) -> None
             signal.signal(number, handler)
         if is_terminal:
             print("\r\x1b[K", end="", flush=True)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _last_line(log: Path, start: int) -> str:

@@ -1,7 +1,6 @@
 """The steps of a run: the commands, what they make, and whether what is there already is what they would make."""
 
 import argparse
-import contextlib
 import hashlib
 import json
 import os
@@ -211,26 +210,19 @@ def _evaluate(recipe: Recipe, model: _Model, split: str, needs: list[str]) -> St
     flags = [f"--output_dir={','.join(map(str, runs))}", f"--split={split}", *recipe.flags["evaluate"]]
     flags += listed("decode_hparams", recipe.search)
 
-    def found() -> list[SplitScores]:
+    def found() -> list[SplitScores | None]:
         references = [file_sha256(Path(file)) for file in asked.references]
         return [
-            next(each for each in stored_evaluations(open_run_dir(run), split, _chosen(recipe, run, "evaluate"))
-                 if each.decode_hparams == _search(recipe, run) and each.reference_digests[1:] == references
-                 and {*asked.metrics} <= {figure.metric for figure in each.figures})
+            next((each for each in stored_evaluations(open_run_dir(run), split, _chosen(recipe, run, "evaluate"))
+                  if each.decode_hparams == _search(recipe, run) and each.reference_digests[1:] == references
+                  and {*asked.metrics} <= {figure.metric for figure in each.figures}), None)
             for run in runs
         ]  # fmt: skip
 
-    def is_done() -> bool:
-        with contextlib.suppress(StopIteration, RuntimeError):
-            return bool(found())
-        return False
-
     def results() -> list[str]:
-        return [f"{each.path} ({each.figures[0].label} {each.figures[0].score:.2f})" for each in found()]
+        return [f"{each.path} ({each.figures[0].label} {each.figures[0].score:.2f})" for each in found() if each]
 
-    def stale() -> list[Path]:
-        return [each.path for each in found()] if is_done() else []
-
+    is_done, stale = lambda: all(found()), lambda: [each.path for each in found() if each]
     return Step("evaluate", _about(model.label, split), "eval", flags, results, is_done, needs, stale=stale)
 
 
@@ -251,8 +243,7 @@ def _back_translation(recipe: Recipe, reverse: _Model, trainings: list[Path]) ->
         return texts.exists()
 
     needs = [f"{name} (reverse{f', seed {seed}' if len(recipe.seeds) > 1 else ''})" for name in ("train", "average")]
-    results = lambda: [texts]  # noqa: E731
-    return Step("back_translate", "", "decoder", flags, results, is_done, needs, trainings)
+    return Step("back_translate", "", "decoder", flags, lambda: [texts], is_done, needs, trainings)
 
 
 def _export(recipe: Recipe, model: _Model, form: str) -> Step:
@@ -278,10 +269,6 @@ def _export(recipe: Recipe, model: _Model, form: str) -> Step:
     return Step("export", _about(model.label, form), "export", flags, lambda: [folder], is_done, needs)
 
 
-def _is_whole(file: str) -> bool:
-    return os.path.isabs(os.path.expanduser(file)) or file == "-" or not Corpus(file).is_local
-
-
 def _write_mixture(path: Path, parts: Iterable[Mapping[str, Any]]) -> Path:
     """Writes a mixture, whose paths are relative to its folder, unless it is there. Returns its path."""
     lines = [_WRITTEN]
@@ -291,7 +278,8 @@ def _write_mixture(path: Path, parts: Iterable[Mapping[str, Any]]) -> Path:
             if name in PROBLEMS[part.get("problem", "text_pairs")].file_lists:
                 files = split_paths(value) if isinstance(value, str) else value
                 here = path.parent.resolve()
-                value = [file if _is_whole(file) else os.path.relpath(Path(file).resolve(), here) for file in files]
+                ours = [file for file in files if Corpus(file).is_local and file[:1] not in "~/-"]
+                value = [os.path.relpath(Path(file).resolve(), here) if file in ours else file for file in files]
             lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}")  # which is TOML for these values, too
     text = "\n".join(lines) + "\n"
     before = path.read_text(encoding="utf-8") if path.exists() else _WRITTEN
