@@ -147,6 +147,7 @@ def test_the_wheel_has_every_module_and_nothing_else(wheels):
         expected |= {"/".join([*package.split("."), *parts]) for parts in files}
     for kind in ("static", "templates"):
         expected |= {str(file.relative_to(ROOT)) for file in ROOT.glob(f"t2t_lite/*/{kind}/*")}
+    expected |= {f"t2t_lite/{file.relative_to(ROOT)}" for file in ROOT.glob("bin/run/examples/*")}
     assert packed == expected
     (license,) = [name for name in contents[0] if name.endswith("LICENSE")]
     assert contents[0][license] == (ROOT / "LICENSE").read_bytes()
