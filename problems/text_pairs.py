@@ -255,6 +255,7 @@ class TextPairs(Problem):
         fewest, most = sorted(len(side.split()) for side in pair)
         least_words, most_words = self._numbers["min_words"], self._numbers["max_words"] or most
         letters, language = (self._shares.get(name, 0.0) for name in _SHARES)
+        codes = [code.partition("-")[0].lower() for code in (self.source_language, self.target_language)]
         numbers = [sorted(re.findall(r"\d+", side)) for side in pair] if self._drops_numbers else []
         reasons = {
             f"a side of fewer than {least_words} words": fewest < least_words,
@@ -263,7 +264,7 @@ class TextPairs(Problem):
             "different numbers on the two sides": numbers[:1] != numbers[1:],
             f"a side with less than {letters:.0%} letters": letters and min(map(_letters, pair)) < letters,
             f"a side that is less likely than {language:g} to be in its language": language
-            and min(map(_likelihood, pair, (self.source_language, self.target_language))) < language,
+            and min(dict(_identifier().rank(side)).get(code, 1.0) for side, code in zip(pair, codes)) < language,
         }
         return next((reason for reason, is_so in reasons.items() if is_so), None)
 
@@ -422,8 +423,6 @@ def _whole_paths(value: str) -> str:
 def _share(name: str, text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= (share := float(text)) <= 1:
-            if name == "min_language":
-                check_installed("`min_language`", {"py3langid": "py3langid"}, "corpora")
             return share
     raise UserError(f"`{name}` takes a number from 0 to 1, not '{text}'", status=2)
 
@@ -434,13 +433,9 @@ def _letters(text: str) -> float:
     return sum(map(str.isalpha, characters)) / max(1, len(characters))
 
 
-def _likelihood(text: str, language: str) -> float:
-    """Returns how likely a text is in a language, by py3langid; 1.0 if that does not know the language."""
-    return dict(_identifier().rank(text)).get(language.partition("-")[0].lower(), 1.0)
-
-
 @functools.cache
 def _identifier() -> "LanguageIdentifier":
+    check_installed("`min_language`", {"py3langid": "py3langid"}, "corpora")
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

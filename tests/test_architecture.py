@@ -14,7 +14,7 @@ from t2t_lite.registry import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 # All lines of the product. The number may only sink; what has to add lines says by how many.
-LINES = 43_274
+LINES = 43_273
 # Imports inside functions of our own modules, TensorFlow, Keras and NumPy, where a light module calls a heavy one after
 # its checks. The number may only sink.
 IMPORTS_IN_FUNCTIONS = 81

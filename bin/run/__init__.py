@@ -2,7 +2,7 @@
 
 import argparse
 import contextlib
-import ctypes
+import functools
 import os
 import re
 import shlex
@@ -25,6 +25,7 @@ from t2t_lite.options import option
 from t2t_lite.report.writing import check_packages
 from t2t_lite.runs.checkpoint_files import list_checkpoints
 from t2t_lite.system.locks import locked
+from t2t_lite.training.launcher import end_with_parent
 
 _EXAMPLES = ("text", "libretranslate", "multi30k", "wmt_ende", "parsing", "grammar")  # files in examples/
 
@@ -152,7 +153,6 @@ def _execute(step: Step, logs: Path) -> int:
     """Runs the command of a step, and shows the last line of what it prints. Returns its exit status."""
     log, title = logs / f"{re.sub('[^a-z0-9_]+', '-', step.title).strip('-')}.log", step.title
     cli.say(f"{title}: {step.line}")
-    die_with_parent = lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # noqa: E731  PR_SET_PDEATHSIG
     with open(log, "ab") as output:
         start = output.tell()
         process = subprocess.Popen(
@@ -161,7 +161,7 @@ def _execute(step: Step, logs: Path) -> int:
             stdout=output,
             stderr=subprocess.STDOUT,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            preexec_fn=die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=functools.partial(end_with_parent, signal.SIGKILL),  # else two commands might work on the same
             process_group=0,  # gets signals from here only
         )
     _watch(process, title, log, start)

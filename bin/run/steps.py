@@ -120,7 +120,7 @@ def _about(*parts: str) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _data(model: _Model, flags: list[str], trainings: list[Path], about: str = "", needs: Sequence[str] = ()) -> Step:
+def _data(model: _Model, flags: list[str], runs: list[Path], about: str = "", needs: Sequence[str] = ()) -> Step:
     folder, arguments = model.data_dir, [f"--problem={model.problem}", f"--data_dir={model.data_dir}", *flags]
 
     def parse() -> tuple[argparse.Namespace, GenerateOptions, Problem]:
@@ -155,7 +155,7 @@ def _data(model: _Model, flags: list[str], trainings: list[Path], about: str = "
                 for path in sorted(folder.glob(each))]  # fmt: skip
 
     results = lambda: [folder, *folder.glob("dropped.*.md")]  # noqa: E731
-    return Step("data", about, "datagen", arguments, results, is_done, [*needs], trainings, stale, check)
+    return Step("data", about, "datagen", arguments, results, is_done, [*needs], runs, stale, check)
 
 
 def _training(recipe: Recipe, model: _Model) -> Iterator[Step]:

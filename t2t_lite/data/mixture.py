@@ -109,6 +109,7 @@ class Mixture(Problem):
     def _train_counts(self, parts: list[int], files: Mapping[str, Path]) -> tuple[list[int], list[int]]:
         """Returns for some parts (the number of train pairs that each has, the number that an epoch has of each)."""
         sizes = [self._size(number, files) for number in parts]
+        self._seen.clear()  # some 100 bytes for each pair
         weights = [self.parts[number].weight for number in parts]
         # The part with the largest ratio of size to weight is read once.
         once = max(size / weight for size, weight in zip(sizes, weights)) if any(weights) else 0

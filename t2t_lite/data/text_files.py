@@ -123,13 +123,13 @@ def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> 
 
 
 @contextlib.contextmanager
-def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
+def open_bytes(path: Path, is_text: bool = True) -> Iterator[BufferedIOBase]:
     """Opens a text file for reading bytes, see `unpacked`. Refuses JSON and CSV by their names."""
     plain = Path(path.name.removesuffix(path.suffix) if path.suffix in _FORMATS else path.name)
     if refused := _NOT_LINES.get(plain.suffix.lower()):
         raise UserError(f"{path} is {refused[0]}, but a file must have one sentence per line; {refused[1]}")
     try:
-        with open(path, "rb") as file, unpacked(file, str(path)) as content:
+        with open(path, "rb") as file, unpacked(file, str(path), is_text) as content:
             yield content
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
@@ -140,10 +140,10 @@ def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
 
 
 @contextlib.contextmanager
-def unpacked(file: BufferedReader, name: str) -> Iterator[BufferedIOBase]:
+def unpacked(file: BufferedReader, name: str, is_text: bool = True) -> Iterator[BufferedIOBase]:
     """Opens the content of a file: that of gzip, bzip2 and xz, recognised by the first bytes, or else the file itself.
 
-    Refuses other compressed files, UTF-16 and UTF-32, and text whose lines end with CR only.
+    Refuses other compressed files; and, if it is text, UTF-16 and UTF-32, and lines that end with CR only.
     """
     content, start = file, file.peek(6)
     if program := next((program for mark, program in _UNPACKED_BY.items() if start.startswith(mark)), None):
@@ -161,10 +161,10 @@ def unpacked(file: BufferedReader, name: str) -> Iterator[BufferedIOBase]:
                 damaged = (*damaged, getattr(module, "LZMAError", EOFError))
                 content = stack.enter_context(module.open(file))
                 start = content.peek(6)
-            for encoding, marks in _OTHER_ENCODINGS.items():
+            for encoding, marks in _OTHER_ENCODINGS.items() if is_text else ():
                 if start.startswith(marks):
                     raise UserError(f"{name} is in {encoding}; convert it: iconv -f {encoding} -t UTF-8")
-            if b"\r" in start[:-1] and b"\n" not in start:
+            if is_text and b"\r" in start[:-1] and b"\n" not in start:
                 raise UserError(f"the lines of {name} end with CR only, as on old Macs; convert it: tr '\\r' '\\n'")
             yield content
     except damaged as error:

@@ -98,9 +98,8 @@ def check_loadable(export: ExportDir) -> ExportDir:
     """Does what `check_files` does. Raises UserError also for a SavedModel, which has its own search."""
     export = check_files(export)
     if export.format in ("saved_model", "argos"):
-        kind, program = {"saved_model": ("a SavedModel", "TensorFlow")}.get(
-            export.format, ("an Argos package", "Argos Translate")
-        )
+        is_argos = export.format == "argos"
+        kind, program = ("an Argos package", "Argos Translate") if is_argos else ("a SavedModel", "TensorFlow")
         raise UserError(
             f"{export.path} is {kind}, which t2t-lite does not load; load it with {program} (see "
             f"{export.path / MODEL_CARD}), or export the run with --format=ctranslate2 or keras"

@@ -23,6 +23,7 @@ from t2t_lite.decoding.loading import ModelSource
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.stored import SplitScores
 from t2t_lite.exporting import ctranslate2_model
+from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.runs.run_dir import RunDir
 from t2t_lite.scoring.text_metrics import Bleu
@@ -40,8 +41,7 @@ def write(
     folder: Path,
     model: Seq2SeqModel,
     source: ModelSource,
-    quantization: str,
-    version: str,
+    options: ExportOptions,
     scores: Sequence[SplitScores],
     warn: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def write(
     Args:
       folder: where the package's own folder is made, whose name says the languages and the version.
       model: the built model of `source`, with its weights.
-      version: the version of the package.
+      options: have the version of the package, and the type of the weights; by default int8.
       scores: the stored evaluations of the model; the first one is repeated under the settings of Argos Translate.
 
     Returns:
@@ -59,37 +59,32 @@ def write(
     Raises:
       UserError: if the languages are unknown, or SentencePiece alone cuts or joins texts otherwise.
     """
+    check_installed("an Argos package", {"babel": "Babel"}, "argos")
+    import babel
+
     if not source.source_language or not source.target_language:
         raise UserError("Argos packages need the languages of the model; pass `languages` to t2t-lite-datagen")
-    about = {"package_version": version, "argos_version": _ARGOS_VERSION}
+    about = {"package_version": options.package_version, "argos_version": _ARGOS_VERSION}
     for side, language in (("from", source.source_language), ("to", source.target_language)):
+        about[f"{side}_name"] = language
         about[f"{side}_code"] = CODES.get(language, language.partition("-")[0].lower())
-        about[f"{side}_name"] = _name(language)
+        with contextlib.suppress(ValueError, babel.UnknownLocaleError):
+            about[f"{side}_name"] = babel.Locale.parse(language, sep="-").get_display_name("en") or language
     targets, inputs = source.vocabularies
     pieces = _checked_pieces(inputs, targets, source.run_dir, warn)
-    name = f"translate-{about['from_code']}_{about['to_code']}-{re.sub('[^0-9A-Za-z]', '_', version)}"
+    name = f"translate-{about['from_code']}_{about['to_code']}-{re.sub('[^0-9A-Za-z]', '_', options.package_version)}"
     package = folder / name
     (package / "model").mkdir(parents=True)
     (package / "metadata.json").write_text(json.dumps(about, indent=2, ensure_ascii=False), encoding="utf-8")
     (package / "sentencepiece.model").write_bytes(pieces)
     tokens = targets.tokens(), inputs.tokens()
-    ctranslate2_model.write(
-        model, *tokens, package / "model", quantization, targets.unknown_id, model.hparams.source_end_symbol
-    )
+    given = options.quantization or "int8", targets.unknown_id, model.hparams.source_end_symbol
+    ctranslate2_model.write(model, *tokens, package / "model", *given)
     found = ""
     if scores and (ours := scores[0].bleu) is not None:
         bleu = _score(package, scores[0], source.target_language)
         found = f"With these settings, the BLEU on {scores[0].split} is {bleu:.2f}; with those of t2t-lite, {ours:.2f}."
     return about | {"package": f"{name}.argosmodel", "scores": found}
-
-
-def _name(language: str) -> str:
-    check_installed("an Argos package", {"babel": "Babel"}, "argos")
-    import babel
-
-    with contextlib.suppress(ValueError, babel.UnknownLocaleError):
-        return babel.Locale.parse(language, sep="-").get_display_name("en") or language
-    return language
 
 
 def _checked_pieces(inputs: Vocabulary, targets: Vocabulary, run_dir: RunDir, warn: Callable[[str], None]) -> bytes:

@@ -163,9 +163,7 @@ def _write(source: ModelSource, options: ExportOptions, path: Path, warn: Callab
 
             check_settings(settings.replace(only_trees=False))
             if format == "argos":
-                about = argos.write(
-                    folder, model, source, quantization or "int8", options.package_version, scores, warn
-                )
+                about = argos.write(folder, model, source, options, scores, warn)
             else:
                 tokens = targets.tokens(), inputs.tokens()
                 ctranslate2_model.write(model, *tokens, folder, quantization, targets.unknown_id)

@@ -26,9 +26,7 @@ class ExportOptions(DecodeOptions):
         choices=("int8", "int16", "float16", "bfloat16"),
     )
     license: str = option("", "the licence of the model, for its model card", metavar="TEXT")
-    package_version: str = option(
-        "1.0", "with argos: the version of the package, such as 1.2; newer ones replace older ones", metavar="VERSION"
-    )
+    package_version: str = option("1.0", "with argos: the version of the package, such as 1.2", metavar="VERSION")
     overwrite: bool = option(False, "replace an existing export")
 
     def __post_init__(self) -> None:

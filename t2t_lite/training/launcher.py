@@ -116,7 +116,7 @@ class Launcher:
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
             **output,
         )
 
@@ -159,6 +159,6 @@ def _end(workers: Sequence[subprocess.Popen], number: int = signal.SIGTERM, seco
         worker.wait()
 
 
-def _end_with_parent() -> None:
-    """Lets Linux send SIGTERM to this process when its parent ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_parent(number: int = signal.SIGTERM) -> None:
+    """Lets Linux send a signal to this process when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tarfile
 import threading
+import tracemalloc
 import zipfile
 
 import pytest
 
-from t2t_lite.data.generation.corpora import FILES, download, fetch_corpus
+from t2t_lite.data.generation.corpora import FILES, download, fetch_corpus, read_tmx
 from t2t_lite.data.problem import Corpus
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
@@ -65,6 +66,10 @@ FORMATS = {
     "a.tar.gz": tarred({"train.en": LEFT, "train.fr": RIGHT, "LICENSE": b"x"}),
     "x.tmx": tmx(),
     "x.tmx.gz": gzip.compress(tmx()),
+    "X.TMX": tmx().decode().encode("utf-16"),
+    "swapped.argosdata": zipped(
+        {"d/source": RIGHT, "d/target": LEFT, "d/metadata.json": b'{"from_code": "fr", "to_code": "en"}'}
+    ),
     "t.zip": zipped({"inside/x.tmx": tmx()}),
     "x.tsv": TSV,
     "x.tsv.gz": gzip.compress(TSV),
@@ -101,14 +106,42 @@ def test_a_folder_is_read_in_both_directions(tmp_path):
     assert texts(fetch_corpus(Corpus(str(tmp_path / "x.tmx"), "fr-en"), tmp_path)) == (RIGHT, LEFT)
 
 
+def test_variants_and_markup_of_tmx_do_not_mix(tmp_path):
+    def variant(language, text):
+        return f'<tuv xml:lang="{language}"><seg>{text}</seg></tuv>'
+
+    marked = 'the <bpt i="1">&lt;b&gt;</bpt>old<ept i="1">&lt;/b&gt;</ept> <hi>bus</hi> <ph>{0}</ph>comes'
+    unit = f"<tu>{variant('pt-BR', 'onibus')}{variant('pt-PT', 'autocarro')}{variant('en', marked)}</tu>"
+    (tmp_path / "x.tmx").write_text(f"<tmx><body>{unit}</body></tmx>")
+    path = tmp_path / "x.tmx"
+    assert [*read_tmx(path, "pt-BR:pt-PT")] == [("onibus", "autocarro")]
+    assert [*read_tmx(path, "pt-PT:pt-BR")] == [("autocarro", "onibus")]
+    assert [*read_tmx(path, "en-pt")] == [("the old bus comes", "onibus")]
+
+
+def test_tmx_is_not_kept_in_memory(tmp_path):
+    peaks = []
+    for count in (2000, 8000):
+        (tmp_path / "x.tmx").write_bytes(tmx([(f"A man {place}.", f"Un homme {place}.") for place in range(count)]))
+        tracemalloc.start()
+        assert sum(1 for _ in read_tmx(tmp_path / "x.tmx", "en-fr")) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0], peaks
+
+
+SPOILT = bytearray(zipped({"a.en": random.Random(1).randbytes(9000), "a.fr": b"x"}))
+SPOILT[2000:2100] = bytes(100)
 BAD = {
     "slip.zip": (zipped({"../evil.en": b"x", "a.fr": b"x"}), "has a file outside of itself, ../evil.en"),
     "slip.tar.gz": (tarred({"/evil.en": b"x", "a.fr": b"x"}), "has a file outside of itself, /evil.en"),
     "bomb.zip": (zipped({"a.en": bytes(150 * 2**20), "a.fr": b"x"}), "text does not do that"),
     "cut.zip": (MOSES[:-30], "damaged"),
+    "spoilt.zip": (SPOILT, "damaged"),
     "other.zip": (zipped({"a.en": LEFT, "a.de": RIGHT}), "has no pair of text files in en-fr; it has a.de, a.en"),
     "other.tmx": (tmx(names=("en", "es")), "has no units in en-fr; its languages are de, en, es"),
     "cut.tmx": (tmx()[:200], "is not a TMX file"),
+    "odd.tmx": (b'<?xml version="1.0" encoding="gb2312"?>' + tmx()[21:], "is not a TMX file"),
     "plain.tsv": (LEFT, "has a tab"),
 }
 
@@ -139,6 +172,8 @@ class Server(http.server.BaseHTTPRequestHandler):
         found = re.match(r"bytes=(\d+)-", self.headers.get("Range") or "")
         start = int(found[1]) if found and self.headers.get("If-Range") == kind.mark else 0
         self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(kind.content) - 1}/{len(kind.content)}")
         self.send_header("Content-Length", str(len(kind.content) - start))
         if kind.mark:
             self.send_header("ETag", kind.mark)
@@ -181,6 +216,28 @@ def test_a_broken_download_goes_on_where_it_stopped(server, tmp_path):
     with pytest.raises(UserError, match="is not the published file"):
         download(f"{server.address}/z.zip", tmp_path / "z.zip", sha256="0" * 64)
     assert {path.name for path in tmp_path.iterdir()} == {"x.zip", "y.zip"}
+
+
+def test_a_broken_answer_in_chunks_is_one_line(tmp_path):
+    class Chunks(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"400\r\nshort")
+            self.close_connection = True
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Chunks) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        with pytest.raises(UserError, match="run the same command again"):
+            download(f"http://127.0.0.1:{running.server_port}/x.zip", tmp_path / "x.zip")
+        running.shutdown()
+    assert not (tmp_path / "x.zip").exists()
 
 
 def test_an_unreachable_server_and_a_missing_file_are_one_line(server, tmp_path):

@@ -8,6 +8,7 @@ looked up in the index of mtdata, which also lists OPUS. What is read: TSV, TMX,
 import contextlib
 import fnmatch
 import functools
+import http.client
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -31,6 +33,7 @@ from t2t_lite.system.installed import check_installed
 
 FILES = ("source.txt", "target.txt")
 ABOUT = "corpus.json"  # beside them: where they come from
+_MARKUP = ("bpt", "ept", "it", "ph", "ut")  # elements of TMX that contain markup of other formats
 _SECONDS, _TRIES, _CHUNK = 30.0, 3, 2**20
 # No text compresses that well, but files that are made to fill the disk do.
 _MAX_RATIO, _MAX_BYTES = 200, 100 * 2**20
@@ -64,7 +67,7 @@ def fetch_corpus(corpus: Corpus, tmp_dir: Path) -> Path:
             return folder
     if not corpus.is_local:
         make_folder(tmp_dir, "`tmp_dir`")
-        is_url = re.match("https?://", corpus.address)
+        is_url = corpus.address.startswith("http")
         found = {"url": corpus.address} if is_url else _look_up(corpus, tmp_dir / "mtdata")
         path = tmp_dir / f"{corpus.name}{_ending(found['url'])}"
         if not path.exists():
@@ -77,7 +80,7 @@ def fetch_corpus(corpus: Corpus, tmp_dir: Path) -> Path:
 
 
 def _ending(url: str) -> str:
-    name = PurePosixPath(urllib.request.url2pathname(re.sub("[?#].*", "", url))).name
+    name = PurePosixPath(urllib.request.url2pathname(re.sub("[?#].*", "", url))).name.lower()
     return re.search(r"((\.tar)?\.[A-Za-z0-9]+(\.(gz|xz|bz2))?)?$", name)[0]  # pyright: ignore[reportOptionalSubscript]
 
 
@@ -100,8 +103,7 @@ def _look_up(corpus: Corpus, cache: Path) -> dict[str, Any]:
     else:
         name, _, version = name.strip("/").partition("/")
         of_opus = [each for each in entries if each["group"] == "OPUS"]
-        found = [each for each in of_opus if _bare(each["name"]) == _bare(name)]
-        found = [each for each in found if not version or _bare(each["version"]) == _bare(version)] or found[:0]
+        found = [e for e in of_opus if _bare(e["name"]) == _bare(name) and _bare(version) in ("", _bare(e["version"]))]
         known = [f"{each['name']}/{each['version']}" if version else each["name"] for each in of_opus]
         name = f"{name}/{version}" if version else name
     if not found:
@@ -152,7 +154,7 @@ def download(url: str, path: Path, sha256: str = "") -> None:
                 part.unlink(missing_ok=True)
             elif error.code < 500:
                 raise UserError(f"cannot download {url}: {why}; check the address") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             cause = getattr(error, "reason", error)
             why = str(getattr(cause, "strerror", None) or cause or type(cause).__name__)
         if not left:
@@ -173,6 +175,10 @@ def _write_texts(path: Path, corpus: Corpus, found: dict[str, Any], folder: Path
     if path.is_dir() or kind.endswith((".zip", ".argosdata", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")):
         patterns = found.get("inside") or ()
         with _archive(path) as members:
+            about = [name for name in members if PurePosixPath(name).name == "metadata.json"]  # of .argosdata
+            codes = json.load(members[about[0]]()) if about and corpus.languages and not patterns else {}
+            first = str(codes.get("from_code")).replace("pb", "pt").replace("zt", "zh")  # Argos' own codes
+            is_swapped = is_swapped or first == language_pair(corpus.languages or "xx-xx")[1].partition("-")[0]
             names = _chosen([*members], patterns, corpus, is_swapped)
             for name, target in zip(names, FILES if len(names) > 1 else [f"unpacked{_ending(names[0])}"]):
                 with members[name]() as content, open(folder / target, "wb") as file:
@@ -208,7 +214,7 @@ def _archive(path: Path) -> Iterator[dict[str, Callable[[], Any]]]:
                 members = [each for each in tar.getmembers() if each.isfile()]
                 _check_archive(path, [(each.name, each.size) for each in members])
                 yield {each.name: functools.partial(tar.extractfile, each) for each in members}
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, RuntimeError, zlib.error) as error:
         why = one_line(str(error))[:80]
         raise UserError(f"{path} is a damaged or encrypted archive ({why}); download it again") from error
 
@@ -225,18 +231,17 @@ def _check_archive(path: Path, members: Sequence[tuple[str, int]]) -> None:
 def _chosen(names: Sequence[str], patterns: Sequence[str], corpus: Corpus, is_swapped: bool) -> list[str]:
     """Returns the names of the two text files in an archive, or of its only TSV or TMX."""
     if patterns:
-        of_patterns = [[name for name in names if fnmatch.fnmatch(name, f"*{each}")] for each in patterns]
-        if all(of_patterns):
-            found = [each[0] for each in of_patterns]
-            return found[::-1] if is_swapped else found
+        found = [fnmatch.filter(names, each) or fnmatch.filter(names, f"*/{each}") for each in patterns]
+        if all(len(each) == 1 for each in found):
+            return [name for (name,) in (found[::-1] if is_swapped else found)]
     sides = language_pair(corpus.languages) if corpus.languages else ("", "")
     endings = [rf"[._-]{re.escape(side)}(\.txt)?(\.(gz|xz|bz2))?$" if side else "^$" for side in sides]
     plain = [rf"(^|/){side}(\.txt)?(\.(gz|xz|bz2))?$" for side in ("source", "target")]
-    for of_sides in (plain, endings):
+    for of_sides in (endings, plain[::-1] if is_swapped else plain):
         left, right = ([name for name in names if re.search(each, name)] for each in of_sides)
         if len(left) == len(right) == 1:
             return [*left, *right]
-    tables = [name for name in names if re.search(r"\.(tsv|tmx)(\.(gz|xz|bz2))?$", name)]
+    tables = [name for name in names if re.search(r"\.(tsv|tmx)(\.(gz|xz|bz2))?$", name.lower())]
     if len(tables) == 1:
         return tables
     languages = corpus.languages or "languages, which `languages` names"
@@ -246,34 +251,42 @@ def _chosen(names: Sequence[str], patterns: Sequence[str], corpus: Corpus, is_sw
 def read_tmx(path: Path, languages: str) -> Iterator[Example]:
     """Yields the pairs in a TMX file, plain or compressed, without reading it whole.
 
-    Of a unit with several translations of a side, the first one is used. A language matches if its main part does.
+    Of a unit with several translations of a side, the first one is used. A language matches if its main part does,
+    unless both sides have the same one, as pt-BR and pt-PT. Markup of other formats inside a segment is left out.
     """
     if not languages:
         raise UserError(f"{path} is a TMX file, which needs `languages`, such as en-fr")
     from xml.etree import ElementTree
 
-    sides = [side.lower().partition("-")[0] for side in language_pair(languages)]
-    seen, count = set[str](), 0
+    sides, seen, count, body = [side.lower() for side in language_pair(languages)], set[str](), 0, None
+    parts = 1 if sides[0].partition("-")[0] != sides[1].partition("-")[0] else None  # of a code, which are compared
+    sides = ["-".join(side.split("-")[:parts]) for side in sides]
     try:
-        with open_bytes(path) as file:
-            parsed: Iterator[tuple[str, ElementTree.Element]] = ElementTree.iterparse(file, ("start", "end"))
-            root = next(parsed)[1]
-            for event, unit in parsed:
+        with open_bytes(path, is_text=False) as file:
+            for event, unit in ElementTree.iterparse(file, ("start", "end")):
+                body = unit if event == "start" and unit.tag.endswith("body") else body
                 if event != "end" or unit.tag.rpartition("}")[2] != "tu":
                     continue
-                texts: dict[str, str] = {}
-                for variant in unit.iter():
-                    segment = variant.find("{*}seg") if variant.tag.rpartition("}")[2] == "tuv" else None
-                    if segment is not None:
-                        named = [text for name, text in variant.attrib.items() if name.endswith("lang")]
-                        language = re.split("[-_]", "".join(named[:1]).lower())[0]
-                        texts.setdefault(language, " ".join("".join(segment.itertext()).split()))
+                texts = _translations(unit, parts)
                 seen |= texts.keys()
                 if all(texts.get(side) for side in sides):
                     count += 1
                     yield Example(*(texts[side] for side in sides))
-                root.clear()  # else all units stay in memory
-    except ElementTree.ParseError as error:
+                if body is not None:
+                    body.clear()  # else all units stay in memory
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # also of encodings
         raise UserError(f"{path} is not a TMX file: {error}; download or write it again") from error
     if not count:
         raise UserError(f"{path} has no units in {languages}; its languages are {', '.join(sorted(seen)) or 'none'}")
+
+
+def _translations(unit: Any, parts: int | None) -> dict[str, str]:  # noqa: ANN401  an element
+    """Returns the first text of each language in a unit; of its code, only the first `parts` count."""
+    for markup in (each for each in unit.iter() if each.tag.rpartition("}")[2] in _MARKUP):
+        markup.text = ""
+    texts: dict[str, str] = {}
+    for variant in unit.findall("{*}tuv"):
+        code = next((text.lower() for name, text in variant.attrib.items() if name.endswith("lang")), "")
+        segments = ("".join(segment.itertext()) for segment in variant.findall("{*}seg"))
+        texts.setdefault("-".join(re.split("[-_]", code)[:parts]), " ".join(next(segments, "").split()))
+    return texts
